@@ -1,0 +1,1 @@
+"""The pure core: states, their folds and the three deciders. No I/O, no clock, no randomness."""

@@ -1,0 +1,136 @@
+"""Values too large for the log (V10 §10): which leave a record, under what name, and how they come back.
+
+Pure: `shrink` says what to store, `resolve` asks for what is missing by raising `Missing`; the shell
+does both over the results stream. Names are content hashes, so storing twice is harmless.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from shared.events.model import (
+    Event,
+    IterationDone,
+    LoopDone,
+    LoopStarted,
+    Scope,
+    StepDone,
+    StepScheduled,
+    TaskDone,
+    TaskRetried,
+)
+from shared.events.outcome import Outcome, Ref, Result
+
+STORE = "nats"
+MAX_INLINE_BYTES = 131_072       # default of limits.max_payload_bytes
+MAX_RECORD_BYTES = 900_000       # below the broker's 1 MiB message limit
+MAX_VALUE_BYTES = 64 * 1_048_576  # a single stored value
+MAX_WORKLOAD_BYTES = 262_144
+MAX_CTX_BYTES = 262_144
+
+Values = Mapping[str, Any]
+Blobs = dict[str, bytes]
+_encode = msgspec.json.encode
+
+
+class Missing(Exception):
+    """A decision needs the stored value."""
+
+    def __init__(self, ref: Ref) -> None:
+        super().__init__(ref.key)
+        self.ref = ref
+
+
+class TooLarge(Exception):
+    """A value over MAX_VALUE_BYTES."""
+
+
+def refer(execution_id: str, data: bytes, hint: str, blobs: Blobs) -> Ref:
+    if len(data) > MAX_VALUE_BYTES:
+        raise TooLarge(f"a {hint} of {len(data)} bytes is over the limit of {MAX_VALUE_BYTES}")
+    checksum = hashlib.sha256(data).hexdigest()
+    blobs[checksum] = data
+    return Ref(STORE, f"{execution_id}/{checksum}", checksum, len(data), hint)
+
+
+def shrink_result(execution_id: str, result: Result, limit: int, blobs: Blobs) -> Result:
+    if result.value is None or result.ref is not None or _is_small(result.value):
+        return result
+    data = _encode(result.value)
+    if len(data) <= limit:
+        return result
+    return Result(None, result.shape, refer(execution_id, data, result.shape, blobs))
+
+
+def shrink_outcome(execution_id: str, outcome: Outcome, limit: int, blobs: Blobs) -> Outcome:
+    small = shrink_result(execution_id, Result(outcome.result, outcome.shape), limit, blobs)
+    if small.ref is None:
+        return outcome
+    return msgspec.structs.replace(outcome, result=None, ref=small.ref)
+
+
+def shrink(execution_id: str, events: list[Event], limit: int = MAX_INLINE_BYTES) -> tuple[list[Event], Blobs]:
+    """The events as they go into the log, and what has to be stored before them."""
+    blobs: Blobs = {}
+    return [_shrink_event(execution_id, event, limit, blobs) for event in events], blobs
+
+
+def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> Event:
+    match event:
+        case StepScheduled(scope=scope) if scope.steps or scope.ctx or scope.workload:
+            data = _encode(scope)
+            if len(data) > limit:
+                ref = refer(execution_id, data, "scope", blobs)
+                return msgspec.structs.replace(event, scope=Scope(), scope_ref=ref)
+        case LoopStarted(items=items) if items:
+            data = _encode(items)
+            if len(data) > limit:
+                return msgspec.structs.replace(event, items=[], items_ref=refer(execution_id, data, "items", blobs))
+        case StepDone(result=result) | IterationDone(result=result) | LoopDone(result=result):
+            small = shrink_result(execution_id, result, limit, blobs)
+            return event if small is result else msgspec.structs.replace(event, result=small)
+        case TaskDone(outcome=outcome) | TaskRetried(outcome=outcome):
+            less = shrink_outcome(execution_id, outcome, limit, blobs)
+            return event if less is outcome else msgspec.structs.replace(event, outcome=less)
+    return event
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < 1024)
+
+
+def resolve(result: Result, values: Values) -> Result:
+    """The result with its value; raises Missing when it is not among `values`."""
+    value = result.value if result.ref is None else value_of(result.ref, values)
+    if result.shape == "loop":
+        items = [_item(item, values) for item in value["results"]]
+        return Result({**value, "results": items}, "loop")
+    return result if result.ref is None else Result(value, result.shape)
+
+
+def manifest_item(result: Result) -> Any:
+    """An iteration's place in a loop's results: its value, or a pointer to it."""
+    return result.value if result.ref is None else {"$ref": msgspec.to_builtins(result.ref)}
+
+
+def _item(item: Any, values: Values) -> Any:
+    if isinstance(item, dict) and len(item) == 1 and "$ref" in item:
+        return value_of(msgspec.convert(item["$ref"], Ref), values)
+    return item
+
+
+def value_of(ref: Ref, values: Values) -> Any:
+    try:
+        return values[ref.checksum]
+    except KeyError:
+        raise Missing(ref) from None
+
+
+def resolve_scope(scope: Scope, ref: Ref | None, values: Values) -> Scope:
+    if ref is not None:
+        scope = msgspec.convert(value_of(ref, values), Scope)
+    if all(found.ref is None and found.shape != "loop" for found in scope.steps.values()):
+        return scope
+    return Scope(scope.workload, scope.ctx, {name: resolve(found, values) for name, found in scope.steps.items()})

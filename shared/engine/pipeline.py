@@ -1,0 +1,212 @@
+"""The pipeline decider: the outcome of a task and its policy give a directive (V10 §5.4, PIPE).
+
+- No policy: ok → continue, error → fail.
+- Rules top to bottom, first match wins. A retry whose attempts are used up is passed over, and the
+  outcome goes on to the next matching rule; if none matches then, the run fails.
+- No rule matches: continue; if the outcome was an error, `policy.unmatched` says so.
+- An expression that fails in a rule fails the run with kind `template`.
+
+`Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and goes
+on after the last finished task.
+"""
+
+import hashlib
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from shared.dsl.plan import Directive, Rule, Step, Task
+from shared.dsl.template import evaluate, truth
+from shared.dsl.view import view
+from shared.engine.large import Values, resolve, resolve_scope
+from shared.engine.patch import apply_patch
+from shared.engine.scope import visible
+from shared.errors import TemplateError
+from shared.events import model as ev
+from shared.events.command import Command
+from shared.events.outcome import Outcome, Result, failed
+
+MAX_DELAY_S = 300.0
+MAX_TASK_RUNS = 100_000  # per step-run: a jump cycle without a break must end
+
+
+class Progress(Struct, frozen=True):
+    """Where a run is: the task at hand, its attempt, and what the tasks before it left."""
+
+    task: str
+    state: Literal["running", "done", "failed"] = "running"
+    attempt: int = 1
+    iter: dict[str, Any] = {}
+    ctx: dict[str, Any] = {}
+    patches: tuple[ev.Patch, ...] = ()
+    results: dict[str, Result] = {}
+    prev: Result = Result()
+    error: dict[str, Any] | None = None
+    ran: int = 0
+
+
+def begin(step: Step, command: Command, values: Values) -> Progress:
+    iter_: dict[str, Any] = {}
+    if step.loop is not None:
+        iter_ = {step.loop.iterator: command.item, "index": command.index, "count": command.count}
+    ctx = resolve_scope(command.scope, command.scope_ref, values).ctx
+    for patch in command.ctx:
+        ctx = apply_patch(ctx, patch)
+    return Progress(step.tasks[0].name, iter=iter_, ctx=ctx)
+
+
+def task_at(step: Step, progress: Progress) -> Task:
+    return next(task for task in step.tasks if task.name == progress.task)
+
+
+def names(command: Command, progress: Progress, values: Values) -> dict[str, Any]:
+    """What the task's templates see (PIPE: runtime variables)."""
+    scope = resolve_scope(command.scope, command.scope_ref, values)
+    results = {name: resolve(found, values) for name, found in progress.results.items()}
+    scope = replace(scope, ctx=progress.ctx, steps={**scope.steps, **results} if results else scope.steps)
+    return visible(
+        command.execution_id, scope, command.args, progress.iter,
+        _prev=view(resolve(progress.prev, values)), _task=progress.task, _attempt=progress.attempt,
+    )
+
+
+def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any], key: str) -> list[ev.Event]:
+    """What the finished attempt means. `seen` is `names(…)`; `key` seeds the jitter."""
+    task = task_at(step, progress)
+    if progress.ran >= MAX_TASK_RUNS:
+        outcome = failed("limit", f"over {MAX_TASK_RUNS} tasks in one step-run: a cycle of jumps without a break")
+        return [_done(task, progress, outcome, Directive("fail"), {}, {})]
+    if task.rules is None:
+        plain = Directive("continue" if outcome.status == "ok" else "fail")
+        return [_done(task, progress, outcome, plain, {}, {})]
+    seen = {**seen, "outcome": outcome_view(outcome)}
+    try:
+        return _by_rules(task, task.rules, progress, outcome, seen, key)
+    except TemplateError as error:
+        broken = failed("template", f"policy of task {task.name}: {error}", meta=outcome.meta)
+        return [_done(task, progress, broken, Directive("fail"), {}, {})]
+
+
+def _by_rules(
+    task: Task, rules: tuple[Rule, ...], progress: Progress, outcome: Outcome, seen: dict[str, Any], key: str
+) -> list[ev.Event]:
+    used_up = False
+    for rule in rules:
+        if rule.when is not None and not truth(rule.when, seen):
+            continue
+        then = rule.then
+        if then.do == "retry" and progress.attempt >= then.attempts:
+            used_up = True
+            continue
+        set_iter = evaluate(then.set_iter, seen) if then.set_iter else {}
+        set_ctx = evaluate(then.set_ctx, seen) if then.set_ctx else {}
+        if set_ctx:
+            apply_patch(progress.ctx, set_ctx)  # a reducer that does not fit is the rule's fault
+        if then.do == "retry":
+            delay = backoff(then, progress.attempt, _seconds(evaluate(then.delay, seen)), key)
+            return [ev.TaskRetried(task.name, progress.attempt, outcome, delay, set_iter, set_ctx)]
+        return [_done(task, progress, outcome, then, set_iter, set_ctx)]
+    if used_up:
+        return [_done(task, progress, outcome, Directive("fail"), {}, {})]
+    unmatched: list[ev.Event] = []
+    if outcome.status == "error":
+        unmatched.append(ev.PolicyUnmatched(task.name, progress.attempt))
+    return [*unmatched, _done(task, progress, outcome, Directive("continue"), {}, {})]
+
+
+def _done(
+    task: Task, progress: Progress, outcome: Outcome, then: Directive, set_iter: ev.Patch, set_ctx: ev.Patch
+) -> ev.TaskDone:
+    assert then.do != "retry"
+    return ev.TaskDone(task.name, progress.attempt, outcome, then.do, then.to, set_iter, set_ctx)
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return max(0.0, float(value))
+    except (TypeError, ValueError):
+        raise TemplateError(f"delay must be a number of seconds, not {value!r}") from None
+
+
+def backoff(then: Directive, attempt: int, delay: float, key: str) -> float:
+    """Seconds before the next attempt, with a jitter of ±10 % that depends on the key alone."""
+    match then.backoff:
+        case "linear":
+            delay *= attempt
+        case "exponential":
+            delay *= 2 ** min(attempt - 1, 32)
+    spread = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=2).digest(), "big") / 65535
+    return float(min(delay * (0.9 + 0.2 * spread), MAX_DELAY_S))
+
+
+def outcome_view(outcome: Outcome) -> dict[str, Any]:
+    seen: dict[str, Any] = {
+        "status": outcome.status,
+        "result": view(Result(outcome.result, outcome.shape)),
+        "error": outcome.error,
+        "meta": outcome.meta,
+    }
+    for kind in ("http", "pg", "py"):
+        if (fields := getattr(outcome, kind)) is not None:
+            seen[kind] = fields
+    return seen
+
+
+def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
+    """The progress after a `task.*` event; others change nothing."""
+    match event:
+        case ev.TaskRetried():
+            patched = _patched(progress, event.set_iter, event.set_ctx)
+            return replace(patched, attempt=event.attempt + 1, ran=progress.ran + 1)
+        case ev.TaskDone(outcome=outcome):
+            result = Result(outcome.result, outcome.shape, outcome.ref)
+            patched = _patched(progress, event.set_iter, event.set_ctx)
+            moved = replace(
+                patched, prev=result, results={**progress.results, event.task: result}, attempt=1, ran=progress.ran + 1
+            )
+            return _advance(step, moved, event)
+    return progress
+
+
+def _patched(progress: Progress, set_iter: ev.Patch, set_ctx: ev.Patch) -> Progress:
+    if not set_iter and not set_ctx:
+        return progress
+    iter_ = {**progress.iter, **set_iter} if set_iter else progress.iter
+    if not set_ctx:
+        return replace(progress, iter=iter_)
+    return replace(
+        progress, iter=iter_, ctx=apply_patch(progress.ctx, set_ctx), patches=(*progress.patches, set_ctx)
+    )
+
+
+def _advance(step: Step, progress: Progress, event: ev.TaskDone) -> Progress:
+    match event.do:
+        case "jump":
+            return replace(progress, task=event.to)
+        case "break":
+            return replace(progress, state="done")
+        case "fail":
+            return replace(progress, state="failed", error=_error(event))
+    labels = [task.name for task in step.tasks]
+    after = labels.index(event.task) + 1
+    return replace(progress, task=labels[after]) if after < len(labels) else replace(progress, state="done")
+
+
+def _error(event: ev.TaskDone) -> dict[str, Any]:
+    error = event.outcome.error or {
+        "kind": "policy",
+        "message": f"a rule of task {event.task} says fail",
+        "retryable": False,
+    }
+    return {**error, "task": event.task, "attempt": event.attempt}
+
+
+def ending(progress: Progress, *, iteration: bool) -> ev.Event:
+    """The terminal event of a run or iteration whose progress is over."""
+    if progress.state == "failed":
+        error = progress.error or {}
+        return ev.IterationFailed(error, progress.patches) if iteration else ev.StepFailed(error, progress.patches)
+    if iteration:
+        return ev.IterationDone(progress.prev, progress.patches)
+    return ev.StepDone(progress.prev, progress.patches)

@@ -1,0 +1,251 @@
+"""The routing decider: what follows from the state of one execution.
+
+1. An ended run patches ctx, selects its arcs and puts a token on each target. Exclusive: the first
+   arc that matches; inclusive: all. An arc without `when` matches when the step succeeded.
+2. A failed run that no arc takes fails the execution.
+3. A token waits at its step while another live token or run can still reach that step; then all
+   tokens there join and the step is entered once. If every token waits and nothing runs, the
+   earliest is released.
+4. Entering: admission rules first; denied tokens are consumed. A step without tools ends at once.
+5. With no token and no run left, the execution is completed.
+
+`decide` looks at state only, so deciding again after its own events yields nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from shared.dsl.names import names_used
+from shared.dsl.plan import Arc, Plan, Step
+from shared.dsl.template import evaluate, truth
+from shared.engine.boundary import event_view
+from shared.engine.execution import End, Execution, Run, apply, draft, ended
+from shared.engine.large import MAX_CTX_BYTES, MAX_WORKLOAD_BYTES, Values, resolve_scope
+from shared.engine.patch import apply_patch
+from shared.engine.scope import narrow, visible
+from shared.errors import TemplateError
+from shared.events import model as ev
+from shared.events.request import Request
+from shared.events.stamp import stamp
+
+MAX_MOVES = 1000  # steps entered in one decision: a cycle of steps without tools must end
+NO_VALUES: Values = {}
+
+
+def start(execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float) -> list[ev.Event]:
+    """The first decision; `plan` is the reason when there is none."""
+    turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, NO_VALUES)
+    turn.emit(ev.ExecutionRequested(request.path, request.version, request.payload, request_id))
+    if isinstance(plan, str):
+        return turn.refuse("request", plan)
+    try:
+        workload = merge_workload(plan.workload, request.payload, execution_id)
+    except TemplateError as error:
+        return turn.refuse("template", f"workload: {error}")
+    size = len(msgspec.json.encode(workload))
+    if size > MAX_WORKLOAD_BYTES:
+        return turn.refuse("limit", f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
+    turn.emit(ev.RequestEvaluated(plan.digest))
+    turn.emit(ev.PlaybookStarted(workload))
+    turn.emit(ev.WorkflowStarted())
+    turn.put_token(plan.start, {}, "")
+    turn.move()
+    return turn.events
+
+
+def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str) -> dict[str, Any]:
+    """Defaults rendered, the payload (never rendered: it is data) merged over them (FS §3.2)."""
+    seen = deep_merge(defaults, payload)
+    rendered = evaluate(dict(defaults), {**seen, "workload": seen, "execution_id": execution_id})
+    return deep_merge(rendered, payload)
+
+
+def deep_merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(outer)
+    for key, value in inner.items():
+        old = merged.get(key)
+        merged[key] = deep_merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
+    if state.status != "running":
+        return []
+    turn = _Turn(plan, draft(state), now, values)
+    for run in ended(state):
+        turn.finish(run)
+        if turn.state.status != "running":
+            return turn.events
+    turn.move()
+    return turn.events
+
+
+class _Turn:
+    """One decision under way: a draft of the state and the events so far."""
+
+    def __init__(self, plan: Plan | None, state: Execution, now: float, values: Values) -> None:
+        self._plan = plan
+        self.state = state
+        self.now = now
+        self.ts = stamp(now)
+        self.values = values
+        self.events: list[ev.Event] = []
+
+    @property
+    def plan(self) -> Plan:
+        assert self._plan is not None
+        return self._plan
+
+    def emit(self, event: ev.Event) -> None:
+        self.events.append(event)
+        apply(self.state, event, self.ts)
+
+    # -- the end of a run --------------------------------------------------------------
+
+    def finish(self, run: Run) -> None:
+        assert run.end is not None
+        step = self.plan.steps[run.step]
+        end = self.patch_ctx(run, run.end)
+        try:
+            arcs = self.select(step, run, end)
+        except TemplateError as error:
+            self.fail({"kind": "template", "message": f"next of step {step.name}: {error}", "step": step.name})
+            return
+        self.emit(ev.NextSelected(run.run_id, step.name, end.event, tuple(arc.step for arc, _ in arcs)))
+        for arc, args in arcs:
+            self.put_token(arc.step, args, run.run_id)
+        if end.event == "step.failed" and not arcs:
+            self.fail({**(end.error or {}), "step": step.name})
+
+    def patch_ctx(self, run: Run, end: End) -> End:
+        try:
+            for patch in end.ctx:
+                size = len(msgspec.json.encode(apply_patch(self.state.ctx, patch)))
+                if size > MAX_CTX_BYTES:
+                    message = f"ctx would grow to {size} bytes, over {MAX_CTX_BYTES}: store it and keep a reference"
+                    return End("step.failed", end.seq, error={"kind": "limit", "message": message})
+                self.emit(ev.CtxPatched(run.run_id, patch))
+        except TemplateError as error:
+            return End("step.failed", end.seq, error={"kind": "ctx", "message": str(error), "retryable": False})
+        return end
+
+    def select(self, step: Step, run: Run, end: End) -> list[tuple[Arc, dict[str, Any]]]:
+        names: dict[str, Any] | None = None
+        found: list[tuple[Arc, dict[str, Any]]] = []
+        for arc in step.arcs:
+            if names is None and (arc.when is not None or arc.args):
+                names = self.names_at_end(step, run, end)
+            matches = end.event != "step.failed" if arc.when is None else truth(arc.when, names or {})
+            if matches:
+                found.append((arc, evaluate(arc.args, names or {}) if arc.args else {}))
+                if step.mode == "exclusive":
+                    break
+        return found
+
+    def names_at_end(self, step: Step, run: Run, end: End) -> dict[str, Any]:
+        needs = names_used([[arc.when, arc.args] for arc in step.arcs])
+        results = self.state.results
+        if end.event != "step.failed":
+            results = {**results, step.name: end.result}
+        scope = narrow(needs, self.state.workload, self.state.ctx, results)
+        scope = resolve_scope(scope, None, self.values)
+        return visible(self.state.execution_id, scope, run.args, event=event_view(end, self.values))
+
+    # -- tokens ------------------------------------------------------------------------
+
+    def put_token(self, step: str, args: dict[str, Any], parent: str) -> None:
+        self.emit(ev.TokenCreated(f"t{self.state.tokens_made + 1}", step, args, parent))
+
+    def move(self) -> None:
+        """Enters every step that may be entered; ends the execution when nothing is left."""
+        for _ in range(MAX_MOVES):
+            step = self.next_step()
+            if step is None:
+                break
+            self.enter(step)
+            if self.state.status != "running":
+                return
+        else:
+            message = f"over {MAX_MOVES} steps were entered in one decision: a cycle of steps without tools"
+            self.fail({"kind": "limit", "message": message})
+            return
+        if not self.state.tokens and not self.state.runs:
+            self.emit(ev.WorkflowFinished())
+            self.emit(ev.PlaybookProcessed("completed", self.state.result))
+
+    def next_step(self) -> str | None:
+        tokens = self.state.tokens
+        if not tokens:
+            return None
+        places = list(dict.fromkeys(token.step for token in tokens.values()))
+        if len(places) == 1 and not self.state.runs:
+            return places[0]
+        reach = self.plan.reach
+        busy = {run.step for run in self.state.runs.values()}
+        for place in places:
+            others = busy.union(other for other in places if other != place)
+            if not any(place in reach[other] for other in others):
+                return place
+        return None if self.state.runs else places[0]
+
+    def enter(self, name: str) -> None:
+        step = self.plan.steps[name]
+        tokens = [token for token in self.state.tokens.values() if token.step == name]
+        args: dict[str, Any] = {}
+        for token in tokens:
+            args.update(token.args)
+        ids = tuple(token.token_id for token in tokens)
+        if len(ids) > 1:
+            self.emit(ev.TokenJoined(name, ids))
+        if step.admit and not self.admitted(step, ids, args):
+            return
+        run_id = f"{name}:{self.state.counts.get(name, 0) + 1}"
+        if step.tasks:
+            self.schedule(step, run_id, ids, args)
+        else:
+            self.emit(ev.StepScheduled(run_id, name, ids, args=args))
+            self.finish(msgspec.structs.replace(self.state.runs[run_id], end=End("step.done", self.state.as_of)))
+
+    def admitted(self, step: Step, ids: tuple[str, ...], args: dict[str, Any]) -> bool:
+        needs = names_used([rule.when for rule in step.admit])
+        scope = narrow(needs, self.state.workload, self.state.ctx, self.state.results)
+        names = visible(self.state.execution_id, resolve_scope(scope, None, self.values), args)
+        try:
+            decided = next((i for i, rule in enumerate(step.admit) if rule.when is None or truth(rule.when, names)), -1)
+        except TemplateError as error:
+            self.fail({"kind": "template", "message": f"admit of step {step.name}: {error}", "step": step.name})
+            return False
+        if decided >= 0 and step.admit[decided].allow:
+            return True
+        for token_id in ids:
+            self.emit(ev.TokenRejected(token_id, step.name, decided))
+        return False
+
+    def schedule(self, step: Step, run_id: str, ids: tuple[str, ...], args: dict[str, Any]) -> None:
+        state = self.state
+        limits = [self.now + step.deadline_s] if step.deadline_s is not None else []
+        if self.plan.timeout_s is not None:
+            limits.append(state.started + self.plan.timeout_s)
+        self.emit(
+            ev.StepScheduled(
+                run_id, step.name, ids, self.plan.digest, step.pool, step.loop is not None, args,
+                narrow(step.needs, state.workload, state.ctx, state.results),
+                deadline=stamp(min(limits)) if limits else "",
+            )
+        )
+
+    # -- the end of the execution ------------------------------------------------------
+
+    def fail(self, error: dict[str, Any]) -> None:
+        for run in list(self.state.runs.values()):
+            self.emit(ev.StepCancelled(run.run_id, run.step, "the execution failed"))
+        self.emit(ev.WorkflowFinished("failed"))
+        self.emit(ev.PlaybookProcessed("failed", None, error))
+
+    def refuse(self, kind: str, message: str) -> list[ev.Event]:
+        error = {"kind": kind, "message": message}
+        self.emit(ev.RequestEvaluated("", error))
+        self.emit(ev.PlaybookProcessed("failed", None, error))
+        return self.events

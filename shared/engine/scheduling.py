@@ -1,0 +1,145 @@
+"""The scheduling decider: loops and their windows; and the commands that follow from the log.
+
+1. A scheduled loop freezes its collection (`loop.started`), then sends windows of iterations, never
+   more than `max_in_flight` at once. A sequential loop is a window of one.
+2. `fail_fast` (default): the first failed iteration fails the step. `best_effort`: all run, and
+   `loop.done` carries the failures.
+3. `loop.done` comes once, after every iteration has ended (V10 §8).
+
+A plain run needs no decision: its command follows from `step.scheduled` alone.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from shared.dsl.plan import EVERYTHING, Plan, Step
+from shared.dsl.template import evaluate
+from shared.engine.large import Values, manifest_item, resolve_scope, value_of
+from shared.engine.schedule import Dispatch, Loop, Schedule, apply, draft
+from shared.engine.scope import visible
+from shared.errors import TemplateError
+from shared.events import model as ev
+from shared.events.command import Command
+from shared.events.outcome import Result
+from shared.events.stamp import stamp
+
+MAX_ITERATIONS = 1_000_000
+MAX_FAILURES_LISTED = 100
+NO_VALUES: Values = {}
+Plans = Callable[[str], Plan]
+
+
+def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
+    """Everything that follows for the loops of one execution."""
+    if not state.loops or state.finished:
+        return []
+    work = draft(state)
+    events: list[ev.Event] = []
+    for run_id in list(work.loops):
+        loop = work.loops[run_id]
+        step = plans(loop.event.digest).steps[loop.event.step]
+        for event in _decide_loop(step, state.execution_id, loop, values):
+            events.append(event)
+            apply(work, event, stamp(now))
+    return events
+
+
+def _decide_loop(step: Step, execution_id: str, loop: Loop, values: Values) -> Iterable[ev.Event]:
+    run_id = loop.event.run_id
+    if loop.started is None:
+        begun = _begin(step, execution_id, loop, values)
+        yield begun
+        if isinstance(begun, ev.StepFailed):
+            return
+    for index in loop.clashes:
+        yield ev.IterationFailed(loop.failures[index], (), run_id, index)
+    started = loop.started
+    assert started is not None  # the caller applies each event before it asks for the next
+    if loop.failures and step.failure == "fail_fast":
+        index, error = next(iter(loop.failures.items()))
+        yield ev.StepFailed({**error, "index": index}, loop.patches, run_id, step.name)
+    elif len(loop.results) + len(loop.failures) == started.count:
+        yield _done(step, loop, started.count)
+    else:
+        room = min(started.max_in_flight - len(loop.live), started.count - loop.next)
+        if room > 0:
+            yield ev.IterationStarted(run_id, loop.next, room)
+
+
+def _begin(step: Step, execution_id: str, loop: Loop, values: Values) -> ev.LoopStarted | ev.StepFailed:
+    assert step.loop is not None
+    scope = resolve_scope(loop.event.scope, loop.event.scope_ref, values)
+    run_id = loop.event.run_id
+    try:
+        items = evaluate(step.loop.items, visible(execution_id, scope, loop.event.args))
+    except TemplateError as error:
+        return ev.StepFailed({"kind": "template", "message": f"loop.in: {error}"}, (), run_id, step.name)
+    if not isinstance(items, list | tuple):
+        message = f"loop.in of step {step.name} must be a list, not {type(items).__name__}"
+        return ev.StepFailed({"kind": "loop", "message": message}, (), run_id, step.name)
+    if len(items) > MAX_ITERATIONS:
+        message = f"loop.in of step {step.name} has {len(items)} elements, over {MAX_ITERATIONS}"
+        return ev.StepFailed({"kind": "limit", "message": message}, (), run_id, step.name)
+    parallel = step.loop.mode == "parallel"
+    return ev.LoopStarted(run_id, step.name, len(items), list(items), None, step.loop.max_in_flight, parallel)
+
+
+def _done(step: Step, loop: Loop, count: int) -> ev.LoopDone:
+    none = Result()
+    values = [manifest_item(loop.results.get(index, none)) for index in range(count)]
+    failed = sorted(loop.failures)
+    value = {"results": values, "count": count, "failed": len(failed)}
+    listed = [{"index": index, "error": loop.failures[index]} for index in failed[:MAX_FAILURES_LISTED]]
+    return ev.LoopDone(
+        loop.event.run_id, step.name, Result(value, "loop"), count, len(failed), listed, loop.patches
+    )
+
+
+# -- commands --------------------------------------------------------------------------------
+
+
+def run_command(execution_id: str, dispatch: Dispatch, *, fresh: bool) -> Command:
+    event = dispatch.event
+    return Command(
+        execution_id, event.run_id, event.step, event.digest, event.pool, dispatch.cause,
+        event.args, event.scope, event.scope_ref, event.deadline, fresh,
+    )
+
+
+def loop_commands(
+    step: Step, execution_id: str, loop: Loop, indexes: Iterable[int], values: Values, *, fresh: bool
+) -> list[Command]:
+    """One command per iteration; each carries its element and the ctx writes it may read."""
+    event, started = loop.event, loop.started
+    assert started is not None
+    items = started.items if started.items_ref is None else value_of(started.items_ref, values)
+    deadline = _deadline(step, loop)
+    ctx = tuple(patch for patch in loop.patches if _reads(step, patch))
+    return [
+        Command(
+            execution_id, event.run_id, event.step, event.digest, event.pool, loop.cause,
+            event.args, event.scope, event.scope_ref, deadline, fresh, index, started.count, items[index], ctx,
+        )
+        for index in indexes
+    ]
+
+
+def _deadline(step: Step, loop: Loop) -> str:
+    if step.timeout_s is None:
+        return loop.event.deadline
+    limit = stamp(loop.started_at + step.timeout_s)
+    return min(limit, loop.event.deadline) if loop.event.deadline else limit
+
+
+def _reads(step: Step, patch: dict[str, Any]) -> bool:
+    return EVERYTHING in step.needs.ctx or any(key in step.needs.ctx or key in step.needs.names for key in patch)
+
+
+def outstanding(plans: Plans, state: Schedule, values: Values = NO_VALUES) -> list[Command]:
+    """Every command the log says is due and not answered: what to issue when the queue was lost."""
+    commands = [run_command(state.execution_id, dispatch, fresh=False) for dispatch in state.runs.values()]
+    for loop in state.loops.values():
+        if loop.started is not None:
+            step = plans(loop.event.digest).steps[loop.event.step]
+            commands += loop_commands(step, state.execution_id, loop, sorted(loop.live), values, fresh=False)
+    return commands

@@ -1,0 +1,139 @@
+"""What people see of an execution: its status, ctx, result and steps, folded from all its records."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from shared.engine.patch import apply_patch
+from shared.events import model as ev
+from shared.events.outcome import Result
+from shared.events.record import Epoch, Record
+
+
+class LoopProgress(Struct):
+    total: int = 0
+    started: int = 0
+    done: int = 0
+    failed: int = 0
+
+
+class StepSummary(Struct):
+    """`status` is that of the step's latest run."""
+
+    name: str
+    runs: int = 0
+    status: str = "scheduled"
+    task: str = ""
+    attempt: int = 0
+    worker: str = ""
+    started: str = ""
+    ended: str = ""
+    loop: LoopProgress | None = None
+
+
+class Summary:
+    """Apply records in log order; read the fields at any time."""
+
+    def __init__(self, execution_id: str) -> None:
+        self.execution_id = execution_id
+        self.path = ""
+        self.digest = ""
+        self.status = "pending"
+        self.result: Result | None = None
+        self.error: dict[str, Any] | None = None
+        self.ctx: dict[str, Any] = {}
+        self.workload: dict[str, Any] = {}
+        self.steps: dict[str, StepSummary] = {}
+        self.started = ""
+        self.ended = ""
+        self._runs: dict[str, str] = {}
+        self._epochs: dict[tuple[str, int], Epoch] = {}
+        self._iterations: set[tuple[str, int]] = set()
+
+    @property
+    def over(self) -> bool:
+        return self.status in ("completed", "failed", "cancelled")
+
+    def apply(self, record: Record) -> None:
+        for event in record.events:
+            if record.lease is None:
+                self._control(event, record.ts)
+            else:
+                self._report(event, record)
+
+    def as_dict(self) -> dict[str, Any]:
+        steps = {step.name: {"runs": step.runs, "status": step.status} for step in self.steps.values()}
+        return {
+            "execution_id": self.execution_id,
+            "status": self.status,
+            "result": _plain(self.result),
+            "ctx": self.ctx,
+            "error": self.error,
+            "steps": steps,
+        }
+
+    def _control(self, event: ev.Event, ts: str) -> None:
+        match event:
+            case ev.ExecutionRequested(path=path):
+                self.path, self.started = path, ts
+            case ev.RequestEvaluated(digest=digest):
+                self.digest = digest
+            case ev.PlaybookStarted(workload=workload):
+                self.status, self.workload = "running", workload
+            case ev.StepScheduled(run_id=run_id, step=name):
+                step = self.steps.setdefault(name, StepSummary(name))
+                step.runs += 1
+                step.status, step.started, step.ended = "scheduled", ts, ""
+                step.loop = LoopProgress() if event.loop else None
+                self._runs[run_id] = name
+            case ev.CtxPatched(patch=patch):
+                self.ctx = apply_patch(self.ctx, patch)
+            case ev.NextSelected(step=name, event=boundary):
+                self._end(name, "failed" if boundary == "step.failed" else "done", ts)
+            case ev.StepCancelled(step=name):
+                self._end(name, "cancelled", ts)
+            case ev.PlaybookProcessed(status=status, result=result, error=error):
+                self.status, self.result, self.error, self.ended = status, result, error, ts
+            case ev.LoopStarted(step=name, count=count):
+                self.steps[name].status = "running"
+                self.steps[name].loop = LoopProgress(total=count)
+            case ev.IterationStarted(run_id=run_id, count=count):
+                if (loop := self._loop(run_id)) is not None:
+                    loop.started += count
+
+    def _end(self, name: str, status: str, ts: str) -> None:
+        step = self.steps[name]
+        step.status, step.ended, step.task = status, ts, ""
+
+    def _loop(self, run_id: str) -> LoopProgress | None:
+        name = self._runs.get(run_id)
+        return self.steps[name].loop if name else None
+
+    def _report(self, event: ev.Event, record: Record) -> None:
+        lease = record.lease
+        assert lease is not None
+        step = self.steps.get(self._runs.get(lease.run_id, ""))
+        key = (lease.run_id, lease.index)
+        if step is None or lease.epoch < self._epochs.get(key, (0, 0)):
+            return
+        self._epochs[key] = lease.epoch
+        step.worker = lease.worker
+        if step.status == "scheduled":
+            step.status = "running"
+        match event:
+            case ev.TaskStarted(task=task, attempt=attempt) | ev.TaskDone(task=task, attempt=attempt):
+                step.task, step.attempt = task, attempt
+            case ev.IterationDone() | ev.IterationFailed() if step.loop is not None and key not in self._iterations:
+                self._iterations.add(key)
+                step.loop.done += isinstance(event, ev.IterationDone)
+                step.loop.failed += isinstance(event, ev.IterationFailed)
+
+
+def _plain(result: Result | None) -> Any:
+    if result is None:
+        return None
+    if result.ref is not None:
+        ref = result.ref
+        return {"store": ref.store, "key": ref.key, "checksum": ref.checksum, "size": ref.size,
+                "schema_hint": ref.schema_hint}
+    return result.value["results"] if result.shape == "loop" else result.value

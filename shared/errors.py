@@ -1,0 +1,45 @@
+"""Every error the engine raises on purpose, as one tree.
+
+    NoetlError
+    ├── Conflict       the broker refused an expected sequence: reload and decide again
+    ├── Duplicate      a write-once subject already holds a message: it is there, go on
+    ├── Refused        permissions or a stream setting forbid it: say so, do not retry
+    ├── Unavailable    no answer from a dependency: try again with backoff
+    │   └── Unknown    a publish got no answer and may have been applied: read back
+    ├── Corrupt        bytes or a history that cannot be right: dead letter, visible
+    └── TemplateError  an expression failed: becomes an error outcome of kind `template`
+
+An author's mistake is a Diagnostic value and a tool's failure an Outcome value; neither is raised.
+"""
+
+
+class NoetlError(Exception):
+    """Base of all errors the engine raises on purpose."""
+
+
+class Conflict(NoetlError):
+    """The last sequence of the subject is not the one the writer expected."""
+
+
+class Duplicate(NoetlError):
+    """The write-once subject already holds a message."""
+
+
+class Refused(NoetlError):
+    """The broker forbids the operation."""
+
+
+class Unavailable(NoetlError):
+    """A dependency did not answer; nothing is known to be lost."""
+
+
+class Unknown(Unavailable):
+    """A publish got no answer: it may or may not have been applied."""
+
+
+class Corrupt(NoetlError):
+    """Bytes or a history that cannot be right."""
+
+
+class TemplateError(NoetlError):
+    """An expression failed; the message names the expression."""

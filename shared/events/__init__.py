@@ -1,0 +1,1 @@
+"""Events, outcomes, records and subjects: what is on the wire."""

@@ -1,0 +1,12 @@
+"""What a worker says of itself in the `noetl_workers` bucket."""
+
+from msgspec import Struct
+
+Key = tuple[str, str, int]  # execution, run, iteration (-1: none)
+
+
+class Beat(Struct, frozen=True, omit_defaults=True):
+    worker: str
+    pool: str
+    slots: int = 0
+    held: list[Key] = []

@@ -1,0 +1,46 @@
+"""A command: one step-run, or one iteration of it, for a worker. Derived from the log, so it may be
+lost, repeated or late without harm."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from shared.errors import Corrupt
+from shared.events.model import Patch, Scope
+from shared.events.outcome import Ref
+
+
+class Command(Struct, frozen=True, omit_defaults=True):
+    """`fresh` is a hint: nobody can have held this run before, so its history need not be read."""
+
+    execution_id: str
+    run_id: str
+    step: str
+    digest: str
+    pool: str
+    cause: int
+    args: dict[str, Any] = {}
+    scope: Scope = Scope()
+    scope_ref: Ref | None = None
+    deadline: str = ""
+    fresh: bool = False
+    index: int = -1
+    count: int = 0
+    item: Any = None
+    ctx: tuple[Patch, ...] = ()
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Command)
+
+
+def encode(command: Command) -> bytes:
+    return _encoder.encode(command)
+
+
+def decode(data: bytes) -> Command:
+    try:
+        return _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"a command that cannot be read: {error}") from None

@@ -1,0 +1,65 @@
+"""The only place where a subject is built or parsed."""
+
+from typing import Literal, NamedTuple
+
+REQUESTS = "noetl.requests"
+EXECUTE = "noetl.requests.execute"
+EVENTS = "noetl.events"
+COMMANDS = "noetl.commands"
+RESULTS = "noetl.results"
+DEAD = "noetl.dlq"
+MEMBERS = "noetl.members"
+WORKER: Literal["worker"] = "worker"
+ITERATION: Literal["iteration"] = "iteration"
+
+
+class EventSubject(NamedTuple):
+    partition: int
+    execution_id: str
+    writer: str
+
+
+def partition_of(execution_id: str, partitions: int) -> int:
+    """FNV-1a-32 of the execution id, modulo the number of partitions."""
+    value = 0x811C9DC5
+    for byte in execution_id.encode():
+        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return value % partitions
+
+
+def event(partition: int, execution_id: str, writer: str) -> str:
+    return f"{EVENTS}.{partition}.{execution_id}.{writer}"
+
+
+def parse_event(subject: str) -> EventSubject:
+    _, _, partition, execution_id, writer = subject.split(".")
+    return EventSubject(int(partition), execution_id, writer)
+
+
+def events_of(partition: int, execution_id: str) -> str:
+    return f"{EVENTS}.{partition}.{execution_id}.*"
+
+
+def events_by(partition: int, writer: str) -> str:
+    return f"{EVENTS}.{partition}.*.{writer}"
+
+
+def command(pool: str, execution_id: str, run_id: str, index: int = -1) -> str:
+    """One subject per run and iteration: the queue holds at most one command of each."""
+    return f"{COMMANDS}.{pool}.{execution_id}.{run_id}" + (f".{index}" if index >= 0 else "")
+
+
+def commands_of(pool: str) -> str:
+    return f"{COMMANDS}.{pool}.>"
+
+
+def result(execution_id: str, checksum: str, chunk: int) -> str:
+    return f"{RESULTS}.{execution_id}.{checksum}.{chunk}"
+
+
+def dead(origin: str) -> str:
+    return f"{DEAD}.{origin}"
+
+
+def member(service: str) -> str:
+    return f"{MEMBERS}.{service}"
