@@ -1,0 +1,1 @@
+"""The services of the engine and its command line."""

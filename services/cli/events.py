@@ -1,0 +1,69 @@
+"""noetlctl events: every event of an execution with its full envelope, from the log."""
+
+import json
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from services.cli import context, exits
+from services.cli.exits import CliError
+
+if TYPE_CHECKING:
+    from shared.events.record import Record
+
+
+@click.command("events")
+@click.argument("execution")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["jsonl", "table"]),
+    default="jsonl",
+    show_default=True,
+    help="One JSON object per event, or columns for people.",
+)
+@click.option("--follow", is_flag=True, help="Wait for more, until the execution is over.")
+@context.option
+def command(execution: str, output: str, follow: bool, context_file: Path | None) -> int:
+    """Print the events of an execution in log order."""
+    from services.cli import aio
+
+    return aio.run(_events(execution, output, follow, context_file))
+
+
+async def _events(execution_id: str, output: str, follow: bool, context_file: Path | None) -> int:
+    from services.cli import watch
+    from shared.engine.summary import Summary
+
+    settings = context.find(context_file)
+    async with context.connected(settings) as bus:
+        if not follow:
+            records = await watch.history(bus, execution_id, settings.partitions)
+            if not records:
+                raise CliError(f"no execution {execution_id} in the log (`noetlctl get` lists the recent ones)")
+            _print(records, output)
+            return exits.OK
+        summary = Summary(execution_id)
+        async with aclosing(watch.follow(bus, execution_id, settings.partitions)) as batches:
+            async for batch in batches:
+                _print(batch, output)
+                for record in batch:
+                    summary.apply(record)
+                if summary.over:
+                    break
+    return exits.OK
+
+
+def _print(records: "list[Record]", output: str) -> None:
+    from shared.events.record import envelopes
+
+    for record in records:
+        for envelope in envelopes(record):
+            click.echo(json.dumps(envelope, ensure_ascii=False) if output == "jsonl" else _row(envelope))
+
+
+def _row(envelope: dict[str, Any]) -> str:
+    about = envelope["task_run_id"] or envelope["step_run_id"] or ""
+    return f"{envelope['ts']}  {envelope['event_type']:<30} {envelope['status']:<12} {about}".rstrip()

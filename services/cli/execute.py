@@ -1,0 +1,67 @@
+"""noetlctl execute: an execution of a registered playbook on a running stack."""
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from services.cli import context, exits, inputs, options
+from services.cli.exits import CliError
+
+if TYPE_CHECKING:
+    from shared.events.request import Request
+
+
+@click.command("execute")
+@click.argument("path")
+@click.option("--version", default="", help="A version other than the latest registered.")
+@options.payload
+@options.sets
+@click.option("--id", "key", default="", metavar="KEY", help="The same key again is the same execution.")
+@click.option("--wait", is_flag=True, help="Follow it to its end; exit code 4 when it fails.")
+@options.output
+@options.timeout
+@context.option
+def command(
+    path: str,
+    version: str,
+    payload: str | None,
+    sets: tuple[str, ...],
+    key: str,
+    wait: bool,
+    output: str,
+    timeout: float | None,
+    context_file: Path | None,
+) -> int:
+    """Start an execution of a registered playbook and print its id."""
+    asked = inputs.payload(payload, sets)
+    from services.cli import aio
+    from shared.events.request import Request
+
+    return aio.run(_execute(Request(path, version, asked), key, wait, output, timeout, context_file))
+
+
+async def _execute(
+    request: "Request", key: str, wait: bool, output: str, timeout: float | None, context_file: Path | None
+) -> int:
+    from services.cli import display, requests
+    from services.cli.output import line, show
+    from shared.runtime.nats_config import inbox_prefix
+
+    settings = context.find(context_file)
+    user = settings.nats_user
+    inbox = f"{inbox_prefix(user) if user else '_INBOX'}.{uuid.uuid4().hex}"
+    async with context.connected(settings) as bus:
+        answer = await requests.start(bus, request, inbox, settings.partitions, key)
+        if not wait:
+            line({"execution_id": answer.execution_id, "status": answer.status}, output)
+            return exits.OK
+        try:
+            async with asyncio.timeout(timeout):
+                summary = await requests.finish(bus, answer.execution_id, settings.partitions, display.choose())
+        except TimeoutError:
+            what = f"{answer.execution_id} is not finished within {timeout:g} s; it goes on"
+            raise CliError(what, exits.TIMED_OUT) from None
+        return await show(bus, summary, output)

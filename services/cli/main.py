@@ -1,0 +1,83 @@
+"""noetlctl: commands are imported when they are used, so that `--help` is quick."""
+
+import importlib
+import os
+import sys
+import traceback
+from typing import NoReturn
+
+import click
+
+from services.cli import exits
+from services.cli.exits import CliError
+from shared.errors import NoetlError
+
+COMMANDS = {
+    "run": "Run a playbook on a stack of its own and show the result.",
+    "validate": "Say everything that is wrong with a playbook.",
+    "up": "Start the whole stack and keep it running.",
+    "register": "Store a playbook in the catalogue.",
+    "execute": "Start an execution of a registered playbook.",
+    "get": "Show an execution, or list the recent ones.",
+    "events": "Print the events of an execution.",
+    "credential": "Store a credential for tools to use.",
+}
+
+
+class Commands(click.Group):
+    """`services/cli/<name>.py` holds `command`; its one line of help stands in the table above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"services.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 invalid playbook, 4 execution failed, 6 timed out, "
+    "130 interrupted.",
+)
+@click.version_option(package_name="noetl-jetstream", message="%(version)s")
+def cli() -> None:
+    """Run playbooks on NATS JetStream."""
+
+
+def main(args: list[str] | None = None) -> NoReturn:
+    sys.exit(_exit_code(args))
+
+
+def _exit_code(args: list[str] | None) -> int:
+    try:
+        return int(cli.main(args, prog_name="noetlctl", standalone_mode=False) or exits.OK)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _say("interrupted", exits.INTERRUPTED)
+    except CliError as error:
+        return _say(str(error), error.code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing to flush
+        return exits.ERROR
+    except (NoetlError, OSError) as error:
+        return _say(str(error), exits.ERROR)
+    except Exception as error:
+        if os.environ.get("NOETL_LOG_LEVEL") == "debug":
+            traceback.print_exc()
+        return _say(f"internal error: {error!r} (NOETL_LOG_LEVEL=debug shows where)", exits.ERROR)
+
+
+def _say(message: str, code: int) -> int:
+    click.echo(f"noetlctl: {message}", err=True)
+    return code

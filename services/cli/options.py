@@ -1,0 +1,22 @@
+"""Options that several commands share."""
+
+import click
+
+payload = click.option(
+    "--payload", metavar="JSON|@FILE|-", help="The request payload, merged over the playbook's workload."
+)
+sets = click.option("--set", "sets", multiple=True, metavar="K=V", help="One payload value; a.b=v goes deeper.")
+output = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to print.",
+)
+timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Give up after so many seconds.",
+)

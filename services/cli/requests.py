@@ -1,0 +1,87 @@
+"""Asks a stack to start an execution, and waits for the router's word or for the end."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from services.cli import watch
+from services.cli.display import Display
+from services.cli.exits import CliError
+from shared.bus import topology
+from shared.bus.ports import Bus, Inbox
+from shared.engine.summary import Summary
+from shared.events import subjects
+from shared.events.request import MAX_REQUEST_BYTES, Request, derive_id
+
+REPLY_TO = "Noetl-Reply-To"
+MESSAGE_ID = "Nats-Msg-Id"
+ANSWER_S = 15.0
+LOOK_S = 0.5
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the router says to a request."""
+
+    execution_id: str = ""
+    status: str = ""
+    error: Any = None
+
+
+async def start(bus: Bus, request: Request, inbox_name: str, partitions: int, key: str = "") -> Answer:
+    """Publishes the request and waits for the router; the same `key` again is the same request."""
+    data = msgspec.json.encode(request)
+    if len(data) > MAX_REQUEST_BYTES:
+        raise CliError(f"the request has {len(data)} bytes; the limit is {MAX_REQUEST_BYTES}: pass a reference")
+    execution_id = request.execution_id or (derive_id("id", key) if key else "")
+    if execution_id and await _is_known(bus, execution_id, partitions):
+        return Answer(execution_id, "duplicate")
+    inbox = await bus.subscribe(inbox_name)
+    headers = {REPLY_TO: inbox_name, **({MESSAGE_ID: key} if key else {})}
+    try:
+        await bus.append(subjects.EXECUTE, data, headers=headers)
+        answer = await _answer(bus, inbox, execution_id, partitions)
+    finally:
+        await inbox.close()
+    if answer.status == "failed":
+        raise CliError(f"the request was refused: {_reason(answer.error)}")
+    return answer
+
+
+async def _answer(bus: Bus, inbox: Inbox, execution_id: str, partitions: int) -> Answer:
+    """The broker drops a request whose key it has just seen, and then no router answers; the log does."""
+    for _ in range(round(ANSWER_S / LOOK_S)):
+        try:
+            async with asyncio.timeout(LOOK_S):
+                return msgspec.json.decode(await inbox.next(), type=Answer)
+        except TimeoutError:
+            if execution_id and await _is_known(bus, execution_id, partitions):
+                return Answer(execution_id, "duplicate")
+    raise CliError(f"no router answered in {ANSWER_S:.0f} s; the request is stored (is a router running?)")
+
+
+async def _is_known(bus: Bus, execution_id: str, partitions: int) -> bool:
+    partition = subjects.partition_of(execution_id, partitions)
+    first = subjects.event(partition, execution_id, "router")
+    return await bus.get(topology.events_stream(partition), first) is not None
+
+
+def _reason(error: Any) -> str:
+    return str(error.get("message", error)) if isinstance(error, dict) else str(error)
+
+
+async def finish(bus: Bus, execution_id: str, partitions: int, display: Display) -> Summary:
+    """Follows the execution to its end."""
+    summary = Summary(execution_id)
+    try:
+        async with aclosing(watch.follow(bus, execution_id, partitions)) as batches:
+            async for batch in batches:
+                for record in batch:
+                    summary.apply(record)
+                display.update(summary)
+                if summary.over:
+                    break
+    finally:
+        display.close()
+    return summary

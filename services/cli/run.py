@@ -1,0 +1,41 @@
+"""noetlctl run: the command line of it; `runner.py` does the work."""
+
+from pathlib import Path
+
+import click
+
+from services.cli import inputs, options
+
+
+@click.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@options.payload
+@options.sets
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Keep the log and a read model here.")
+@click.option(
+    "--credential",
+    "credentials",
+    multiple=True,
+    metavar="NAME=JSON|@FILE",
+    help="What `auth: NAME` resolves to.",
+)
+@options.output
+@options.timeout
+def command(
+    file: Path,
+    payload: str | None,
+    sets: tuple[str, ...],
+    folder: Path | None,
+    credentials: tuple[str, ...],
+    output: str,
+    timeout: float | None,
+) -> int:
+    """Run a playbook on a stack of its own and show the result.
+
+    Progress goes to stderr, the result to stdout.
+    """
+    asked = inputs.payload(payload, sets)
+    known = dict(inputs.credential(text) for text in credentials)
+    from services.cli import aio, runner  # late: `--help` does without the engine
+
+    return aio.run(runner.run(runner.Wish(file, asked, known, folder, output, timeout)))

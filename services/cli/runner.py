@@ -1,0 +1,108 @@
+"""A playbook on a stack of its own.
+
+The services are tasks of this process, each on its own connection with its own user. Without a folder
+nothing is to survive, so there is no read model; with one, PostgreSQL and the projector come up beside
+the execution, which does not wait for them, and the command ends when they have caught up.
+"""
+
+import asyncio
+import tempfile
+import uuid
+from collections.abc import Coroutine
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from msgspec import Struct
+
+from services.cli import credential, display, exits, output, playbooks, requests
+from services.cli.embedded import SERVICES
+from services.cli.exits import CliError
+from services.cli.playbooks import Valid
+from shared.bus.ports import Bus
+from shared.engine.summary import Summary
+from shared.events.request import Request
+from shared.runtime import catalog, folder, logging
+from shared.runtime.main import connect
+from shared.runtime.nats_config import inbox_prefix
+from shared.runtime.stack import Options, Stack
+
+DRAIN_S = 5.0
+CATCH_UP_S = 30.0
+POLL_S = 0.1
+
+T = TypeVar("T")
+
+
+class Wish(Struct, frozen=True):
+    """What the command line asked for."""
+
+    file: Path
+    payload: dict[str, Any]
+    credentials: dict[str, dict[str, Any]]
+    folder: Path | None
+    output: str
+    timeout: float | None
+
+
+async def run(wish: Wish) -> int:
+    playbook = playbooks.valid(wish.file)
+    with ExitStack() as cleanup:
+        place = wish.folder or Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="noetl-")))
+        place = cleanup.enter_context(folder.held(place))
+        log_file = cleanup.enter_context((place / "run.log").open("a", encoding="utf-8"))
+        logging.configure("info", log_file)  # stderr is for progress
+        return await _on_stack(wish, playbook, place)
+
+
+async def _on_stack(wish: Wish, playbook: Valid, place: Path) -> int:
+    async with Stack(Options(place, postgres=wish.folder is not None, drain_s=DRAIN_S), SERVICES) as stack:
+        bus = await connect("cli", stack.settings_for("admin"))
+        try:
+            summary = await _unless_failed(_execute(wish, playbook, bus, stack.options.partitions), stack)
+            if wish.folder is not None:
+                await _unless_failed(_caught_up(stack, summary.execution_id), stack)
+            return await output.show(bus, summary, wish.output)
+        finally:
+            await bus.close()
+
+
+async def _execute(wish: Wish, playbook: Valid, bus: Bus, partitions: int) -> Summary:
+    for name, value in wish.credentials.items():
+        await credential.store(bus, name, value)
+    entry = await catalog.register(bus, playbook.source, playbook.plan)
+    execution_id = uuid.uuid4().hex[:20]
+    request = Request(entry.path, entry.version, wish.payload, execution_id)
+    try:
+        async with asyncio.timeout(wish.timeout):
+            await requests.start(bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
+            return await requests.finish(bus, execution_id, partitions, display.choose())
+    except TimeoutError:
+        raise CliError(f"not finished within {wish.timeout:g} s", exits.TIMED_OUT) from None
+
+
+async def _unless_failed(work: Coroutine[Any, Any, T], stack: Stack) -> T:
+    """The work's result, or the error of a service that gave up, whichever comes first."""
+    task = asyncio.ensure_future(work)
+    try:
+        either: set[asyncio.Future[Any]] = {task, stack.failure}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            stack.failure.result()
+        return task.result()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _caught_up(stack: Stack, execution_id: str) -> None:
+    """Waits until the read model has the end of the execution, for a while: it is a copy, not the truth."""
+    from services.cli.readmodel import status_of
+
+    try:
+        async with asyncio.timeout(CATCH_UP_S):
+            while await status_of(stack.dsn, execution_id) in (None, "running"):  # noqa: ASYNC110 - a database
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        click.echo("the read model is behind; a stack in this folder will bring it up to date", err=True)

@@ -1,0 +1,9 @@
+import os
+
+from services.projector.service import serve
+from shared.runtime.main import run_service
+
+NICE = 10  # the read model may lag: the engine goes first
+
+os.nice(NICE)
+run_service("projector", serve)

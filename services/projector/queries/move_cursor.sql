@@ -1,0 +1,1 @@
+UPDATE noetl.cursor SET seq = $2 WHERE partition = $1 AND seq < $2

@@ -1,0 +1,45 @@
+"""The read model from nothing: emptied, then projected again from the first sequence."""
+
+from functools import partial
+
+import asyncpg
+import structlog
+
+from services.projector.database import Database
+from services.projector.migrate import migrate
+from services.projector.service import follow, store
+from services.projector.store import SQL, Moved, cursor_of
+from shared.bus import topology
+from shared.bus.ports import Bus
+
+log = structlog.get_logger()
+
+
+async def rebuild(bus: Bus, dsn: str, partitions: int) -> None:
+    """Up to what the log held when it began. A projector that runs meanwhile sees its cursor moved
+    and joins in: each batch is projected by whoever gets the cursor's lock."""
+    database = Database(dsn)
+    try:
+        await database.run(migrate)
+        await database.run(_empty)
+        for partition in range(partitions):
+            await _project(bus, database, partition)
+    finally:
+        database.close()
+
+
+async def _empty(connection: asyncpg.Connection) -> None:
+    await connection.execute(SQL["truncate"])
+
+
+async def _project(bus: Bus, database: Database, partition: int) -> None:
+    last = await bus.last_seq(topology.events_stream(partition))
+    while (after := await database.run(partial(cursor_of, partition=partition))) < last:
+        follower = follow(bus, partition, after)
+        try:
+            while after < last:
+                after = await store(database, partition, await follower.batch(), after)
+        except Moved as moved:
+            log.info("projector.moved", partition=partition, reason=str(moved))
+        finally:
+            await follower.close()

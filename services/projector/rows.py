@@ -1,0 +1,147 @@
+"""The rows of the read model as values, and the rows a batch touches.
+
+Field order is column order of the bulk statements in `queries/`. JSON columns hold encoded text.
+Fields that are set once and never looked at again (`None` until then) are not read back.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from shared.events.outcome import Result
+
+TERMINAL = frozenset({"done", "failed", "cancelled"})
+
+RunKey = tuple[str, str, int]  # execution, run, iteration (-1: the step-run itself)
+LoopKey = tuple[str, str]
+CtxKey = tuple[str, str]
+TaskKey = tuple[str, str, int, int, int, int]  # a RunKey, the epoch, the number of the first event
+EventRow = tuple[Any, ...]
+EVENT_COLUMNS = (
+    "execution_id", "event_id", "event_type", "ts", "n", "source", "entity_type", "entity_id", "status",
+    "step_run_id", "task_run_id", "trace_id", "parent_id", "partition", "seq", "payload",
+)  # fmt: skip
+
+
+class Execution(Struct):
+    execution_id: str
+    partition: int
+    started_at: datetime
+    updated_at: datetime
+    path: str = ""
+    version: str = ""
+    digest: str = ""
+    status: str = "running"
+    finished_at: datetime | None = None
+    workload: str | None = None
+    result: str | None = None
+    result_ref: str | None = None
+    error: str | None = None
+    seq: int = 0
+
+
+class Run(Struct):
+    """A step-run (iteration -1) or one iteration of it: whatever a worker can hold."""
+
+    execution_id: str
+    run_id: str
+    iteration: int = -1
+    step: str = ""
+    status: str = "scheduled"
+    pool: str = ""
+    scheduled_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    worker: str = ""
+    epoch_ns: int = 0
+    epoch_try: int = 0
+    n: int = 0
+    claims: int = 0
+    task: str = ""
+    task_n: int = 0
+    result: str | None = None
+    result_ref: str | None = None
+    error: str | None = None
+
+    @property
+    def key(self) -> RunKey:
+        return (self.execution_id, self.run_id, self.iteration)
+
+
+class Loop(Struct):
+    execution_id: str
+    run_id: str
+    step: str = ""
+    status: str = "running"
+    count: int = 0
+    max_in_flight: int = 1
+    started: int = 0
+    done: int = 0
+    failed: int = 0
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class TaskRun(Struct):
+    execution_id: str
+    run_id: str
+    iteration: int
+    epoch_ns: int
+    epoch_try: int
+    n: int
+    task_run_id: str = ""
+    task: str = ""
+    attempt: int = 1
+    status: str = "running"
+    directive: str = ""
+    target: str = ""
+    delay_s: float = 0.0
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error: str | None = None
+
+
+class Ctx(Struct):
+    execution_id: str
+    key: str
+    value: Any
+    seq: int
+
+
+class Ending(Struct, frozen=True):
+    """A loop ended: whatever of it still runs is cancelled."""
+
+    execution_id: str
+    run_id: str
+    at: datetime
+
+
+class Rows(Struct):
+    """What a fold reads and leaves behind: a batch's rows, or, from an empty start, the whole model."""
+
+    executions: dict[str, Execution] = {}
+    runs: dict[RunKey, Run] = {}
+    loops: dict[LoopKey, Loop] = {}
+    ctx: dict[CtxKey, Ctx] = {}
+    tasks: dict[TaskKey, TaskRun] = {}
+    events: dict[tuple[str, str], EventRow] = {}
+    endings: list[Ending] = []
+
+
+_encode = msgspec.json.encode
+
+
+def json_text(value: Any) -> str | None:
+    """None is the absence of a value, so it is NULL and not `null`."""
+    return None if value is None else _encode(value).decode()
+
+
+def ctx_values(row: Ctx) -> tuple[str, str, str, int]:
+    return (row.execution_id, row.key, _encode(row.value).decode(), row.seq)
+
+
+def set_result(row: Execution | Run, result: Result | None) -> None:
+    if result is not None:
+        row.result, row.result_ref = json_text(result.value), json_text(result.ref)

@@ -1,0 +1,145 @@
+"""One batch, one transaction: lock the partition's cursor, load, fold, write, move the cursor.
+
+The lock makes two projectors of a partition take turns; the cursor says what the other has done.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import msgspec
+import structlog
+from msgspec import Struct
+
+from services.projector.fold import fold
+from services.projector.read import Entry, Touched, read
+from services.projector.rows import EVENT_COLUMNS, Ctx, Execution, Loop, Rows, Run, ctx_values
+from shared.bus.ports import Message
+from shared.errors import Corrupt
+
+SQL = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "queries").glob("*.sql"))}
+
+# The database refuses the values, and would refuse them for ever.
+REFUSED = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,
+    OverflowError,  # raised by the client for a number that does not fit its column
+)
+
+log = structlog.get_logger()
+
+
+class Moved(Exception):
+    """Not an error: the cursor is not where this reader left it, because somebody else projected or
+    rebuilt the partition, or an unanswered commit was applied. Follow again from where it is."""
+
+
+async def cursor_of(connection: asyncpg.Connection, partition: int) -> int:
+    return int(await connection.fetchval("SELECT seq FROM noetl.cursor WHERE partition = $1", partition) or 0)
+
+
+async def project(
+    connection: asyncpg.Connection, partition: int, messages: Sequence[Message], after: int
+) -> None:
+    """Consecutive messages of the partition, the first being the next one after `after`.
+
+    What cannot be read or stored goes to `corrupt`: a refused batch is halved until the culprit is alone.
+    """
+    try:
+        await _transact(connection, partition, messages, after)
+    except (Corrupt, *REFUSED) as error:
+        if len(messages) == 1:
+            await _set_aside(connection, partition, messages[0], after, str(error))
+            return
+        half = len(messages) // 2
+        await project(connection, partition, messages[:half], after)
+        await project(connection, partition, messages[half:], messages[half - 1].seq)
+
+
+async def _transact(
+    connection: asyncpg.Connection, partition: int, messages: Sequence[Message], after: int
+) -> None:
+    entries = [read(message, partition) for message in messages]
+    async with connection.transaction():
+        await _lock(connection, partition, after)
+        rows = await _load(connection, entries)
+        for entry in entries:
+            fold(rows, entry)
+        await _write(connection, rows)
+        await connection.execute(SQL["move_cursor"], partition, messages[-1].seq)
+
+
+async def _lock(connection: asyncpg.Connection, partition: int, after: int) -> None:
+    seq = await connection.fetchval(SQL["lock_cursor"], partition)
+    if seq != after:
+        raise Moved(f"the cursor of partition {partition} is at {seq}, not at {after}")
+
+
+async def _set_aside(
+    connection: asyncpg.Connection, partition: int, message: Message, after: int, error: str
+) -> None:
+    log.error("projector.corrupt", partition=partition, seq=message.seq, subject=message.subject, error=error)
+    async with connection.transaction():
+        await _lock(connection, partition, after)
+        values = (partition, message.seq, message.subject, message.data, error)
+        await connection.execute(SQL["insert_corrupt"], *values)
+        await connection.execute(SQL["move_cursor"], partition, message.seq)
+
+
+async def _load(connection: asyncpg.Connection, entries: Iterable[Entry]) -> Rows:
+    touched = Touched()
+    for entry in entries:
+        touched.add(entry.record)
+    rows = Rows()
+
+    async def load(query: str, keys: Iterable[tuple[Any, ...]]) -> list[asyncpg.Record]:
+        columns = list(zip(*keys, strict=True))
+        return await connection.fetch(SQL[query], *columns) if columns else []
+
+    for row in await load("load_executions", ((key,) for key in touched.executions)):
+        rows.executions[row["execution_id"]] = Execution(**row)
+    for row in await load("load_step_runs", (key[:2] for key in touched.runs if key[2] < 0)):
+        rows.runs[row["execution_id"], row["run_id"], -1] = Run(**row)
+    for row in await load("load_iterations", (key for key in touched.runs if key[2] >= 0)):
+        rows.runs[row["execution_id"], row["run_id"], row["iteration"]] = Run(**row)
+    for row in await load("load_loops", touched.loops):
+        rows.loops[row["execution_id"], row["run_id"]] = Loop(**row)
+    for row in await load("load_ctx", touched.ctx):
+        value = msgspec.json.decode(row["value"])
+        rows.ctx[row["execution_id"], row["key"]] = Ctx(row["execution_id"], row["key"], value, row["seq"])
+    return rows
+
+
+async def _write(connection: asyncpg.Connection, rows: Rows) -> None:
+    async def write(query: str, values: Iterable[tuple[Any, ...]]) -> None:
+        columns = list(zip(*values, strict=True))
+        if columns:
+            await connection.execute(SQL[query], *columns)
+
+    runs = rows.runs.values()
+    try:
+        await _copy_events(connection, rows)
+    except asyncpg.UniqueViolationError:  # a record that was published twice
+        await write("insert_events", rows.events.values())
+    await write("upsert_executions", _tuples(rows.executions.values()))
+    await write("upsert_step_runs", _tuples(run for run in runs if run.iteration < 0))
+    await write("upsert_iterations", _tuples(run for run in runs if run.iteration >= 0))
+    await write("upsert_loops", _tuples(rows.loops.values()))
+    await write("upsert_task_runs", _tuples(rows.tasks.values()))
+    await write("upsert_ctx", (ctx_values(row) for row in rows.ctx.values()))
+    await write("cancel_iterations", _tuples(rows.endings))
+    await write("lose_tasks", _tuples(rows.endings))
+
+
+async def _copy_events(connection: asyncpg.Connection, rows: Rows) -> None:
+    """Half the cost of arrays of parameters, but it takes all or nothing."""
+    if rows.events:
+        async with connection.transaction():
+            events = rows.events.values()
+            await connection.copy_records_to_table("event", schema_name="noetl", columns=EVENT_COLUMNS, records=events)
+
+
+def _tuples(rows: Iterable[Struct]) -> Iterable[tuple[Any, ...]]:
+    return map(msgspec.structs.astuple, rows)

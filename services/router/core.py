@@ -1,0 +1,61 @@
+"""The router for the shell: it listens to workers and the scheduler, and routes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from shared.engine import routing
+from shared.engine.execution import Execution, evolve
+from shared.events.command import Command
+from shared.events.model import Event
+from shared.events.record import Record, Writer
+from shared.runtime.core import Entry
+from shared.runtime.plans import Plans
+
+
+class RouterCore:
+    writer: Writer = "router"
+    listens: tuple[Writer, ...] = ("worker", "scheduler")
+
+    def __init__(self, plans: Plans) -> None:
+        self._plans = plans
+
+    def empty(self, execution_id: str) -> Execution:
+        return Execution(execution_id)
+
+    def first(self, record: Record) -> bool:
+        return False
+
+    def fold(self, state: Execution, records: Sequence[Entry]) -> Execution:
+        for seq, record in records:
+            state = evolve(state, record, seq)
+        return state
+
+    def stale(self, state: Execution, records: Sequence[Entry]) -> bool:
+        """A report about a run that was never scheduled as far as this state knows."""
+        return any(
+            record.lease is not None and _number(record.lease.run_id) > state.counts.get(record.lease.step, 0)
+            for _, record in records
+        )
+
+    def decide(self, state: Execution, now: float, values: dict[str, Any]) -> list[Event]:
+        if state.status != "running":
+            return []
+        return routing.decide(self._plans(state.digest), state, now, values)
+
+    def commands(
+        self, state: Execution, records: Sequence[Entry], values: dict[str, Any], horizon: int
+    ) -> list[Command]:
+        return []
+
+    def recover(self, state: Execution, values: dict[str, Any]) -> list[Command]:
+        return []
+
+    def over(self, state: Execution) -> bool:
+        return state.status in ("completed", "failed")
+
+    def keep(self, state: Execution) -> bool:
+        return False
+
+
+def _number(run_id: str) -> int:
+    return int(run_id.rpartition(":")[2])

@@ -1,0 +1,159 @@
+"""Execution requests: from the work queue to the first record of an execution.
+
+The execution id is the request's own, or derived from its `Nats-Msg-Id`, or from its place in the
+queue; the first record expects an empty subject. So a request that comes twice starts one
+execution, however far apart the two are.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+import structlog
+
+from shared.bus import topology
+from shared.bus.ports import Bus, Clock, Delivery
+from shared.dsl.plan import Plan
+from shared.engine import routing
+from shared.engine.execution import Execution, evolve
+from shared.engine.large import shrink
+from shared.errors import Conflict, Corrupt, NoetlError, Unavailable
+from shared.events import subjects
+from shared.events.record import Record, encode
+from shared.events.request import Request, decode, derive_id
+from shared.events.stamp import seconds, stamp
+from shared.runtime import catalog, results
+from shared.runtime.plans import Plans
+
+log = structlog.get_logger()
+PREFETCH = 256
+REPLY_HEADER = "Noetl-Reply-To"
+MSG_ID_HEADER = "Nats-Msg-Id"
+Adopt = Callable[[int, str, Execution], None]
+
+
+class Requests:
+    """`adopt(partition, execution_id, state)` is told of every execution started here."""
+
+    def __init__(self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._plans = plans
+        self._partitions = partitions
+        self._adopt = adopt
+        self._epoch = 0
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Takes requests for ever; cancel to stop: what was not started is handed back."""
+        self._epoch = await self._created()
+        consumer = await self._bus.consume(topology.REQUESTS, "router", PREFETCH)
+        try:
+            while True:
+                await self.take(await consumer.batch(PREFETCH))
+        finally:
+            await consumer.close()
+
+    async def _created(self) -> int:
+        while True:
+            try:
+                return await self._bus.created(topology.REQUESTS)
+            except Unavailable as error:
+                log.warning("requests.wait", error=str(error))
+                await self._clock.sleep(1.0)
+
+    async def take(self, batch: Sequence[Delivery]) -> None:
+        """One look into the catalogue per path and version for the whole batch."""
+        wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]] = {}
+        for delivery in batch:
+            try:
+                request = decode(delivery.data)
+            except Corrupt as error:
+                await self._bury(delivery, str(error))
+                continue
+            wanted.setdefault((request.path, request.version), []).append((delivery, request))
+        for (path, version), group in wanted.items():
+            try:
+                plan = await self._plan(path, version)
+            except NoetlError as error:
+                log.warning("request.later", path=path, error=str(error))
+                for delivery, _ in group:
+                    await delivery.nak(1.0)
+                continue
+            for delivery, request in group:
+                await self._begin(delivery, request, plan)
+
+    async def _plan(self, path: str, version: str) -> Plan | str:
+        """The plan, or the reason why there is none."""
+        try:
+            entry = await catalog.find(self._bus, path, version)
+            return await self._plans.load(entry.digest)
+        except (catalog.NotRegistered, Corrupt) as error:
+            return str(error)
+
+    async def _begin(self, delivery: Delivery, request: Request, plan: Plan | str) -> None:
+        request_id = (delivery.headers or {}).get(MSG_ID_HEADER, "")
+        execution_id = request.execution_id or (
+            derive_id("id", request_id) if request_id else derive_id("seq", self._epoch, delivery.seq)
+        )
+        ts = stamp(self._clock.now())
+        events = routing.start(execution_id, request, request_id, plan, seconds(ts))
+        events, blobs = shrink(execution_id, events)
+        partition = subjects.partition_of(execution_id, self._partitions)
+        record = Record(execution_id, "router", 1, ts, tuple(events))
+        try:
+            await results.store(self._bus, execution_id, blobs)
+            future = await self._bus.send(subjects.event(partition, execution_id, "router"), encode(record), expected=0)
+        except NoetlError as error:
+            log.warning("request.later", execution_id=execution_id, error=str(error))
+            await delivery.nak(1.0)
+            return
+        future.add_done_callback(partial(self._begun, delivery, partition, record))
+
+    def _begun(self, delivery: Delivery, partition: int, record: Record, future: "asyncio.Future[int]") -> None:
+        if not future.cancelled():
+            task = asyncio.ensure_future(self._answer(delivery, partition, record, future.exception(), future))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+
+    async def _answer(
+        self, delivery: Delivery, partition: int, record: Record, error: BaseException | None,
+        future: "asyncio.Future[int]",
+    ) -> None:
+        execution_id = record.execution_id
+        if error is None:
+            state = evolve(Execution(execution_id), record, future.result())
+            if state.status == "running":
+                self._adopt(partition, execution_id, state)
+            status = "started" if state.status != "failed" else "failed"
+            await self._reply(delivery, execution_id, status, state.error)
+            await delivery.ack()
+        elif isinstance(error, Conflict):
+            await self._reply(delivery, execution_id, "duplicate")
+            await delivery.ack()
+        else:
+            log.warning("request.later", execution_id=execution_id, error=str(error))
+            await delivery.nak(1.0)
+
+    async def _reply(
+        self, delivery: Delivery, execution_id: str, status: str, error: dict[str, object] | None = None
+    ) -> None:
+        inbox = (delivery.headers or {}).get(REPLY_HEADER)
+        if inbox:
+            answer = {"execution_id": execution_id, "status": status, "error": error}
+            await self._bus.publish(inbox, msgspec.json.encode(answer))
+
+    async def _bury(self, delivery: Delivery, reason: str) -> None:
+        """A request that no router will ever understand: kept where people look, and answered."""
+        log.error("request.corrupt", error=reason)
+        note = msgspec.json.encode({"reason": reason, "request": delivery.data.decode(errors="replace")})
+        try:
+            await self._bus.append(subjects.dead("requests"), note)
+        except NoetlError:
+            await delivery.nak(1.0)
+            return
+        await self._reply(delivery, "", "failed", {"kind": "request", "message": reason})
+        await delivery.ack()
+
+

@@ -1,0 +1,95 @@
+"""What a lease writes: its events in order, as few records as the promises allow.
+
+A finished task with an effect is in the log before the next effect starts. Tasks without effects
+(noop) and `*.started` events wait for the next record, but not longer than FLUSH_S while a tool runs.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+
+from shared.bus import topology
+from shared.bus.ports import Bus, Clock
+from shared.engine.large import MAX_RECORD_BYTES, TooLarge, shrink
+from shared.errors import Unavailable
+from shared.events import subjects
+from shared.events.model import Event
+from shared.events.outcome import Outcome
+from shared.events.record import Lease, Record, decode, encode
+from shared.events.stamp import stamp
+from shared.runtime import results
+
+FLUSH_S = 0.05
+RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+class Journal:
+    def __init__(
+        self, bus: Bus, clock: Clock, execution_id: str, lease: Lease, partitions: int, limit: int
+    ) -> None:
+        self._bus, self._clock = bus, clock
+        self._execution_id, self._lease, self._limit = execution_id, lease, limit
+        self._writer = subjects.WORKER if lease.index < 0 else subjects.ITERATION
+        self._partition = subjects.partition_of(execution_id, partitions)
+        self._subject = subjects.event(self._partition, execution_id, self._writer)
+        self._waiting: list[Event] = []
+        self._n = 0
+
+    def note(self, *events: Event) -> None:
+        """These go out with the next record. TooLarge when a value is over the limit for one."""
+        for event in events:
+            shrink(self._execution_id, [event], self._limit)
+            self._waiting.append(event)
+
+    async def flush(self) -> int:
+        """Everything noted is in the log when this returns; its sequence."""
+        events, self._waiting = self._waiting, []
+        if not events:
+            return 0
+        small, blobs = shrink(self._execution_id, events, self._limit)
+        record = Record(
+            self._execution_id, self._writer, self._n + 1, stamp(self._clock.now()), tuple(small), lease=self._lease
+        )
+        data = encode(record)
+        if len(data) > MAX_RECORD_BYTES:
+            raise TooLarge(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")
+        if blobs:
+            await results.store(self._bus, self._execution_id, blobs)
+        seq = await self._append(data)
+        self._n += len(events)
+        return seq
+
+    async def _append(self, data: bytes) -> int:
+        """Tries until the record is in the log; after silence it looks whether it already is."""
+        tries = 0
+        while True:
+            try:
+                return await self._bus.append(self._subject, data)
+            except Unavailable:
+                await self._clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+                tries += 1
+            try:
+                if (seq := await self._find(self._n + 1)) is not None:
+                    return seq
+            except Unavailable:
+                continue
+
+    async def _find(self, n: int) -> int | None:
+        stream = topology.events_stream(self._partition)
+        for message in await self._bus.read(stream, [self._subject]):
+            record = decode(message.data)
+            if record.lease == self._lease and record.n == n:
+                return message.seq
+        return None
+
+    async def during(self, work: Awaitable[Outcome]) -> Outcome:
+        """Runs a tool; if it takes longer, what is noted so far goes out meanwhile."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task}, timeout=FLUSH_S)
+            if not task.done():
+                await self.flush()
+            return await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})

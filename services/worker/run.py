@@ -1,0 +1,199 @@
+"""One step-run, or one iteration, on this worker: from its command to its terminal event.
+
+A run that may have been held before is claimed first, and only then is its history read: every
+record accepted before the claim is in it, none comes after. So the run goes on after the last
+finished task.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import structlog
+from msgspec.structs import replace
+
+from services.worker import credentials, history
+from services.worker.journal import Journal
+from shared.bus.ports import Bus, Clock, Delivery
+from shared.dsl.names import names_used
+from shared.dsl.plan import Plan, Step, Task
+from shared.dsl.template import evaluate, render_sql
+from shared.engine import pipeline
+from shared.engine.large import Missing, TooLarge
+from shared.engine.pipeline import Progress
+from shared.errors import TemplateError
+from shared.events import model as ev
+from shared.events.command import Command
+from shared.events.outcome import Outcome, failed
+from shared.events.record import Lease
+from shared.events.stamp import seconds
+from shared.runtime import results
+from shared.tools.contract import Call
+from shared.tools.open import Tools
+
+log = structlog.get_logger()
+MAX_RUN_S = 24 * 3600.0  # a run without a timeout of its own
+T = TypeVar("T")
+
+
+class Fenced(Exception):
+    """A later lease holds the run, or it is over."""
+
+
+class StepRun:
+    def __init__(
+        self, bus: Bus, clock: Clock, tools: Tools, plan: Plan, command: Command, delivery: Delivery,
+        worker: str, partitions: int,
+    ) -> None:
+        self._bus, self._clock, self._tools = bus, clock, tools
+        self._plan, self._command, self._delivery = plan, command, delivery
+        self._step: Step = plan.steps[command.step]
+        self._partitions = partitions
+        self._values: dict[str, Any] = {}
+        lease = Lease(command.run_id, command.step, delivery.epoch, worker, command.index)
+        self._lease = lease
+        self._journal = Journal(bus, clock, command.execution_id, lease, partitions, self._step.max_payload_bytes)
+        self._due = 0.0
+
+    async def run(self) -> None:
+        """Raises Fenced when the run is someone else's or over; any return means: acknowledge."""
+        progress = await self._begin()
+        while progress.state == "running":
+            progress = await self._advance(progress)
+        self._note(progress, pipeline.ending(progress, iteration=self._command.index >= 0))
+        await self._flush()
+
+    # -- beginning ---------------------------------------------------------------------
+
+    async def _begin(self) -> Progress:
+        command, step = self._command, self._step
+        start = await self._with_values(lambda: pipeline.begin(step, command, self._values))
+        began: float | None = None
+        if not command.fresh or self._delivery.epoch[1] > 1:
+            known = await self._claim()
+            start, began = known.progress(step, start), known.began
+        else:
+            self._journal.note(ev.StepStarted())
+        self._due = self._limit(began if began is not None else self._clock.now())
+        return start
+
+    async def _claim(self) -> history.History:
+        before = await history.read(self._bus, self._command, self._partitions)
+        if before.over or before.epoch > self._lease.epoch:
+            raise Fenced
+        self._journal.note(ev.StepStarted())
+        await self._journal.flush()
+        known = await history.read(self._bus, self._command, self._partitions)
+        if known.over or known.epoch > self._lease.epoch:
+            raise Fenced
+        return known
+
+    def _limit(self, began: float) -> float:
+        limits = [began + MAX_RUN_S]
+        if self._command.deadline:
+            limits.append(seconds(self._command.deadline))
+        if self._step.timeout_s is not None and self._command.index < 0:
+            limits.append(began + self._step.timeout_s)
+        return min(limits)
+
+    async def _with_values(self, work: Callable[[], T]) -> T:
+        """Runs the work, fetching stored values it misses."""
+        while True:
+            try:
+                return work()
+            except Missing as missing:
+                self._values[missing.ref.checksum] = await results.load(self._bus, missing.ref)
+
+    # -- one task ----------------------------------------------------------------------
+
+    async def _advance(self, progress: Progress) -> Progress:
+        task = pipeline.task_at(self._step, progress)
+        names = await self._with_values(lambda: pipeline.names(self._command, progress, self._values))
+        pure = self._tools.pure(task.kind)
+        if not pure and progress.ran:
+            await self._flush()
+        self._journal.note(ev.TaskStarted(task.name, progress.attempt))
+        began = self._clock.now()
+        outcome = await self._call(task, progress, names, pure)
+        late = self._clock.now() >= self._due
+        meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(self._clock.now() - began, 6)}
+        outcome = replace(outcome, meta=meta)
+        if late:
+            return await self._time_out(progress, task, outcome)
+        key = self._key(progress)
+        events = pipeline.decide(self._step, progress, outcome, names, key)
+        progress = self._note(progress, *events)
+        if not pure and progress.state == "running":
+            await self._flush()
+        last = events[-1]
+        if isinstance(last, ev.TaskRetried) and last.delay > 0:
+            await self._wait(last.delay)
+        return progress
+
+    async def _time_out(self, progress: Progress, task: Task, outcome: Outcome) -> Progress:
+        over = failed("timeout", "the step-run is over its time", retryable=False, meta=outcome.meta)
+        return self._note(progress, ev.TaskDone(task.name, progress.attempt, over, "fail"))
+
+    async def _wait(self, delay: float) -> None:
+        await self._flush()
+        await self._clock.sleep(max(0.0, min(delay, self._due - self._clock.now())))
+
+    def _note(self, progress: Progress, *events: ev.Event) -> Progress:
+        """Notes events for the log and folds them; a value too large becomes a failed run."""
+        for event in events:
+            try:
+                self._journal.note(event)
+            except TooLarge as error:
+                event = ev.TaskDone(progress.task, progress.attempt, failed("limit", str(error)), "fail")
+                self._journal.note(event)
+                return pipeline.evolve(self._step, progress, event)
+            progress = pipeline.evolve(self._step, progress, event)
+        return progress
+
+    async def _flush(self) -> None:
+        await self._journal.flush()
+
+    def _key(self, progress: Progress) -> str:
+        index = f".{self._command.index}" if self._command.index >= 0 else ""
+        run = f"{self._command.execution_id}/{self._command.run_id}{index}"
+        return f"{run}/{progress.task}/{progress.ran + 1}"
+
+    # -- the call ----------------------------------------------------------------------
+
+    async def _call(self, task: Task, progress: Progress, names: dict[str, Any], pure: bool) -> Outcome:
+        left = self._due - self._clock.now()
+        if left <= 0:
+            return failed("timeout", "the step-run is over its time")
+        try:
+            call = await self._render(task, progress, names, left)
+        except TemplateError as error:
+            return failed("template", f"task {task.name}: {error}")
+        except credentials.NoCredential as error:
+            return failed("auth", str(error))
+        work = self._tools.get(task.kind).run(call)
+        if pure:
+            return await work
+        try:
+            async with asyncio.timeout(left):
+                return await self._journal.during(work)
+        except TimeoutError:
+            return failed("timeout", "the step-run is over its time")
+
+    async def _render(self, task: Task, progress: Progress, names: dict[str, Any], left: float) -> Call:
+        keys = self._tools.spec(task.kind).keys
+        if "keychain" in names_used(task.config).names:
+            names = {**names, "keychain": await self._keychain()}
+        config: dict[str, Any] = {}
+        for key, value in task.config.items():
+            spec = keys.get(key)
+            if spec is not None and not spec.template:
+                config[key] = value
+            elif spec is not None and spec.sql and isinstance(value, str):
+                config[key] = render_sql(value, names)
+            else:
+                config[key] = evaluate(value, names)
+        auth = await credentials.resolve(self._bus, config.pop("auth", None))
+        return Call(config, evaluate(task.spec, names), auth, self._key(progress), left)
+
+    async def _keychain(self) -> dict[str, Any]:
+        return {entry["name"]: await credentials.find(self._bus, entry["name"]) for entry in self._plan.keychain}

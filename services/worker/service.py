@@ -1,0 +1,135 @@
+"""The worker: takes commands of one pool, up to its slots, and runs their pipelines."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from services.worker.run import Fenced, StepRun
+from shared.bus import topology
+from shared.bus.ports import Bus, Clock, Delivery
+from shared.errors import Corrupt, NoetlError
+from shared.events import command as commands
+from shared.events.beat import Beat, Key
+from shared.runtime.clock import SystemClock
+from shared.runtime.plans import Plans
+from shared.runtime.settings import Settings
+from shared.runtime.tasks import run_until
+from shared.tools.contract import ToolOptions
+from shared.tools.open import Tools
+
+log = structlog.get_logger()
+BEAT_S = 1.5
+EXTEND_S = topology.COMMAND_LEASE_S / 3
+LATER_S = 2.0
+
+
+class Worker:
+    def __init__(self, bus: Bus, settings: Settings, clock: Clock, tools: Tools) -> None:
+        self._bus, self._settings, self._clock, self._tools = bus, settings, clock, tools
+        self._plans = Plans(bus)
+        self._held: dict[Key, Delivery] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._free = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+        """Until `stop`; then takes nothing new and finishes what it holds. Cancelled, it hands back."""
+        lease = asyncio.create_task(self._extend())
+        beat = asyncio.create_task(self._beat())
+        try:
+            await run_until(stop, self._take(ready), finish=self._drain(stop))
+        finally:
+            for task in (lease, beat, *self._tasks):
+                task.cancel()
+            await asyncio.gather(lease, beat, *self._tasks, return_exceptions=True)
+            await self._say_goodbye()
+            await self._tools.close()
+
+    async def _take(self, ready: Callable[[], None]) -> None:
+        slots = self._settings.slots
+        consumer = await self._bus.consume(topology.COMMANDS, self._settings.pool, slots)
+        ready()
+        try:
+            while True:
+                while len(self._tasks) >= slots:
+                    self._free.clear()
+                    await self._free.wait()
+                for delivery in await consumer.batch(slots - len(self._tasks)):
+                    self._start(delivery)
+        finally:
+            await consumer.close()
+
+    def _start(self, delivery: Delivery) -> None:
+        task = asyncio.create_task(self._work(delivery))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._free.set()
+        if not task.cancelled() and task.exception() is not None:
+            log.error("run.crashed", exc_info=task.exception())
+
+    async def _drain(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def _work(self, delivery: Delivery) -> None:
+        try:
+            command = commands.decode(delivery.data)
+        except Corrupt as error:
+            log.error("command.corrupt", subject=delivery.subject, error=str(error))
+            await delivery.ack()  # commands are derived: the scheduler issues a good one when asked to
+            return
+        key = (command.execution_id, command.run_id, command.index)
+        self._held[key] = delivery
+        try:
+            plan = await self._plans.load(command.digest)
+            run = StepRun(
+                self._bus, self._clock, self._tools, plan, command, delivery,
+                self._settings.instance, self._settings.partitions,
+            )
+            await run.run()
+            await delivery.ack()
+        except Fenced:
+            await delivery.ack()
+        except NoetlError as error:
+            log.warning("run.later", execution_id=key[0], run_id=key[1], error=str(error))
+            await delivery.nak(LATER_S)
+        except asyncio.CancelledError:
+            await delivery.nak()
+            raise
+        finally:
+            if self._held.get(key) is delivery:
+                del self._held[key]
+
+    async def _extend(self) -> None:
+        while True:
+            await self._clock.sleep(EXTEND_S)
+            for delivery in list(self._held.values()):
+                await delivery.progress()
+
+    async def _beat(self) -> None:
+        while True:
+            beat = Beat(self._settings.instance, self._settings.pool, self._settings.slots, list(self._held))
+            try:
+                await self._bus.kv_put(topology.WORKERS, self._beat_key(), msgspec.json.encode(beat))
+            except NoetlError as error:
+                log.warning("beat.lost", error=str(error))
+            await self._clock.sleep(BEAT_S)
+
+    async def _say_goodbye(self) -> None:
+        try:
+            await self._bus.kv_delete(topology.WORKERS, self._beat_key())
+        except NoetlError:
+            log.warning("beat.lost", error="could not say goodbye; the entry expires by itself")
+
+    def _beat_key(self) -> str:
+        return f"{self._settings.pool}.{self._settings.instance}"
+
+
+async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    tools = Tools(ToolOptions(python_processes=settings.python_processes))
+    await Worker(bus, settings, SystemClock(), tools).run(stop, ready)

@@ -1,0 +1,1 @@
+"""What the services share: events, language, engine, bus, tools, runtime."""

@@ -1,0 +1,160 @@
+"""Follows a stream in order and without a gap, whatever happens to the connection.
+
+An ephemeral consumer without acks delivers from a sequence on. It is thrown away and made again after
+the last message taken when the connection was replaced, its own count shows a gap, its heartbeats stop,
+or the broker ends it. Nothing runs in the background: the caller of `batch` drives it.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import count
+
+import structlog
+from nats.aio.subscription import Subscription
+
+from shared.bus.ports import Message
+from shared.bus.pull import SILENCE_S, Backoff, Waiter, place_of, pull_request, unserved
+from shared.bus.request import Requests
+from shared.bus.wire import Connection, pub, status_of, stored_headers
+from shared.errors import Corrupt, Unavailable
+
+ASK = 256
+MAX_BATCH = 512
+MAX_HELD = 1024  # no more is asked for while this much waits for the caller
+INACTIVE_S = 30.0
+log = structlog.get_logger()
+_names = count(1)
+_request = pull_request(ASK)
+
+
+class StreamFollower:
+    def __init__(
+        self,
+        connection: Connection,
+        requests: Requests,
+        inbox: str,
+        stream: str,
+        filters: Sequence[str],
+        after: int,
+    ) -> None:
+        self._connection, self._requests, self._inbox = connection, requests, inbox
+        self._stream, self._filters, self._last = stream, list(filters), after
+        self._held: deque[Message] = deque()
+        self._waiter, self._backoff = Waiter(), Backoff()
+        self._name = ""
+        self._reply = ""
+        self._count = 0
+        self._asked = 0
+        self._stale = True
+        self._closed = False
+        self._ended = False  # by the broker, not by us: rest before asking again
+        self._subscription: Subscription | None = None
+
+    async def batch(self) -> Sequence[Message]:
+        while not self._held:
+            if self._closed:
+                raise Unavailable("the follower is closed")
+            if self._stale:
+                await self._reopen()
+            elif not await self._waiter.wait(SILENCE_S):
+                self._stale = True
+        take, held = min(len(self._held), MAX_BATCH), self._held
+        taken = [held.popleft() for _ in range(take)]
+        if not self._stale:
+            self._ask()
+        return taken
+
+    def reconnected(self) -> None:
+        self._stale = True
+        self._waiter.wake()
+
+    async def close(self) -> None:
+        self._closed = True
+        self._waiter.wake()
+        await self._drop()
+
+    async def _reopen(self) -> None:
+        if self._ended:
+            self._ended = False
+            await self._backoff.pause(self._waiter)
+        try:
+            await self._drop()
+            await self._open()
+        except Unavailable as error:
+            log.warning("follow.retry", stream=self._stream, after=self._last, error=str(error))
+            self._ended = True
+
+    async def _open(self) -> None:
+        info = await self._requests.api(f"STREAM.INFO.{self._stream}")
+        last = info["state"]["last_seq"]
+        if last < self._last:
+            raise Corrupt(
+                f"the stream ends before the cursor: {self._stream} holds up to {last}, "
+                f"{self._last} was read already; it was rolled back or replaced"
+            )
+        name = f"f{next(_names)}-{self._inbox.rsplit('.', 1)[-1]}"
+        self._reply = f"{self._inbox}.{name}"
+        self._count, self._asked = 0, 0
+        subscription = await self._connection.route(self._reply, self._arrived)
+        self._subscription, self._name = subscription, name
+        await self._requests.api(f"CONSUMER.CREATE.{self._stream}.{name}", self._config(name))
+        self._stale = False
+        self._ask()
+
+    def _config(self, name: str) -> dict[str, object]:
+        config = {
+            "name": name,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self._last + 1,
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "filter_subjects": self._filters,
+            "inactive_threshold": int(INACTIVE_S * 1e9),
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        return {"stream_name": self._stream, "config": config, "action": "create"}
+
+    async def _drop(self) -> None:
+        """Best effort: a consumer that cannot be deleted now goes away when it is idle."""
+        subscription, self._subscription, name, self._name = self._subscription, None, self._name, ""
+        if subscription is not None:
+            await self._connection.unroute(subscription)
+        if name and self._connection.is_connected:
+            self._connection.write(pub(f"$JS.API.CONSUMER.DELETE.{self._stream}.{name}", "", b""))
+
+    def _ask(self) -> None:
+        """Two requests outstanding, so that one is being served while the other travels."""
+        while self._asked <= ASK and len(self._held) + self._asked <= MAX_HELD - ASK:
+            subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
+            self._connection.write(pub(subject, self._reply, _request))
+            self._asked += ASK
+
+    def _arrived(self, subject: bytes, reply: bytes, header: bytes, data: bytes) -> None:
+        if self._stale:
+            return
+        if not reply:
+            self._status(header)
+            return
+        place = place_of(reply)
+        self._count += 1
+        if place.consumer_seq != self._count:
+            self._stale = True
+        else:
+            self._backoff.reset()
+            self._asked -= 1
+            self._last = place.seq
+            self._held.append(Message(subject.decode(), data, place.seq, stored_headers(header)))
+            self._ask()
+        self._waiter.wake()
+
+    def _status(self, header: bytes) -> None:
+        match status_of(header):
+            case 100:
+                pass  # a heartbeat: the wake-up below restarts the wait
+            case 408:
+                self._asked = max(0, self._asked - unserved(header))
+                self._ask()
+            case _:
+                self._stale = self._ended = True
+        self._waiter.wake()

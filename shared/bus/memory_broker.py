@@ -1,0 +1,157 @@
+"""The broker in memory: the state all clients share, and the handles a simulator pulls.
+
+Every operation of a client passes `faults.before` on its way in and `faults.after` on its way out:
+    sleep in either            a slow network
+    raise Unavailable before   the request is lost: nothing was applied
+    raise Unknown after        the answer is lost: it was applied
+On top of that: `down`, `kill`, `lose`, `wipe`, `free_leases`.
+"""
+
+import asyncio
+from asyncio import Future
+from typing import NoReturn
+
+from shared.bus import kv, topology
+from shared.bus.memory_stream import MemoryQueue, MemoryStream
+from shared.bus.ports import Clock
+from shared.errors import Unavailable
+
+
+class Faults:
+    """No faults. `operation` is a method of the bus, or `deliver`, `take`, `ack`, `nak`, `progress`."""
+
+    async def before(self, operation: str, client: str, subject: str) -> None: ...
+
+    async def after(self, operation: str, client: str, subject: str) -> None: ...
+
+
+class MemoryBroker:
+    def __init__(
+        self, clock: Clock, wanted: topology.Topology | None = None, faults: Faults | None = None
+    ) -> None:
+        self.clock = clock
+        self.faults = faults or Faults()
+        self.is_faultless = faults is None
+        self.streams: dict[str, MemoryStream] = {}
+        self.queues: dict[tuple[str, str], MemoryQueue] = {}
+        self.inboxes: dict[int, tuple[str, str, asyncio.Queue[bytes]]] = {}  # id → client, subject, messages
+        self._is_down = False
+        self._killed: set[str] = set()
+        self._waiters: set[Future[None]] = set()
+        self._epoch = 0
+        self.version = 0
+        if wanted is not None:
+            self.ensure(wanted)
+
+    # Making
+
+    def ensure(self, wanted: topology.Topology) -> None:
+        for stream in wanted.streams:
+            if stream.name not in self.streams:
+                self.streams[stream.name] = MemoryStream(stream, self._created())
+        for bucket in wanted.buckets:
+            name = kv.stream_of(bucket.name)
+            if name not in self.streams:
+                config = topology.Stream(name, (f"$KV.{bucket.name}.>",))
+                self.streams[name] = MemoryStream(config, self._created(), bucket.history, bucket.ttl_s)
+        for consumer in wanted.consumers:
+            if (consumer.stream, consumer.name) not in self.queues:
+                queue = MemoryQueue(consumer, self.streams[consumer.stream])
+                self.queues[consumer.stream, consumer.name] = queue
+        self.wake()
+
+    def _created(self) -> int:
+        self._epoch = max(self._epoch + 1, int(self.clock.now() * 1e9))
+        return self._epoch
+
+    # Looking up
+
+    def stream(self, name: str) -> MemoryStream:
+        if self._is_down or name not in self.streams:
+            raise Unavailable(f"stream {name} does not answer")
+        stream = self.streams[name]
+        stream.expire(self.clock.now())
+        return stream
+
+    def stream_taking(self, subject: str) -> MemoryStream:
+        for name, stream in self.streams.items():
+            if stream.takes(subject):
+                return self.stream(name)
+        raise Unavailable(f"no stream takes {subject}")
+
+    def queue(self, stream: str, name: str) -> MemoryQueue | None:
+        """None while there is nothing to take from: consumers wait for it to come back."""
+        return None if self._is_down else self.queues.get((stream, name))
+
+    @property
+    def is_down(self) -> bool:
+        return self._is_down
+
+    # Faults
+
+    def set_down(self, is_down: bool) -> None:
+        """While down, every request is refused and nothing is delivered; nothing is lost."""
+        self._is_down = is_down
+        self.wake()
+
+    def kill(self, client: str) -> None:
+        """No call of this client, now or later, returns. What it holds comes free by its lease."""
+        self._killed.add(client)
+        self.inboxes = {i: inbox for i, inbox in self.inboxes.items() if inbox[0] != client}
+
+    def lose(self, stream: str) -> None:
+        """A memory stream after a server restart: it is not there until someone makes it again."""
+        self.streams.pop(stream, None)
+        self.queues = {key: queue for key, queue in self.queues.items() if key[0] != stream}
+        self.wake()
+
+    def wipe(self, stream: str) -> None:
+        """Lost and made again at once: empty, with another time of creation."""
+        config = self.streams[stream].config
+        consumers = tuple(q.config for (name, _), q in self.queues.items() if name == stream)
+        self.lose(stream)
+        self.ensure(topology.Topology((config,), consumers, (), 0))
+
+    def free_leases(self, stream: str) -> None:
+        """Every held message may be taken again now, whoever holds it."""
+        for (name, _), queue in self.queues.items():
+            if name == stream:
+                queue.free_all(self.clock.now())
+        self.wake()
+
+    # Waiting
+
+    async def stop_if_killed(self, client: str) -> None:
+        if client in self._killed:
+            await _never()
+
+    def wake(self) -> None:
+        self.version += 1
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def changed(self, since: int, until: float | None = None) -> None:
+        """Waits for a change after version `since`, or until the clock says `until`."""
+        if self.version != since:
+            return
+        waiter: Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        alarm = None if until is None else asyncio.ensure_future(self._alarm(until, waiter))
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+            if alarm is not None:
+                alarm.cancel()
+
+    async def _alarm(self, until: float, waiter: "Future[None]") -> None:
+        await self.clock.sleep(max(0.0, until - self.clock.now()))
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+async def _never() -> NoReturn:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("nobody resolves this")

@@ -1,0 +1,81 @@
+"""What every puller shares: the ack subject, the accounting of what was asked for, the wait."""
+
+import asyncio
+from asyncio import Future
+
+import msgspec
+from msgspec import Struct
+
+from shared.bus.wire import parse_headers
+
+EXPIRES_S = 30.0
+HEARTBEAT_S = 5.0
+SILENCE_S = 2.5 * HEARTBEAT_S  # two heartbeats missed: the request is lost
+BACKOFF_S = 0.05
+MAX_BACKOFF_S = 1.0
+
+
+class Place(Struct, frozen=True, gc=False):
+    """`$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<ts>.<pending>`"""
+
+    delivered: int
+    seq: int
+    consumer_seq: int
+    timestamp: int
+
+
+def place_of(reply: bytes) -> Place:
+    parts = reply.split(b".")
+    at = 4 if len(parts) == 9 else 6  # the longer form adds domain and account before the stream
+    return Place(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]))
+
+
+def pull_request(batch: int) -> bytes:
+    return msgspec.json.encode(
+        {"batch": batch, "expires": int(EXPIRES_S * 1e9), "idle_heartbeat": int(HEARTBEAT_S * 1e9)}
+    )
+
+
+def unserved(header: bytes) -> int:
+    """How many messages of an ended pull request will not come."""
+    return int((parse_headers(header) or {}).get("Nats-Pending-Messages", "0"))
+
+
+class Waiter:
+    """One coroutine waits, a handler wakes it. A wake-up before the wait is not lost."""
+
+    def __init__(self) -> None:
+        self._future: Future[None] | None = None
+        self._woken = False
+
+    def wake(self) -> None:
+        self._woken = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, seconds: float) -> bool:
+        """False when nothing woke it in time."""
+        if not self._woken:
+            self._future = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._future
+            except TimeoutError:
+                return False
+            finally:
+                self._future = None
+        self._woken = False
+        return True
+
+
+class Backoff:
+    def __init__(self) -> None:
+        self._next = BACKOFF_S
+
+    def reset(self) -> None:
+        self._next = BACKOFF_S
+
+    async def pause(self, waiter: Waiter) -> None:
+        """Waits longer each time; a wake-up (a reconnect) ends it early."""
+        await waiter.wait(self._next)
+        self._next = min(2 * self._next, MAX_BACKOFF_S)

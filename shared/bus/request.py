@@ -1,0 +1,94 @@
+"""Requests to the broker's API: one answer, or a run of answers up to an end status."""
+
+import asyncio
+from asyncio import Future
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from shared.bus.publisher import ANSWER_S, ApiError, error_of
+from shared.bus.subject import check_subject
+from shared.bus.wire import Connection, pub, status_of
+from shared.errors import Refused, Unavailable
+
+Answer = tuple[bytes, bytes]  # header, payload
+
+
+class Requests:
+    def __init__(self, connection: Connection, inbox: str) -> None:
+        self._connection = connection
+        self._prefix = inbox + "."
+        self._waiting: dict[bytes, tuple[str, Callable[[Answer | Exception], None]]] = {}
+        self._count = 0
+
+    async def start(self) -> None:
+        await self._connection.route(self._prefix + "*", self._answered)
+
+    async def one(self, subject: str, data: bytes = b"") -> Answer:
+        return (await self._ask(subject, data, lambda _: True))[0]
+
+    async def run(self, subject: str, data: bytes) -> list[Answer]:
+        """Every answer up to the first with a status (204 ends a batch, 404 says there is none)."""
+        return await self._ask(subject, data, lambda answer: status_of(answer[0]) != 0)
+
+    async def api(self, subject: str, body: object = None) -> dict[str, Any]:
+        """A JSON answer of `$JS.API.…`; an error in it is raised."""
+        payload = b"" if body is None else msgspec.json.encode(body)
+        header, data = await self.one(f"$JS.API.{subject}", payload)
+        if status_of(header) == 503:
+            raise Unavailable(f"JetStream does not answer {subject}")
+        answer: dict[str, Any] = msgspec.json.decode(data)
+        if "error" in answer:
+            raise api_failure(msgspec.convert(answer["error"], ApiError), subject)
+        return answer
+
+    def violation(self, subject: str) -> None:
+        for _, end in [w for w in self._waiting.values() if w[0] == subject]:
+            end(Refused(f"not allowed to request {subject}"))
+
+    def disconnected(self) -> None:
+        for subject, end in list(self._waiting.values()):
+            end(Unavailable(f"the connection broke before {subject} was answered"))
+
+    async def _ask(self, subject: str, data: bytes, is_last: Callable[[Answer], bool]) -> list[Answer]:
+        self._count += 1
+        token = b"%d" % self._count
+        answers: list[Answer] = []
+        done: Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(answer: Answer | Exception) -> None:
+            if done.done():
+                return
+            if isinstance(answer, Exception):
+                done.set_exception(answer)
+                return
+            answers.append(answer)
+            if is_last(answer):
+                done.set_result(None)
+
+        self._waiting[token] = (check_subject(subject), end)
+        try:
+            self._connection.write(pub(subject, self._prefix + str(self._count), data))
+            async with asyncio.timeout(ANSWER_S):
+                await done
+        except TimeoutError:
+            raise Unavailable(f"no answer for {subject} in {ANSWER_S} s") from None
+        finally:
+            del self._waiting[token]
+        return answers
+
+    def _answered(self, subject: bytes, _reply: bytes, header: bytes, data: bytes) -> None:
+        waiting = self._waiting.get(subject[len(self._prefix) :])
+        if waiting is not None:
+            waiting[1]((header, data))
+
+
+class NotFound(Unavailable):
+    """The stream or consumer is not there."""
+
+
+def api_failure(error: ApiError, subject: str) -> Exception:
+    if error.code == 404:
+        return NotFound(f"{subject}: {error.description}")
+    return error_of(error, subject)

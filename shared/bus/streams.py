@@ -1,0 +1,161 @@
+"""Makes the broker look like the topology. What exists with another setting is reported, not changed."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from shared.bus import kv, topology
+from shared.bus.jetstream import JetStreamBus
+from shared.bus.memory import MemoryBus
+from shared.bus.ports import Bus
+from shared.bus.request import NotFound, Requests
+
+# Changing these neither loses messages nor weakens a promise.
+SAFE = frozenset(
+    {"subjects", "duplicate_window", "max_msg_size", "ack_wait", "max_ack_pending", "allow_direct"}
+)
+
+
+class Drift(Struct, frozen=True):
+    """`name` is a stream, or `stream/consumer`. `applied`: it has been changed to what is wanted."""
+
+    name: str
+    field: str
+    wanted: Any
+    found: Any
+    applied: bool = False
+
+
+def queue_only(wanted: topology.Topology) -> topology.Topology:
+    """The command queue alone: what a scheduler makes again after a server restart."""
+    return topology.Topology(
+        streams=tuple(s for s in wanted.streams if s.name == topology.COMMANDS),
+        consumers=tuple(c for c in wanted.consumers if c.stream == topology.COMMANDS),
+        buckets=(),
+        partitions=wanted.partitions,
+    )
+
+
+async def ensure(
+    bus: Bus, wanted: topology.Topology, *, replicas: int = 1, apply: bool = False
+) -> list[Drift]:
+    """Idempotent. With `apply`, differences in SAFE settings are changed to what is wanted."""
+    if isinstance(bus, MemoryBus):
+        bus.broker.ensure(wanted)
+        return []
+    assert isinstance(bus, JetStreamBus), f"no way to make streams on {type(bus).__name__}"
+    requests, drifts = bus.requests, list[Drift]()
+    configs = [_stream(s, replicas) for s in wanted.streams] + [_bucket(b, replicas) for b in wanted.buckets]
+    for config in configs:
+        drifts += await _ensure_stream(requests, config, apply)
+    for consumer in wanted.consumers:
+        drifts += await _ensure_consumer(requests, consumer, apply)
+    return drifts
+
+
+async def _ensure_stream(requests: Requests, config: dict[str, Any], apply: bool) -> list[Drift]:
+    name = config["name"]
+    try:
+        found = (await requests.api(f"STREAM.INFO.{name}"))["config"]
+    except NotFound:
+        await requests.api(f"STREAM.CREATE.{name}", config)
+        return []
+    drifts, changed = _compare(name, config, found, apply)
+    if changed:
+        await requests.api(f"STREAM.UPDATE.{name}", {**found, **changed})
+    return drifts
+
+
+async def _ensure_consumer(
+    requests: Requests, wanted: topology.QueueConsumer, apply: bool
+) -> list[Drift]:
+    config = _consumer(wanted)
+    create = f"CONSUMER.CREATE.{wanted.stream}.{wanted.name}"
+    body = {"stream_name": wanted.stream, "config": config}
+    try:
+        found = (await requests.api(f"CONSUMER.INFO.{wanted.stream}.{wanted.name}"))["config"]
+    except NotFound:
+        await requests.api(create, {**body, "action": "create"})
+        return []
+    drifts, changed = _compare(f"{wanted.stream}/{wanted.name}", config, found, apply)
+    if changed:
+        await requests.api(create, {**body, "config": {**found, **changed}, "action": "update"})
+    return drifts
+
+
+def _compare(
+    name: str, wanted: dict[str, Any], found: dict[str, Any], apply: bool
+) -> tuple[list[Drift], dict[str, Any]]:
+    """The broker leaves a field out when it has its zero value."""
+    differing = {k: v for k, v in wanted.items() if found.get(k, _zero(v)) != v}
+    changed = {k: v for k, v in differing.items() if apply and k in SAFE}
+    return [Drift(name, k, v, found.get(k), k in changed) for k, v in differing.items()], changed
+
+
+def _zero(value: Any) -> Any:
+    return type(value)()
+
+
+def _stream(stream: topology.Stream, replicas: int) -> dict[str, Any]:
+    once = stream.write_once
+    return _base(stream.name, list(stream.subjects), replicas) | {
+        "storage": stream.storage,
+        "retention": stream.retention,
+        "discard": "new" if once else "old",
+        "discard_new_per_subject": once,
+        "max_msgs_per_subject": 1 if once else -1,
+        "max_msg_size": stream.max_msg_bytes,
+        "deny_delete": stream.sealed,
+        "deny_purge": stream.sealed,
+        "duplicate_window": int(stream.duplicate_window_s * 1e9),
+        # A direct get on a queue would read what someone else holds.
+        "allow_direct": stream.retention == "limits",
+    }
+
+
+def _bucket(bucket: topology.Bucket, replicas: int) -> dict[str, Any]:
+    ttl = int(bucket.ttl_s * 1e9)
+    return _base(kv.stream_of(bucket.name), [f"$KV.{bucket.name}.>"], replicas) | {
+        "storage": "file",
+        "retention": "limits",
+        "discard": "new",
+        "max_msgs_per_subject": bucket.history,
+        "max_age": ttl,
+        "deny_delete": True,
+        "deny_purge": False,
+        "allow_direct": True,
+        # The broker wants it no longer than the age of a message.
+        "duplicate_window": min(ttl or int(120e9), int(120e9)),
+    }
+
+
+def _base(name: str, subjects: list[str], replicas: int) -> dict[str, Any]:
+    """No schedules, rollups, per-message TTLs or atomic batches: each is a way around a permission."""
+    return {
+        "name": name,
+        "subjects": subjects,
+        "num_replicas": replicas,
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "allow_rollup_hdrs": False,
+        "allow_msg_ttl": False,
+        "allow_msg_schedules": False,
+        "allow_atomic": False,
+        "sealed": False,
+    }
+
+
+def _consumer(wanted: topology.QueueConsumer) -> dict[str, Any]:
+    return {
+        "name": wanted.name,
+        "durable_name": wanted.name,
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "replay_policy": "instant",
+        "filter_subject": wanted.filter,
+        "ack_wait": int(wanted.lease_s * 1e9),
+        "max_deliver": -1,
+        "max_ack_pending": wanted.max_ack_pending,
+    }

@@ -1,0 +1,86 @@
+"""The streams, consumers and buckets we want, as data. `ensure` (in `streams.py`) makes them so."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from shared.events import subjects
+
+PARTITIONS = 4
+REQUESTS = "NOETL_REQUESTS"
+COMMANDS = "NOETL_COMMANDS"
+RESULTS = "NOETL_RESULTS"
+DEAD = "NOETL_DLQ"
+
+PLAYBOOKS = "noetl_playbooks"
+CURSORS = "noetl_cursors"
+WORKERS = "noetl_workers"
+KEYCHAIN = "noetl_keychain"
+CTX = "noetl_ctx"
+
+WORKER_TTL_S = 10.0
+COMMAND_LEASE_S = 15.0
+REQUEST_LEASE_S = 15.0
+
+
+def events_stream(partition: int) -> str:
+    return f"NOETL_EVENTS_{partition}"
+
+
+class Stream(Struct, frozen=True):
+    name: str
+    subjects: tuple[str, ...]
+    storage: Literal["file", "memory"] = "file"
+    retention: Literal["limits", "workqueue"] = "limits"
+    write_once: bool = False  # at most one message per subject, a second one is refused
+    sealed: bool = False      # no delete, no purge
+    duplicate_window_s: float = 120.0
+    max_msg_bytes: int = -1
+
+
+class QueueConsumer(Struct, frozen=True):
+    stream: str
+    name: str
+    filter: str
+    lease_s: float
+    max_ack_pending: int = 4096
+
+
+class Bucket(Struct, frozen=True):
+    name: str
+    ttl_s: float = 0.0
+    history: int = 1
+
+
+class Topology(Struct, frozen=True):
+    streams: tuple[Stream, ...]
+    consumers: tuple[QueueConsumer, ...]
+    buckets: tuple[Bucket, ...]
+    partitions: int
+
+
+def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) -> Topology:
+    events = tuple(
+        Stream(events_stream(p), (f"{subjects.EVENTS}.{p}.*.*",), sealed=True) for p in range(partitions)
+    )
+    return Topology(
+        streams=(
+            *events,
+            Stream(REQUESTS, (f"{subjects.REQUESTS}.>",), retention="workqueue"),
+            Stream(COMMANDS, (f"{subjects.COMMANDS}.>",), "memory", "workqueue", write_once=True),
+            Stream(RESULTS, (f"{subjects.RESULTS}.>",), write_once=True),
+            Stream(DEAD, (f"{subjects.DEAD}.>",)),
+        ),
+        consumers=(
+            QueueConsumer(REQUESTS, "router", f"{subjects.REQUESTS}.>", REQUEST_LEASE_S),
+            *(QueueConsumer(COMMANDS, pool, subjects.commands_of(pool), COMMAND_LEASE_S) for pool in pools),
+        ),
+        buckets=(
+            Bucket(PLAYBOOKS),
+            Bucket(CURSORS),
+            Bucket(WORKERS, ttl_s=WORKER_TTL_S),
+            Bucket(KEYCHAIN),
+            Bucket(CTX),
+        ),
+        partitions=partitions,
+    )

@@ -1,0 +1,70 @@
+"""Every diagnostic code, with its title and one line of documentation. Codes are stable: a code is
+never given a second meaning. `docs/dsl.md` carries this table, and a test compares the two."""
+
+from typing import NamedTuple
+
+
+class Code(NamedTuple):
+    title: str
+    doc: str
+
+
+def table() -> str:
+    """The codes as a Markdown table."""
+    rows = [f"| {code} | {each.title} | {each.doc} |" for code, each in CODES.items()]
+    return "\n".join(["| code | title | meaning |", "|---|---|---|", *rows])
+
+
+CODES: dict[str, Code] = {
+    # 1xx: the source text
+    "DSL101": Code("not text", "The source is not UTF-8, or holds a character that cannot be stored."),
+    "DSL102": Code("YAML syntax", "The source is not well-formed YAML; reading stops here."),
+    "DSL103": Code("several documents", "A file holds exactly one playbook; `---` may only begin it."),
+    "DSL104": Code("duplicate key", "A mapping has the same key twice."),
+    "DSL105": Code("key is not text", "A key is a number, a boolean, null or a collection; quote it."),
+    "DSL106": Code("not a playbook", "The document is empty or not a mapping."),
+    "DSL107": Code("unsupported YAML", "A tag, alias or merge that has no meaning in a playbook."),
+    "DSL108": Code("number out of range", "An integer beyond 64 bits, or infinity or NaN."),
+    "DSL109": Code("source limit", "The source is over a size, depth, node, alias or length limit."),
+    # 2xx: shape
+    "DSL201": Code("unknown key", "The key means nothing here; the nearest known key is suggested."),
+    "DSL202": Code("missing key", "A required key is absent."),
+    "DSL203": Code("wrong type", "The value is not of the type this key takes."),
+    "DSL204": Code("value not allowed", "The value is outside the choices or the range of this key."),
+    "DSL205": Code("bad name", "A name does not match the pattern for names, or is reserved."),
+    "DSL206": Code("wrong apiVersion or kind", "Playbooks are `apiVersion: noetl.io/v2`, `kind: Playbook`."),
+    # 3xx: replaced constructs
+    "DSL301": Code("formal dialect", "`case`, `sink`, `retry`, `vars`, step `args`, or a list or text as `next`."),
+    "DSL302": Code("`eval` is gone", "Task outcomes are handled by `spec.policy.rules` (V10 §13)."),
+    "DSL303": Code("`expr` is gone", "`when` is the only conditional keyword (V10 §4)."),
+    "DSL304": Code("`when` on a step", "Admission is `spec.policy.admit.rules` (V10 §5.2.1)."),
+    "DSL305": Code("`pipe` is gone", "`tool` is always an ordered pipeline (DSL2 §12)."),
+    "DSL306": Code("root `vars`", "Inputs go to `workload`, state to `ctx` by `set_ctx` (V10 §2)."),
+    "DSL307": Code("key in the wrong place", "The key exists, but belongs to another part of the playbook."),
+    # 4xx: the workflow
+    "DSL401": Code("duplicate name", "Two steps, tasks of one step, or keychain entries share a name."),
+    "DSL402": Code("no start step", "The workflow has no step named `start` (FX §12)."),
+    "DSL403": Code("unknown step", "An arc leads to a step that does not exist (FX §12)."),
+    "DSL404": Code("incomplete loop", "`loop` needs `in`, `iterator`, and a `tool` to run (FX §12)."),
+    "DSL405": Code("unknown tool kind", "No tool of that kind is installed (FX §12)."),
+    "DSL406": Code("unknown jump target", "`jump` leads to a task that is not in the same step."),
+    "DSL407": Code("empty step", "A step needs a `tool` or a `next`; only `end` may have neither."),
+    # 5xx: policies
+    "DSL501": Code("bad rule", "A rule is `{when, then}`, or `else` with `then`, last in its list."),
+    "DSL502": Code("control action outside a task", "`do` belongs in a task's policy rules (V10 §5.4)."),
+    "DSL503": Code("bad directive", "The keys of `then` do not fit its `do`."),
+    "DSL504": Code("bad reducer", "A `$…` key in a patch is not a known reducer, or not alone."),
+    # 6xx: templates
+    "DSL601": Code("template syntax", "A template does not parse."),
+    "DSL602": Code("not an expression", "The value must be exactly one `{{ expression }}`."),
+    "DSL603": Code("keychain outside a tool call", "A secret would be written to the log."),
+    # 7xx: not supported
+    "DSL701": Code("not supported", "The construct is known, but this version does not run it."),
+    # 8xx: limits
+    "DSL801": Code("workflow limit", "Too many steps, tasks of a step, or arcs of a step."),
+    "DSL802": Code("too many mistakes", "The list of diagnostics was cut off."),
+    # 9xx: warnings
+    "DSL901": Code("rules without else", "An outcome no rule matches continues silently, errors too."),
+    "DSL902": Code("unreachable step", "No path of arcs leads from `start` to the step."),
+    "DSL903": Code("no effect", "The setting changes nothing where it stands."),
+}

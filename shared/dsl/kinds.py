@@ -1,0 +1,36 @@
+"""What the compiler knows of a tool kind: data handed in by the caller, so that the language
+never imports the tools."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+
+class KeySpec(Struct, frozen=True):
+    """A key a tool takes: for validation, the schema and the documentation."""
+
+    doc: str
+    required: bool = False
+    template: bool = True  # False: taken as written, never rendered (program text)
+    sql: bool = False      # `{{ }}` in it becomes a bound parameter
+
+
+COMMON_KNOBS: Mapping[str, KeySpec] = {
+    "timeout": KeySpec("Seconds for one call, or {connect, read, total}."),
+}
+
+
+class ToolSpec(Struct, frozen=True):
+    """`keys` are the tool's own, beside those every task has (`tasks.COMMON_KEYS`). `knobs` are what
+    it takes under `spec` beside COMMON_KNOBS; `defaults` is the outermost layer of them (V10 §3.1)."""
+
+    kind: str
+    doc: str
+    keys: Mapping[str, KeySpec]
+    pure: bool = False
+    knobs: Mapping[str, KeySpec] = {}
+    defaults: Mapping[str, Any] = {}
+
+    def all_knobs(self) -> dict[str, KeySpec]:
+        return {**COMMON_KNOBS, **self.knobs}

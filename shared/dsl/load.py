@@ -1,0 +1,248 @@
+"""Source bytes to a Document: safe YAML, every key and value with its place, every limit explicit.
+
+Events are composed here rather than by PyYAML, so that depth, size and aliases are checked while
+reading and never after."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from shared.dsl import scalars, source
+from shared.dsl.diagnostics import Diagnostic
+from shared.dsl.source import Document, Entry, Node, Place
+
+_PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # an escape can make what the source may not hold
+_QUOTE = "put quotes around a text that begins with {{"
+_UNQUOTED = "{{ none }}"  # stands for a template that lacks its quotes, so that one mistake is told once
+
+
+class _Stop(Exception):
+    """Reading cannot go on; the diagnostic is recorded."""
+
+
+def load(text: str | bytes, *, file: str = "") -> tuple[Document | None, list[Diagnostic]]:
+    """The document, or None when it cannot be read at all; all mistakes of the YAML itself."""
+    composer = _Composer(file)
+    try:
+        return composer.document(text), composer.diagnostics
+    except _Stop:
+        return None, composer.diagnostics
+
+
+class _Composer:
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.diagnostics: list[Diagnostic] = []
+        self.anchors: dict[str, Node | None] = {}
+        self.aliases = 0
+        self.lines: list[str] = []
+        self.events: Iterator[Any] = iter(())
+
+    # -- reporting
+
+    def report(self, code: str, place: Place, message: str, fix: str) -> None:
+        self.diagnostics.append(Diagnostic(place.line, place.column, code, message, fix, self.file))
+
+    def stop(self, code: str, place: Place, message: str, fix: str) -> _Stop:
+        self.report(code, place, message, fix)
+        return _Stop()
+
+    def limit(self, place: Place, what: str, most: int) -> _Stop:
+        return self.stop("DSL109", place, f"{what}, over the limit of {most}", "split the playbook")
+
+    # -- the document
+
+    def document(self, given: str | bytes) -> Document:
+        text = self.decode(given)
+        self.lines = text.splitlines()
+        self.events = self.parse(text)
+        root: Node | None = None
+        for event in self.events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    raise self.stop("DSL103", _place(event), "a second document begins here",
+                                    "keep one playbook per file")
+                root = self.node(self.next(), 1)
+        if root is None or not isinstance(root.value, dict):
+            what = "the source is empty" if root is None or root.value is None else "this is not a mapping"
+            raise self.stop("DSL106", root.place if root else Place(1, 1), what,
+                            "begin with apiVersion: noetl.io/v2, kind: Playbook, metadata, workflow")
+        return Document(root, self.lines, root.plain())
+
+    def decode(self, given: str | bytes) -> str:
+        size = len(given) if isinstance(given, bytes) else len(given.encode("utf-8", "replace"))
+        if size > source.MAX_SOURCE_BYTES:
+            raise self.limit(Place(1, 1), f"the source has {size} bytes", source.MAX_SOURCE_BYTES)
+        try:
+            text = given.decode("utf-8") if isinstance(given, bytes) else given
+        except UnicodeDecodeError as error:
+            before = error.object[:error.start].decode("utf-8")
+            raise self.stop("DSL101", _after(before), "the source is not UTF-8",
+                            "save the file as UTF-8") from None
+        text = text.removeprefix("\ufeff")
+        bad = _UNPRINTABLE.search(text)
+        if bad:
+            raise self.stop("DSL101", _after(text[:bad.start()]),
+                            f"character U+{ord(bad[0]):04X} is not allowed", "remove it")
+        return text
+
+    def parse(self, text: str) -> Iterator[Any]:
+        try:
+            yield from yaml.parse(text, Loader=_PARSER)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+            raise self.stop("DSL102", place, error.problem or "not YAML", self.hint(place)) from None
+
+    def hint(self, place: Place) -> str:
+        line = self.lines[place.line - 1] if place.line <= len(self.lines) else ""
+        if "\t" in line[:max(place.column, len(line) - len(line.lstrip()))]:
+            return "indent with spaces, not with tabs"
+        return _QUOTE if "{{" in line else "check indentation, colons and quotes here"
+
+    def next(self) -> Any:
+        return next(self.events)
+
+    # -- nodes
+
+    def node(self, event: Any, depth: int) -> Node:
+        place = _place(event)
+        if depth > source.MAX_DEPTH:
+            raise self.limit(place, f"nested {depth} deep", source.MAX_DEPTH)
+        if isinstance(event, yaml.AliasEvent):
+            return self.alias(event, place)
+        if event.anchor:
+            self.anchors[event.anchor] = None
+        if isinstance(event, yaml.ScalarEvent):
+            node = self.scalar(event, place)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node = self.sequence(event, depth)
+        else:
+            node = self.mapping(event, depth)
+        if event.anchor:
+            self.anchors[event.anchor] = node
+        return self.within_limits(node, depth)
+
+    def within_limits(self, node: Node, depth: int) -> Node:
+        if node.nodes > source.MAX_NODES:
+            raise self.limit(node.place, f"{node.nodes} values with aliases expanded", source.MAX_NODES)
+        if node.chars > source.MAX_TEXT_CHARS:
+            raise self.limit(node.place, f"{node.chars} characters with aliases expanded",
+                             source.MAX_TEXT_CHARS)
+        if depth + node.height - 1 > source.MAX_DEPTH:
+            raise self.limit(node.place, "nested too deep with aliases expanded", source.MAX_DEPTH)
+        return node
+
+    def alias(self, event: Any, place: Place) -> Node:
+        self.aliases += 1
+        if self.aliases > source.MAX_ALIASES:
+            raise self.limit(place, f"{self.aliases} aliases", source.MAX_ALIASES)
+        target = self.anchors.get(event.anchor)
+        if target is None:
+            why = "refers to itself" if event.anchor in self.anchors else "has no anchor"
+            raise self.stop("DSL107", place, f"alias *{event.anchor[:60]} {why}",
+                            "write the value out here")
+        return target
+
+    def scalar(self, event: Any, place: Place) -> Node:
+        text: str = event.value
+        if len(text) > source.MAX_SCALAR_CHARS:
+            raise self.limit(place, f"a text of {len(text)} characters", source.MAX_SCALAR_CHARS)
+        bad = _UNSTORABLE.search(text)
+        if bad:
+            self.report("DSL101", place, f"character U+{ord(bad[0]):04X} cannot be stored", "remove it")
+            text = ""
+        return Node(place, self.value(event, text, place), event.style or "", chars=len(text))
+
+    def value(self, event: Any, text: str, place: Place) -> Any:
+        plain, _ = event.implicit
+        try:
+            if event.tag in (None, "!"):
+                return scalars.resolve(text) if plain and event.tag is None else text
+            tag = event.tag.removeprefix(scalars.TAG)
+            if tag in scalars.TAGS:
+                return scalars.tagged(tag, text)
+            self.unsupported_tag(event.tag, place)
+        except scalars.OutOfRange as error:
+            self.report("DSL108", place, f"number {str(error)[:40]} cannot be held",
+                        "put quotes around it to keep it as text")
+        except ValueError as error:
+            self.report("DSL107", place, str(error), "remove the tag")
+        return text
+
+    def unsupported_tag(self, tag: str, place: Place) -> None:
+        self.report("DSL107", place, f"tag {tag[:60]} is not supported", "remove the tag")
+
+    def sequence(self, event: Any, depth: int) -> Node:
+        node = Node(_place(event), [])
+        self.collection_tag(event, "seq", node.place)
+        while not isinstance(event := self.next(), yaml.SequenceEndEvent):
+            item = self.node(event, depth + 1)
+            node.value.append(item)
+            self.count(node, item, depth)
+        return node
+
+    def mapping(self, start: Any, depth: int) -> Node:
+        node = Node(_place(start), {})
+        self.collection_tag(start, "map", node.place)
+        merged: list[Node] = []
+        nested = False
+        while not isinstance(event := self.next(), yaml.MappingEndEvent):
+            key = self.node(event, depth + 1)
+            value = self.node(self.next(), depth + 1)
+            self.count(node, value, depth)
+            nested = nested or isinstance(key.value, dict)
+            if key.value == "<<" and key.style == "":
+                merged.extend(self.merges(value))
+            else:
+                self.enter(node.value, key, value)
+        if start.flow_style and nested and not node.value:
+            return Node(node.place, _UNQUOTED)
+        for other in merged:
+            for name, entry in other.value.items():
+                if name not in node.value:
+                    node.value[name] = entry
+                    self.count(node, entry.node, depth)
+        return node
+
+    def count(self, node: Node, below: Node, depth: int) -> None:
+        node.nodes += below.nodes
+        node.chars += below.chars
+        node.height = max(node.height, below.height + 1)
+        self.within_limits(node, depth)
+
+    def collection_tag(self, event: Any, tag: str, place: Place) -> None:
+        if event.tag not in (None, "!", scalars.TAG + tag):
+            self.unsupported_tag(event.tag, place)
+
+    def enter(self, entries: dict[str, Entry], key: Node, value: Node) -> None:
+        if not isinstance(key.value, str):
+            what = "a collection" if isinstance(key.value, dict | list) else repr(key.value)
+            self.report("DSL105", key.place, f"a key must be text, and this one is {what}",
+                        _QUOTE if isinstance(key.value, dict) else "put quotes around the key")
+        elif key.value in entries:
+            first = entries[key.value].key.line
+            self.report("DSL104", key.place, f"key {key.value[:60]!r} is already given on line {first}",
+                        "keep one of the two")
+        else:
+            entries[key.value] = Entry(key.place, value)
+
+    def merges(self, value: Node) -> list[Node]:
+        nodes = value.value if isinstance(value.value, list) else [value]
+        if all(isinstance(node.value, dict) for node in nodes):
+            return list(nodes)
+        self.report("DSL107", value.place, "<< merges mappings only", "name an anchor of a mapping")
+        return []
+
+
+def _place(event: Any) -> Place:
+    return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _after(text: str) -> Place:
+    lines = text.splitlines() if not text.endswith(("\n", "\r")) else [*text.splitlines(), ""]
+    return Place(max(len(lines), 1), len(lines[-1]) + 1 if lines else 1)

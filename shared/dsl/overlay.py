@@ -1,0 +1,60 @@
+"""Layers of `spec` (V10 §3): knobs flow inwards, policies do not, because each scope gives the word
+its own meaning (V10 §5)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from shared.dsl.kinds import COMMON_KNOBS, KeySpec, ToolSpec
+from shared.dsl.reader import Reader, named
+from shared.dsl.source import Path
+from shared.dsl.texts import check_templates, is_expression
+
+TIMEOUT_KEYS = ("connect", "read", "total")
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Later layers win: mappings merge deep, scalars and lists replace (V10 §3.1)."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            old = merged.get(key)
+            both = isinstance(old, dict) and isinstance(value, dict)
+            merged[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+    return merged
+
+
+def effective_spec(tool: ToolSpec | None, layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What of the layers this tool takes, from its own defaults to the task's `spec`."""
+    if tool is None:
+        return {}
+    knobs = tool.all_knobs()
+    merged = merge(tool.defaults, *layers)
+    return {key: value for key, value in merged.items() if key in knobs}
+
+
+def all_knobs(kinds: Mapping[str, ToolSpec]) -> dict[str, KeySpec]:
+    """The knobs an outer scope may set: those of any tool."""
+    knobs = dict(COMMON_KNOBS)
+    for tool in kinds.values():
+        knobs.update(tool.knobs)
+    return knobs
+
+
+def read_knobs(reader: Reader, spec: Mapping[str, Any], path: Path, knobs: Iterable[str]) -> dict[str, Any]:
+    """The knobs among the keys of a spec, checked. Other keys are the caller's."""
+    found = {key: spec[key] for key in knobs if key in spec}
+    for key, value in found.items():
+        if key == "timeout":
+            _timeout(reader, value, (*path, key))
+        check_templates(reader, value, (*path, key))
+    return found
+
+
+def _timeout(reader: Reader, value: Any, path: Path) -> None:
+    if isinstance(value, dict):
+        reader.keys(value, path, TIMEOUT_KEYS, {}, named(path))
+        for key in TIMEOUT_KEYS:
+            if key in value:
+                _timeout(reader, value[key], (*path, key))
+    elif not is_expression(value):
+        reader.seconds(value, path)

@@ -1,0 +1,104 @@
+"""A compiled playbook: what the engine runs. Plain data; template strings are kept as written and
+compiled on first use (`template.py`)."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+EVERYTHING = "*"  # in a Needs set: the whole namespace is used
+
+
+class Directive(Struct, frozen=True):
+    """`then` of a task rule. `delay` and the patches may hold templates."""
+
+    do: Literal["continue", "retry", "jump", "break", "fail"] = "continue"
+    attempts: int = 1
+    backoff: Literal["none", "linear", "exponential"] = "none"
+    delay: float | str = 0.0
+    to: str = ""
+    set_iter: dict[str, Any] = {}
+    set_ctx: dict[str, Any] = {}
+
+
+class Rule(Struct, frozen=True):
+    """`when` None is `else`."""
+
+    then: Directive
+    when: Any = None
+
+
+class Task(Struct, frozen=True):
+    """`config` are the tool's own keys, templates unrendered; `spec` the effective one (V10 §3.1),
+    without its policy. `rules` None: no policy given (ok → continue, error → fail)."""
+
+    name: str
+    kind: str
+    config: dict[str, Any]
+    spec: dict[str, Any] = {}
+    rules: tuple[Rule, ...] | None = None
+
+
+class AdmitRule(Struct, frozen=True):
+    allow: bool
+    when: Any = None
+
+
+class Loop(Struct, frozen=True):
+    """`max_in_flight` is 1 for a sequential loop."""
+
+    items: Any
+    iterator: str
+    mode: Literal["sequential", "parallel"] = "sequential"
+    max_in_flight: int = 1
+
+
+class Arc(Struct, frozen=True):
+    """No `when`: fires when the step succeeded."""
+
+    step: str
+    when: Any = None
+    args: dict[str, Any] = {}
+
+
+class Needs(Struct, frozen=True):
+    """The names a step's templates can read, so that a command carries only those.
+
+    `names` are bare names (resolved args → ctx → iter → workload → steps); `ctx` and `workload`
+    are keys used as `ctx.key` / `workload.key`, or EVERYTHING.
+    """
+
+    names: frozenset[str] = frozenset()
+    ctx: frozenset[str] = frozenset()
+    workload: frozenset[str] = frozenset()
+
+
+class Step(Struct, frozen=True):
+    name: str
+    tasks: tuple[Task, ...] = ()
+    arcs: tuple[Arc, ...] = ()
+    mode: Literal["exclusive", "inclusive"] = "exclusive"
+    admit: tuple[AdmitRule, ...] = ()
+    loop: Loop | None = None
+    pool: str = "default"
+    timeout_s: float | None = None
+    deadline_s: float | None = None
+    failure: Literal["fail_fast", "best_effort"] = "fail_fast"
+    max_payload_bytes: int = 131072
+    needs: Needs = Needs()
+    line: int = 0
+    desc: str = ""
+
+
+class Plan(Struct, frozen=True):
+    """`reach[s]` are the steps a token at `s` can still get to by one or more arcs."""
+
+    name: str
+    path: str
+    version: str
+    digest: str
+    workload: dict[str, Any]
+    steps: dict[str, Step]
+    reach: dict[str, frozenset[str]]
+    keychain: tuple[dict[str, Any], ...] = ()
+    start: str = "start"
+    timeout_s: float | None = None

@@ -1,0 +1,144 @@
+"""Policies of the outer scopes (V10 §5.1, §5.2): the executor's defaults, a step's admission,
+lifecycle and failure mode."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl import told
+from shared.dsl.normalise import rules
+from shared.dsl.overlay import read_knobs
+from shared.dsl.plan import AdmitRule
+from shared.dsl.reader import MAX_NAME, Reader, short
+from shared.dsl.source import Path
+from shared.dsl.texts import read_condition
+
+DEFAULT_POOL = "default"
+DEFAULT_MAX_PAYLOAD = 131072
+MAX_PAYLOAD = 1024 * 1024
+_POOL = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+class Defaults(Struct, frozen=True):
+    """What the executor sets for every step."""
+
+    pool: str = DEFAULT_POOL
+    knobs: Mapping[str, Any] = {}
+    timeout_s: float | None = None
+    step_timeout_s: float | None = None
+    max_payload_bytes: int = DEFAULT_MAX_PAYLOAD
+
+
+class StepPolicy(Struct, frozen=True):
+    admit: tuple[AdmitRule, ...] = ()
+    timeout_s: float | None = None
+    deadline_s: float | None = None
+    failure: str = "fail_fast"
+
+
+def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str]) -> Defaults:
+    executor = reader.section(root, "executor", (), ("kind", "spec"), {
+        "policy": told.moved("policy", "spec: {policy: …} in executor"),
+        "pool": told.moved("pool", "spec: {pool: …} in executor")})
+    if "kind" in executor:
+        reader.choice(executor["kind"], ("executor", "kind"), ("distributed", "local"))
+    at: Path = ("executor", "spec")
+    spec = reader.section(executor, "spec", ("executor",), ("pool", "policy", *knobs))
+    policy_at = (*at, "policy")
+    policy = reader.section(spec, "policy", at, ("defaults", "results", "limits"), told.STEP_POLICY)
+    _results(reader, policy, policy_at)
+    execution_s, step_s = _timeouts(reader, policy, policy_at)
+    return Defaults(
+        pool=read_pool(reader, spec["pool"], (*at, "pool")) if "pool" in spec else DEFAULT_POOL,
+        knobs=read_knobs(reader, spec, at, knobs),
+        timeout_s=execution_s, step_timeout_s=step_s, max_payload_bytes=_limits(reader, policy, policy_at),
+    )
+
+
+def _timeouts(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[float | None, float | None]:
+    resources = told.unsupported("defaults.resources", "set resources on the worker pool")
+    defaults = reader.section(policy, "defaults", path, ("timeouts",), {"resources": resources})
+    tasks = told.moved("timeout", "timeout: {connect: …, read: …} in executor.spec")
+    timeouts = reader.section(defaults, "timeouts", (*path, "defaults"), ("execution_s", "step_s"),
+                              dict.fromkeys(("timeout", "connect", "read", "total"), tasks))
+    at = (*path, "defaults", "timeouts")
+    found = [reader.seconds(timeouts[key], (*at, key)) if key in timeouts else None
+             for key in ("execution_s", "step_s")]
+    return found[0], found[1]
+
+
+def _results(reader: Reader, policy: Mapping[str, Any], path: Path) -> None:
+    results = reader.section(policy, "results", path, ("reference_first",))
+    at = (*path, "results", "reference_first")
+    if "reference_first" in results and not reader.boolean(results["reference_first"], at):
+        reader.key(at, "DSL903", "results over max_payload_bytes are kept by reference all the same",
+                   "set limits.max_payload_bytes instead", warning=True)
+
+
+def _limits(reader: Reader, policy: Mapping[str, Any], path: Path) -> int:
+    limits = reader.section(policy, "limits", path, ("max_payload_bytes",))
+    if "max_payload_bytes" not in limits:
+        return DEFAULT_MAX_PAYLOAD
+    return reader.whole(limits["max_payload_bytes"], (*path, "limits", "max_payload_bytes"), 1, MAX_PAYLOAD)
+
+
+def read_pool(reader: Reader, value: Any, path: Path) -> str:
+    if isinstance(value, str) and len(value) <= MAX_NAME and _POOL.match(value):
+        return value
+    reader.value(path, "DSL205", f"a pool cannot be called {short(value)}",
+                 f"letters, digits, _ and -, at most {MAX_NAME} characters")
+    return DEFAULT_POOL
+
+
+def read_step_policy(reader: Reader, spec: Mapping[str, Any], path: Path, *, looped: bool) -> StepPolicy:
+    at = (*path, "policy")
+    policy = reader.section(spec, "policy", path, ("admit", "lifecycle", "failure"), told.STEP_POLICY)
+    lifecycle = reader.section(policy, "lifecycle", at, ("timeout_s", "deadline_s"))
+    timeout_s, deadline_s = (
+        reader.seconds(lifecycle[key], (*at, "lifecycle", key)) if key in lifecycle else None
+        for key in ("timeout_s", "deadline_s"))
+    return StepPolicy(_admit(reader, policy, at), timeout_s, deadline_s,
+                      _failure(reader, policy, at, looped=looped))
+
+
+def _failure(reader: Reader, policy: Mapping[str, Any], path: Path, *, looped: bool) -> str:
+    failure = reader.section(policy, "failure", path, ("mode",), told.CONTROL)
+    at = (*path, "failure", "mode")
+    if "mode" not in failure:
+        return "fail_fast"
+    mode = reader.choice(failure["mode"], at, ("fail_fast", "best_effort"))
+    if mode == "best_effort" and not looped:
+        reader.key(at, "DSL903", "failure.mode is about the iterations of a loop", "remove it", warning=True)
+    return mode
+
+
+def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[AdmitRule, ...]:
+    if "admit" not in policy:
+        return ()
+    admit = reader.section(policy, "admit", path, ("rules", "mode", "join"), told.ADMIT)
+    at = (*path, "admit")
+    if not isinstance(policy["admit"], dict):
+        return ()
+    modes = ("exclusive", "inclusive")
+    if "mode" in admit and reader.choice(admit["mode"], (*at, "mode"), modes) == "inclusive":
+        reader.value((*at, "mode"), "DSL701", "inclusive admission is not supported",
+                     "write mode: exclusive, or leave it out")
+    if admit.get("join", "all") != "all":
+        reader.value((*at, "join"), "DSL701", f"join: {short(admit['join'])} is not supported",
+                     "write join: all, or leave it out")
+    if "rules" not in admit and "join" in admit:
+        return ()
+    return tuple(
+        AdmitRule(_allow(reader, rule.then, rule.then_path),
+                  None if rule.fallback else read_condition(reader, rule.when, (*rule.path, "when")))
+        for rule in rules(reader, admit, at))
+
+
+def _allow(reader: Reader, then: Mapping[str, Any], path: Path) -> bool:
+    reader.keys(then, path, ("allow",), told.CONTROL, "then of an admission rule")
+    if set(then) & set(told.CONTROL):
+        return False
+    return (reader.required(then, "allow", path, "then of an admission rule", "write then: {allow: true}")
+            and reader.boolean(then["allow"], (*path, "allow")))

@@ -1,0 +1,181 @@
+"""Reads parts of a document and records what is wrong with them. Every method returns something
+usable, so that reading goes on and all mistakes are told in one go."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from shared.dsl.diagnostics import Diagnostic
+from shared.dsl.source import Document, Path, Place
+
+MAX_ERRORS = 500
+MAX_WARNINGS = 100
+MAX_NAME = 128
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+NAME_FIX = f"letters, digits, _ and -, not beginning with a digit or -, at most {MAX_NAME} characters"
+
+
+class Told(NamedTuple):
+    """A key we know and do not take here: why, and what to write instead."""
+
+    code: str
+    message: str
+    fix: str
+
+
+class Reader:
+    def __init__(self, document: Document, file: str, diagnostics: list[Diagnostic]) -> None:
+        self.document = document
+        self.file = file
+        self.diagnostics = diagnostics
+        self.errors = len(diagnostics)
+        self.warnings = 0
+
+    # -- recording
+
+    @property
+    def full(self) -> bool:
+        """Enough is wrong: no more errors are looked for."""
+        return self.errors >= MAX_ERRORS
+
+    def at(self, place: Place, code: str, message: str, fix: str, *, warning: bool = False) -> None:
+        self.errors += not warning
+        self.warnings += warning
+        if self.warnings <= MAX_WARNINGS if warning else self.errors <= MAX_ERRORS:
+            self.diagnostics.append(Diagnostic(place.line, place.column, code, message, fix, self.file,
+                                               "warning" if warning else "error"))
+
+    def value(self, path: Path, code: str, message: str, fix: str, *, warning: bool = False) -> None:
+        """At a value; an absent one (`key:` and nothing) has no place but its key's."""
+        node = self.document.node(path)
+        place = self.document.key(path) if node.value is None else node.place
+        self.at(place, code, message, fix, warning=warning)
+
+    def key(self, path: Path, code: str, message: str, fix: str, *, warning: bool = False) -> None:
+        self.at(self.document.key(path), code, message, fix, warning=warning)
+
+    # -- shapes
+
+    def mapping(self, value: Any, path: Path, fix: str) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        self.value(path, "DSL203", f"{named(path)} must be a mapping, not {kind_of(value)}", fix)
+        return {}
+
+    def listing(self, value: Any, path: Path, fix: str) -> list[Any]:
+        if isinstance(value, list):
+            return value
+        self.value(path, "DSL203", f"{named(path)} must be a list, not {kind_of(value)}", fix)
+        return []
+
+    def keys(self, found: Mapping[str, Any], path: Path, known: Iterable[str], told: Mapping[str, Told],
+             what: str) -> None:
+        """Every key must be known; one in `told` gets its own message."""
+        known = tuple(known)
+        for key in found:
+            if key in known or self.full:
+                continue
+            if key in told:
+                self.key((*path, key), *told[key])
+            else:
+                near = nearest(key, known)
+                fix = f"did you mean {near}?" if near else f"known here: {', '.join(known) or 'none'}"
+                self.key((*path, key), "DSL201", f"unknown key {short(key)} in {what}", fix)
+
+    def section(self, owner: Mapping[str, Any], key: str, path: Path, known: Iterable[str],
+                told: Mapping[str, Told] | None = None) -> dict[str, Any]:
+        """The mapping under a key, its keys checked; empty when absent."""
+        if key not in owner:
+            return {}
+        known = tuple(known)
+        below = (*path, key)
+        found = self.mapping(owner[key], below, f"write {key}: {{{', '.join(known)}}}")
+        self.keys(found, below, known, told or {}, named(below))
+        return found
+
+    def required(self, owner: Mapping[str, Any], key: str, path: Path, what: str, fix: str) -> bool:
+        if key in owner:
+            return True
+        self.key(path, "DSL202", f"{what} has no {key}", fix)
+        return False
+
+    # -- scalars
+
+    def text(self, value: Any, path: Path, fix: str, *, most: int = 4096) -> str:
+        if not isinstance(value, str):
+            self.value(path, "DSL203", f"{named(path)} must be text, not {kind_of(value)}", fix)
+            return ""
+        if not value.strip() or len(value) > most:
+            self.value(path, "DSL204", f"{named(path)} must have 1 to {most} characters", fix)
+        return value
+
+    def choice(self, value: Any, path: Path, choices: tuple[str, ...]) -> str:
+        if isinstance(value, str) and value in choices:
+            return value
+        near = nearest(value, choices) if isinstance(value, str) else ""
+        fix = f"did you mean {near}?" if near else f"one of: {', '.join(choices)}"
+        self.value(path, "DSL204", f"{named(path)} cannot be {short(value)}", fix)
+        return choices[0]
+
+    def boolean(self, value: Any, path: Path) -> bool:
+        if not isinstance(value, bool):
+            self.value(path, "DSL203", f"{named(path)} must be true or false, not {kind_of(value)}",
+                       f"write {path[-1]}: true or {path[-1]}: false")
+        return bool(value)
+
+    def whole(self, value: Any, path: Path, least: int, most: int) -> int:
+        fix = f"a whole number from {least} to {most}"
+        if type(value) is not int:
+            self.value(path, "DSL203", f"{named(path)} must be a whole number, not {kind_of(value)}", fix)
+            return least
+        if not least <= value <= most:
+            self.value(path, "DSL204", f"{named(path)} is {value}, outside {least} to {most}", fix)
+            return least
+        return value
+
+    def seconds(self, value: Any, path: Path) -> float | None:
+        fix = "a number of seconds above 0"
+        if type(value) not in (int, float):
+            self.value(path, "DSL203", f"{named(path)} must be a number, not {kind_of(value)}", fix)
+            return None
+        if value <= 0:
+            self.value(path, "DSL204", f"{named(path)} must be above 0", fix)
+            return None
+        return float(value)
+
+    def name(self, value: Any, path: Path, what: str) -> str:
+        if not isinstance(value, str):
+            self.value(path, "DSL203", f"{what} must be text, not {kind_of(value)}", NAME_FIX)
+            return ""
+        if not is_name(value):
+            self.value(path, "DSL205", f"{what} {short(value)} is not allowed", NAME_FIX)
+        return value
+
+
+def is_name(text: str) -> bool:
+    return len(text) <= MAX_NAME and NAME.match(text) is not None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name a mistyped one most likely meant, or nothing."""
+    lower = {each.lower(): each for each in known}
+    found = difflib.get_close_matches(name[:MAX_NAME].lower(), lower, n=1, cutoff=0.6)
+    return lower[found[0]] if found else ""
+
+
+def short(value: Any) -> str:
+    """A value as a message can carry it."""
+    text = repr(value) if not isinstance(value, dict | list) else kind_of(value)
+    return text if len(text) <= 60 else text[:57] + "…'"
+
+
+def kind_of(value: Any) -> str:
+    names = {dict: "a mapping", list: "a list", str: "text", bool: "a boolean", type(None): "nothing"}
+    return names.get(type(value), "a number")
+
+
+def named(path: Path) -> str:
+    """A path as an author would say it: its last three keys."""
+    keys = [part[:40] for part in path if isinstance(part, str) and part != "workflow"]
+    return ".".join(keys[-3:]) or "the playbook"

@@ -1,0 +1,141 @@
+"""The root of a playbook (DSL2 §1.1): its header, inputs, credentials and the list of steps."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl import told
+from shared.dsl.reader import Reader, kind_of, short
+from shared.dsl.source import Path
+from shared.dsl.texts import check_templates
+
+API_VERSION = "noetl.io/v2"
+ROOT_KEYS = ("apiVersion", "kind", "metadata", "keychain", "executor", "workload", "workflow", "workbook")
+METADATA_KEYS = ("name", "path", "version", "description", "labels", "tags")
+MAX_STEPS = 2000
+MAX_PATH = 256
+START = "start"
+
+
+class Header(Struct, frozen=True):
+    name: str
+    path: str
+    version: str
+
+
+class StepSource(Struct, frozen=True):
+    """`unique` False: the name is taken, the step is only read for its mistakes."""
+
+    name: str
+    body: dict[str, Any]
+    path: Path
+    unique: bool
+
+
+def read_header(reader: Reader, root: Mapping[str, Any]) -> Header:
+    reader.keys(root, (), ROOT_KEYS, told.ROOT, "the playbook")
+    for key, value in (("apiVersion", API_VERSION), ("kind", "Playbook")):
+        fix = f"write {key}: {value}"
+        if reader.required(root, key, (), "the playbook", fix) and root[key] != value:
+            reader.value((key,), "DSL206", f"{key} is {short(root[key])}", fix)
+    metadata = reader.section(root, "metadata", (), METADATA_KEYS)
+    fix = "write metadata: {name: …}"
+    if "metadata" not in root:
+        reader.required(root, "metadata", (), "the playbook", fix)
+    elif isinstance(root["metadata"], dict):
+        reader.required(metadata, "name", ("metadata",), "metadata", fix)
+    return _header(reader, metadata)
+
+
+def _header(reader: Reader, metadata: Mapping[str, Any]) -> Header:
+    found = {}
+    for key, most in (("name", 128), ("path", MAX_PATH), ("description", 4096)):
+        if key in metadata:
+            found[key] = reader.text(metadata[key], ("metadata", key), f"write {key}: some text", most=most)
+    version = metadata.get("version", "1")
+    if type(version) not in (str, int, float) or not 0 < len(str(version)) <= 64:
+        reader.value(("metadata", "version"), "DSL203", "version must be text of 1 to 64 characters",
+                     'write version: "1.0"')
+    if "labels" in metadata:
+        reader.mapping(metadata["labels"], ("metadata", "labels"), "write labels: {key: value}")
+    if "tags" in metadata:
+        reader.listing(metadata["tags"], ("metadata", "tags"), "write tags: [one, two]")
+    name = found.get("name", "")
+    return Header(name, found.get("path", name), str(version))
+
+
+def read_workload(reader: Reader, root: Mapping[str, Any]) -> dict[str, Any]:
+    if root.get("workload") is None:
+        return {}
+    workload = reader.mapping(root["workload"], ("workload",), "write workload: {name: value}")
+    check_templates(reader, workload, ("workload",), secrets=False)
+    return workload
+
+
+def read_keychain(reader: Reader, root: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    fix = "write keychain: [{name: …, kind: …}]"
+    listed = reader.listing(root.get("keychain") or [], ("keychain",), fix)
+    entries = []
+    seen: set[str] = set()
+    for index, entry in enumerate(listed):
+        path: Path = ("keychain", index)
+        if not isinstance(entry, dict):
+            reader.value(path, "DSL203", f"a keychain entry must be a mapping, not {kind_of(entry)}", fix)
+            continue
+        if reader.required(entry, "name", path, "the keychain entry", "add name: …"):
+            _unique(reader, reader.name(entry["name"], (*path, "name"), "a credential's name"), path, seen)
+        if reader.required(entry, "kind", path, "the keychain entry", "add kind: …"):
+            reader.text(entry["kind"], (*path, "kind"), "write kind: <kind of credential>")
+        check_templates(reader, entry, path)
+        entries.append(entry)
+    return tuple(entries)
+
+
+def _unique(reader: Reader, name: str, path: Path, seen: set[str]) -> None:
+    if name in seen:
+        reader.value((*path, "name"), "DSL401", f"keychain has {short(name)} already", "use another name")
+    seen.add(name)
+
+
+def read_workbook(reader: Reader, root: Mapping[str, Any]) -> None:
+    workbook = root.get("workbook")
+    if isinstance(workbook, dict) and "tasks" in workbook and len(workbook) == 1:
+        workbook = workbook["tasks"]
+    if workbook not in (None, [], {}):
+        reader.key(("workbook",), "DSL701", "workbook tasks are not supported",
+                   "write the tasks out in the steps that use them, and leave workbook empty")
+
+
+def read_workflow(reader: Reader, root: Mapping[str, Any]) -> list[StepSource]:
+    """The steps by name; no step is looked into."""
+    fix = "write workflow: [{step: start, …}]"
+    if not reader.required(root, "workflow", (), "the playbook", fix):
+        return []
+    listed = reader.listing(root["workflow"], ("workflow",), fix)
+    if len(listed) > MAX_STEPS:
+        reader.key(("workflow",), "DSL801", f"{len(listed)} steps, over the limit of {MAX_STEPS}",
+                   "move some into a playbook of their own")
+        listed = listed[:MAX_STEPS]
+    seen: dict[str, int] = {}
+    found = [_step(reader, item, ("workflow", index), seen) for index, item in enumerate(listed)]
+    if isinstance(root["workflow"], list) and START not in seen:
+        reader.key(("workflow",), "DSL402", "the workflow has no step named start",
+                   "name the first step start")
+    return [source for source in found if source is not None]
+
+
+def _step(reader: Reader, item: Any, path: Path, seen: dict[str, int]) -> StepSource | None:
+    if not isinstance(item, dict):
+        reader.value(path, "DSL203", f"a step must be a mapping, not {kind_of(item)}", "write - step: <name>")
+        return None
+    if not reader.required(item, "step", path, "this item of workflow", "begin it with step: <name>"):
+        return StepSource("", item, path, unique=False)
+    name = reader.name(item["step"], (*path, "step"), "a step's name")
+    line = reader.document.node(path).place.line
+    if name in seen and name:
+        reader.value((*path, "step"), "DSL401", f"step {short(name)} is already on line {seen[name]}",
+                     "give the step another name")
+        return StepSource(name, item, path, unique=False)
+    seen[name] = line
+    return StepSource(name, item, path, unique=bool(name))

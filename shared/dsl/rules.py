@@ -1,0 +1,128 @@
+"""Task policy (V10 §5.4): rules that turn an outcome into a directive."""
+
+from typing import Any, cast
+
+from shared.dsl import told
+from shared.dsl.normalise import RuleSource, rules
+from shared.dsl.plan import Directive, Rule
+from shared.dsl.reader import Reader, kind_of, nearest, short
+from shared.dsl.source import Path
+from shared.dsl.texts import check_templates, read_condition, read_expression
+
+MAX_ATTEMPTS = 1000
+ACTIONS = ("continue", "retry", "jump", "break", "fail")
+BACKOFFS = ("none", "linear", "exponential")
+REDUCERS = ("$add", "$append", "$max", "$min", "$union", "$merge")
+_POLICY_KEYS = ("rules", "mode", "on_unmatched", "before", "after", "finally")
+_ONLY = {"attempts": "retry", "backoff": "retry", "delay": "retry", "to": "jump"}
+_THEN_KEYS = ("do", *_ONLY, "set_iter", "set_ctx")
+
+
+def read_task_policy(reader: Reader, value: Any, path: Path, labels: frozenset[str]) -> tuple[Rule, ...]:
+    policy = reader.mapping(value, path, "write policy: {rules: [{when: …, then: {do: …}}, …]}")
+    if not isinstance(value, dict):
+        return ()
+    reader.keys(policy, path, _POLICY_KEYS, told.TASK_POLICY, "a task's policy")
+    if "mode" in policy:
+        reader.choice(policy["mode"], (*path, "mode"), ("exclusive",))
+    if "on_unmatched" in policy:
+        reader.choice(policy["on_unmatched"], (*path, "on_unmatched"), ("continue",))
+    for hook in ("before", "after", "finally"):
+        if policy.get(hook, []) != []:
+            reader.key((*path, hook), "DSL701", f"{hook} hooks are not supported",
+                       f"leave {hook} out, or write {hook}: []")
+    sources = rules(reader, policy, path)
+    _warn_without_else(reader, sources, path)
+    return tuple(_read_rule(reader, source, labels) for source in sources)
+
+
+def _warn_without_else(reader: Reader, sources: list[RuleSource], path: Path) -> None:
+    if sources and not any(source.fallback or source.when is True for source in sources):
+        reader.key((*path, "rules"), "DSL901", "an error that no rule matches continues to the next task",
+                   "end with - else: {then: {do: fail}} or {do: continue}", warning=True)
+
+
+def _read_rule(reader: Reader, source: RuleSource, labels: frozenset[str]) -> Rule:
+    when = None if source.fallback else read_condition(reader, source.when, (*source.path, "when"))
+    return Rule(_directive(reader, source.then, source.then_path, labels), when)
+
+
+def _directive(reader: Reader, then: dict[str, Any], path: Path, labels: frozenset[str]) -> Directive:
+    reader.keys(then, path, _THEN_KEYS, told.THEN, "then of a task's rule")
+    if "do" not in then:
+        reader.key(path, "DSL503", "then has no do", f"add do: one of {', '.join(ACTIONS)}")
+        do = ""
+    else:
+        do = reader.choice(then["do"], (*path, "do"), ACTIONS)
+    if do and do == then["do"]:
+        _fits(reader, then, path, do)
+    return Directive(
+        do=cast(Any, do or "continue"),
+        attempts=reader.whole(then["attempts"], (*path, "attempts"), 1, MAX_ATTEMPTS)
+        if "attempts" in then else 1,
+        backoff=cast(Any, reader.choice(then["backoff"], (*path, "backoff"), BACKOFFS))
+        if "backoff" in then else "none",
+        delay=_delay(reader, then["delay"], (*path, "delay")) if "delay" in then else 0.0,
+        to=_target(reader, then["to"], (*path, "to"), labels) if do == "jump" and "to" in then else "",
+        set_iter=_patch(reader, then, "set_iter", path),
+        set_ctx=_patch(reader, then, "set_ctx", path),
+    )
+
+
+def _fits(reader: Reader, then: dict[str, Any], path: Path, do: str) -> None:
+    """`retry` needs attempts and `jump` needs to; neither takes the other's keys."""
+    for key, owner in _ONLY.items():
+        if key in then and owner != do:
+            reader.key((*path, key), "DSL503", f"{key} has no meaning for do: {do}",
+                       f"remove it, or write do: {owner}")
+    needed = {"retry": "attempts", "jump": "to"}.get(do)
+    if needed and needed not in then:
+        fix = "add attempts: 5 (all tries, the first included)" if do == "retry" else "add to: <task name>"
+        reader.key(path, "DSL503", f"do: {do} has no {needed}", fix)
+
+
+def _delay(reader: Reader, value: Any, path: Path) -> float | str:
+    if type(value) in (int, float):
+        if value < 0:
+            reader.value(path, "DSL204", "delay must not be below 0", "a number of seconds, 0 or more")
+        return float(value)
+    fix = "a number of seconds, 0 or more, or one {{ expression }}"
+    if not isinstance(value, str):
+        reader.value(path, "DSL203", f"delay must be a number, not {kind_of(value)}", fix)
+        return 0.0
+    return str(read_expression(reader, value, path, fix))
+
+
+def _target(reader: Reader, value: Any, path: Path, labels: frozenset[str]) -> str:
+    if isinstance(value, str) and value in labels:
+        return value
+    near = nearest(value, labels) if isinstance(value, str) else ""
+    fix = f"did you mean {near}?" if near else f"one of: {', '.join(sorted(labels)[:20])}"
+    reader.value(path, "DSL406", f"the step has no task {short(value)} to jump to", fix)
+    return ""
+
+
+def _patch(reader: Reader, then: dict[str, Any], key: str, path: Path) -> dict[str, Any]:
+    if key not in then:
+        return {}
+    at = (*path, key)
+    patch = reader.mapping(then[key], at, f"write {key}: {{name: value}}")
+    check_templates(reader, patch, at, secrets=False)
+    for name, value in patch.items():
+        _reducer(reader, value, (*at, name), key == "set_ctx")
+    return patch
+
+
+def _reducer(reader: Reader, value: Any, path: Path, allowed: bool) -> None:
+    """A one-key mapping with `$` is a reducer (V10 §15); a plain value may not look like one."""
+    if not isinstance(value, dict):
+        return
+    for name in value:
+        if not name.startswith("$") or (allowed and name in REDUCERS and len(value) == 1):
+            continue
+        near = nearest(name, REDUCERS) if allowed and name not in REDUCERS else ""
+        fix = "write the value itself" if not allowed else f"exactly one of: {', '.join(REDUCERS)}"
+        reader.key((*path, name), "DSL504", f"{short(name)} is not a reducer here",
+                   f"did you mean {near}?" if near else fix)
+
+

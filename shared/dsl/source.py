@@ -1,0 +1,91 @@
+"""The parsed source: nodes that know their place, limits on everything, and the document they make."""
+
+from typing import Any
+
+from msgspec import Struct
+
+MAX_SOURCE_BYTES = 512 * 1024
+MAX_DEPTH = 64
+MAX_NODES = 50_000          # with aliases expanded
+MAX_ALIASES = 100
+MAX_SCALAR_CHARS = 256 * 1024
+MAX_TEXT_CHARS = 2 * 1024 * 1024  # all scalars, with aliases expanded
+
+Path = tuple[str | int, ...]
+
+
+class Place(Struct, frozen=True):
+    """1-based."""
+
+    line: int
+    column: int
+
+
+class Node(Struct):
+    """A value and where it begins. `value` is a scalar, a list of nodes or a dict of entries;
+    `nodes`, `height` and `chars` count what it expands to. `style` is YAML's sign for the scalar."""
+
+    place: Place
+    value: Any
+    style: str = ""
+    nodes: int = 1
+    height: int = 1
+    chars: int = 0
+
+    def plain(self) -> Any:
+        if isinstance(self.value, dict):
+            return {key: entry.node.plain() for key, entry in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+
+class Entry(Struct, frozen=True):
+    key: Place
+    node: Node
+
+
+class Document(Struct):
+    """`data` is plain; `node` and `key` say where a path of it stands in the source."""
+
+    root: Node
+    lines: list[str]
+    data: Any
+
+    def node(self, path: Path) -> Node:
+        """The node at the path, or the nearest one above it."""
+        found = self.root
+        for part in path:
+            below = _child(found, part)
+            if below is None:
+                return found
+            found = below
+        return found
+
+    def key(self, path: Path) -> Place:
+        """Where the key that ends the path stands; for a list item, the item."""
+        if path:
+            owner = self.node(path[:-1]).value
+            if isinstance(owner, dict) and path[-1] in owner:
+                place: Place = owner[path[-1]].key
+                return place
+        return self.node(path).place
+
+    def text_line(self, path: Path, offset: int) -> Place:
+        """The place of a line inside a text. Only a literal block keeps its lines as in the source."""
+        node = self.node(path)
+        if node.style not in ("|", ">"):
+            return node.place
+        line = node.place.line + 1 + (offset if node.style == "|" else 0)
+        source = self.lines[line - 1] if line <= len(self.lines) else ""
+        return Place(line, len(source) - len(source.lstrip()) + 1)
+
+
+def _child(node: Node, part: str | int) -> Node | None:
+    if isinstance(node.value, dict) and part in node.value:
+        below: Node = node.value[part].node
+        return below
+    if isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
+        item: Node = node.value[part]
+        return item
+    return None

@@ -1,0 +1,107 @@
+"""A step: admission, loop, pipeline and router, put together with its effective settings."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from msgspec import Struct
+
+from shared.dsl import told
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.loops import read_loop
+from shared.dsl.names import names_used
+from shared.dsl.normalise import tasks
+from shared.dsl.overlay import all_knobs, read_knobs
+from shared.dsl.plan import Loop, Needs, Step, Task
+from shared.dsl.policies import Defaults, StepPolicy, read_pool, read_step_policy
+from shared.dsl.reader import Reader, short
+from shared.dsl.routes import read_next
+from shared.dsl.source import Path
+from shared.dsl.tasks import read_task
+
+MAX_TASKS = 200
+STEP_KEYS = ("step", "desc", "spec", "loop", "tool", "next")
+
+
+class Around(Struct, frozen=True):
+    """What a step is read against."""
+
+    kinds: Mapping[str, ToolSpec]
+    steps: Mapping[str, Any]
+    defaults: Defaults
+
+
+def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, around: Around) -> Step:
+    reader.keys(body, path, STEP_KEYS, told.STEP, f"step {short(name)}")
+    desc = reader.text(body["desc"], (*path, "desc"), "write desc: some text") if "desc" in body else ""
+    knobs = tuple(all_knobs(around.kinds))
+    pool, policy, step_knobs = _spec(reader, body, path, knobs, around.defaults)
+    loop: Loop | None = None
+    loop_knobs: dict[str, Any] = {}
+    if "loop" in body:
+        loop, loop_knobs = read_loop(reader, body["loop"], (*path, "loop"), knobs)
+    outer = (around.defaults.knobs, step_knobs, loop_knobs)
+    pipeline = _pipeline(reader, body, path, name, around.kinds, outer)
+    arcs, mode = (read_next(reader, body["next"], (*path, "next"), around.steps)
+                  if "next" in body else ((), "exclusive"))
+    _complete(reader, body, path, name)
+    return Step(
+        name=name, tasks=pipeline, arcs=arcs, mode=cast(Any, mode), admit=policy.admit, loop=loop, pool=pool,
+        timeout_s=policy.timeout_s or around.defaults.step_timeout_s, deadline_s=policy.deadline_s,
+        failure=cast(Any, policy.failure), max_payload_bytes=around.defaults.max_payload_bytes,
+        needs=_needs(pipeline, loop, around.kinds), line=reader.document.node(path).place.line, desc=desc,
+    )
+
+
+def _spec(reader: Reader, body: dict[str, Any], path: Path, knobs: tuple[str, ...],
+          defaults: Defaults) -> tuple[str, StepPolicy, dict[str, Any]]:
+    at = (*path, "spec")
+    moved = {"mode": told.moved("mode", "next: {spec: {mode: …}} or loop: {spec: {mode: …}}"),
+             "admit": told.moved("admit", "policy: {admit: …} in the step's spec"),
+             **{key: value for key, value in told.STEP_POLICY.items() if key in told.CONTROL}}
+    spec = reader.section(body, "spec", path, ("pool", "policy", *knobs), moved)
+    pool = read_pool(reader, spec["pool"], (*at, "pool")) if "pool" in spec else defaults.pool
+    policy = read_step_policy(reader, spec, at, looped="loop" in body)
+    return pool, policy, read_knobs(reader, spec, at, knobs)
+
+
+def _pipeline(reader: Reader, body: dict[str, Any], path: Path, name: str, kinds: Mapping[str, ToolSpec],
+              outer: tuple[Mapping[str, Any], ...]) -> tuple[Task, ...]:
+    if "tool" not in body:
+        return ()
+    at = (*path, "tool")
+    sources = tasks(reader, body["tool"], at, name)
+    if len(sources) > MAX_TASKS:
+        reader.key(at, "DSL801", f"{len(sources)} tasks, over the limit of {MAX_TASKS}", "split the step")
+        sources = sources[:MAX_TASKS]
+    seen: set[str] = set()
+    for source in sources:
+        if source.name in seen and source.name:
+            reader.value(source.name_path, "DSL401", f"task {short(source.name)} is already in this step",
+                         "give the task another name")
+        seen.add(source.name)
+    labels = frozenset(seen)
+    return tuple(read_task(reader, source, kinds, outer, labels) for source in sources)
+
+
+def _complete(reader: Reader, body: dict[str, Any], path: Path, name: str) -> None:
+    if "tool" not in body and "loop" in body:
+        reader.key((*path, "loop"), "DSL404", "loop has nothing to run", "add tool: to the step")
+    elif "tool" not in body and "next" not in body and name != "end":
+        replaced = ("pipe", "case", "eval")  # told already, with what to write instead
+        if not any(key in body for key in replaced):
+            reader.value(path, "DSL407", f"step {short(name)} has neither tool nor next",
+                         "add tool: or next:, or name the step end")
+
+
+def _needs(pipeline: tuple[Task, ...], loop: Loop | None, kinds: Mapping[str, ToolSpec]) -> Needs:
+    """Admission and arcs are left out: the router evaluates them with the whole state."""
+    rendered: list[Any] = [loop.items] if loop else []
+    for task in pipeline:
+        keys = kinds[task.kind].keys if task.kind in kinds else {}
+        rendered.append({key: value for key, value in task.config.items()
+                         if key not in keys or keys[key].template})
+        rendered.append(task.spec)
+        for rule in task.rules or ():
+            then = rule.then
+            rendered.append([rule.when, then.delay, then.set_iter, then.set_ctx])
+    return names_used(rendered)

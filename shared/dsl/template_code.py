@@ -1,0 +1,86 @@
+"""The Python code of a template: our own operators in place of Python's where a value could be large
+or strange. The names it calls are given to the code in `template_compile`."""
+
+import operator
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.compiler import Frame
+from jinja2.nativetypes import NativeCodeGenerator
+
+_SIGNS = {
+    "eq": "==", "ne": "!=", "lt": "<", "lteq": "<=", "gt": ">", "gteq": ">=", "in": "in", "notin": "not in",
+}  # fmt: skip
+
+
+class Generator(NativeCodeGenerator):
+    """Yields the values of outputs as they are; making them text is the renderer's part."""
+
+    _callee: nodes.Node | None = None
+    _has_blocks = False
+
+    def visit_Template(self, node: nodes.Template, frame: Frame | None = None) -> None:
+        self._has_blocks = node.find(nodes.AssignBlock) is not None
+        super().visit_Template(node, frame)
+
+    def write_commons(self) -> None:
+        super().write_commons()
+        if self._has_blocks:
+            self.writeline("concat = lambda pieces: joined(context, pieces)")
+
+    def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> Any:
+        if isinstance(node, nodes.TemplateData):
+            return node.data
+        raise nodes.Impossible  # an exact expression keeps its type, so constants are not made text
+
+    def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:
+        self.write("method(" if node is self._callee else "member(")
+        self.visit(node.node, frame)
+        self.write(f", {node.attr!r})")
+
+    def visit_Call(self, node: nodes.Call, frame: Frame, forward_caller: bool = False) -> None:
+        self._callee = node.node
+        super().visit_Call(node, frame, forward_caller=forward_caller)
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        cut = isinstance(node.arg, nodes.Slice)
+        self._call("sliced(context, " if cut else "item(", frame, node.node, node.arg)
+
+    def visit_Slice(self, node: nodes.Slice, frame: Frame) -> None:
+        none = nodes.Const(None)
+        self._call("slice(", frame, node.start or none, node.stop or none, node.step or none)
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        self._call("joined(context, [", frame, *node.nodes, end="])")
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
+        self.write("{")
+        for pair in node.items:
+            self._call("check_key(", frame, pair.key)
+            self.write(": ")
+            self.visit(pair.value, frame)
+            self.write(", ")
+        self.write("}")
+
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
+        first = node.ops[0]
+        if len(node.ops) == 1 and first.op in ("in", "notin"):
+            self.write("(not " if first.op == "notin" else "(")
+            self._call("within(context, ", frame, node.expr, first.expr)
+            self.write(")")
+            return
+        # Comparing with a literal is cheap; of two unknown values both may be large.
+        literal = [isinstance(side, nodes.Const) for side in (node.expr, *(op.expr for op in node.ops))]
+        cheap = all(map(operator.or_, literal, literal[1:]))
+        start, end = ("(", ")") if cheap else ("weighed(context, ", ")")
+        self._call("(" + start, frame, node.expr, end=end)
+        for op in node.ops:
+            self._call(f" {_SIGNS[op.op]} {start}", frame, op.expr, end=end)
+        self.write(")")
+
+    def _call(self, start: str, frame: Frame, *args: nodes.Node, end: str = ")") -> None:
+        self.write(start)
+        for index, arg in enumerate(args):
+            self.write(", " if index else "")
+            self.visit(arg, frame)
+        self.write(end)

@@ -1,0 +1,202 @@
+"""From template text to a program: parse, refuse what the language leaves out, compile once, cache."""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jinja2
+from jinja2 import nodes, pass_context
+from jinja2.compiler import CodeGenerator
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.nodes import EvalContext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from shared.dsl import template_ops as ops
+from shared.dsl.template_code import Generator
+from shared.dsl.template_data import Undefined, item, member, method
+from shared.dsl.template_filters import FILTERS, TESTS
+from shared.dsl.template_limits import MAX_SOURCE, Context, Limit
+from shared.dsl.template_methods import FUNCTIONS, check_key
+from shared.errors import TemplateError
+
+CACHE = 4096
+SHOWN = 200  # characters of an expression in a message
+FILE = "<template>"
+_LEFT_OUT: tuple[tuple[type[nodes.Node], str], ...] = (
+    (nodes.Macro, "macro"),
+    (nodes.CallBlock, "call"),
+    (nodes.FilterBlock, "filter"),
+    (nodes.Block, "block"),
+    (nodes.Extends, "extends"),
+    (nodes.Include, "include"),
+    (nodes.Import, "import"),
+    (nodes.FromImport, "from"),
+    (nodes.ScopedEvalContextModifier, "autoescape"),
+)
+
+
+class Program(NamedTuple):
+    """`root` yields the pieces of one render; of an exact expression the one piece is its value."""
+
+    source: str
+    root: Callable[[Context], Iterator[Any]]
+    exact: bool
+    lines: tuple[tuple[int, int], ...]  # line of the compiled code → line of the template
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    code_generator_class: type[CodeGenerator] = Generator
+    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return member(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        return item(obj, argument)
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        return ops.binop(context, operator, left, right)
+
+    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return ops.call(context, obj, *args, **kwargs)
+
+
+class Bound(NamedTuple):
+    """An output of a SQL text: a value to bind, or an identifier that is text already."""
+
+    value: Any
+    is_name: bool
+
+
+def _bound(is_name: bool) -> Callable[..., Bound]:
+    return pass_context(lambda _, value: Bound(value, is_name))
+
+
+# Names with `#` cannot be written in a template.
+_INTERNAL = {"#steps": pass_context(ops.steps), "#bind": _bound(False), "#name": _bound(True)}
+
+
+def _environment() -> _Environment:
+    environment = _Environment(
+        undefined=Undefined, optimized=False, autoescape=False, keep_trailing_newline=True, cache_size=0
+    )
+    environment.filters = {**FILTERS, **_INTERNAL}
+    environment.tests = dict(TESTS)
+    environment.globals = {}
+    return environment
+
+
+ENVIRONMENT = _environment()
+Context.environment = ENVIRONMENT
+Context.eval_ctx = EvalContext(ENVIRONMENT)
+Context.functions = FUNCTIONS
+_NAMES = {
+    "environment": ENVIRONMENT, "member": member, "method": method, "item": item, "sliced": ops.sliced,
+    "joined": ops.joined, "within": ops.within, "weighed": ops.weighed, "check_key": check_key, "slice": slice,
+}  # fmt: skip
+
+
+def parse(source: str) -> nodes.Template:
+    """The tree of a template of the language; TemplateSyntaxError or RecursionError."""
+    if len(source) > MAX_SOURCE:
+        raise TemplateSyntaxError(f"the template is too long (limit {MAX_SOURCE} characters)", 1)
+    tree = ENVIRONMENT.parse(source)
+    for kind, tag in _LEFT_OUT:
+        for node in tree.find_all(kind):
+            raise TemplateSyntaxError(f"the tag `{tag}` is not part of the language", node.lineno)
+    for loop in tree.find_all(nodes.For):
+        if loop.recursive:
+            raise TemplateSyntaxError("recursive loops are not part of the language", loop.lineno)
+    for use in tree.find_all((nodes.Filter, nodes.Test)):
+        known, what = (FILTERS, "filter") if isinstance(use, nodes.Filter) else (TESTS, "test")
+        if use.name not in known:
+            raise TemplateSyntaxError(f"there is no {what} `{use.name}`", use.lineno)
+    return tree
+
+
+def _exact(tree: nodes.Template) -> nodes.Expr | None:
+    """The only expression of a template with nothing but whitespace around it."""
+    if not all(isinstance(part, nodes.Output) for part in tree.body):
+        return None
+    outputs = [node for part in tree.body if isinstance(part, nodes.Output) for node in part.nodes]
+    texts = [node for node in outputs if isinstance(node, nodes.TemplateData)]
+    if len(outputs) - len(texts) != 1 or any(text.data.strip() for text in texts):
+        return None
+    return next(node for node in outputs if not isinstance(node, nodes.TemplateData))
+
+
+def _meter(tree: nodes.Template) -> None:
+    """Every loop pays for its steps, by the size of its body."""
+    for loop in list(tree.find_all(nodes.For)):
+        size = sum(1 for _ in loop.find_all(nodes.Node))
+        loop.iter = nodes.Filter(loop.iter, "#steps", [nodes.Const(size)], [], None, None, lineno=loop.lineno)
+
+
+def _bind(node: nodes.Node) -> None:
+    """Every output becomes a bound value, but for those of `set` blocks, which only make a value."""
+    if isinstance(node, nodes.AssignBlock):
+        return
+    if isinstance(node, nodes.Output):
+        node.nodes = [n if isinstance(n, nodes.TemplateData) else _bound_node(n) for n in node.nodes]
+    for child in node.iter_child_nodes():
+        _bind(child)
+
+
+def _bound_node(node: nodes.Expr) -> nodes.Expr:
+    name = "#name" if isinstance(node, nodes.Filter) and node.name == "identifier" else "#bind"
+    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+
+
+def build(source: str, sql: bool) -> Program:
+    tree = parse(source)
+    exact = None if sql else _exact(tree)
+    if exact is not None:
+        tree.body = [nodes.Output([exact], lineno=exact.lineno)]
+    if sql:
+        _bind(tree)
+    _meter(tree)
+    tree.set_environment(ENVIRONMENT)
+    names: dict[str, Any] = dict(_NAMES)
+    exec(ENVIRONMENT.compile(tree, filename=FILE), names)
+    pairs = (pair.split("=") for pair in names["debug_info"].split("&") if pair)
+    lines = tuple((int(code), int(line)) for line, code in pairs)
+    return Program(source, names["root"], exact is not None, lines)
+
+
+@lru_cache(maxsize=CACHE)
+def compiled(source: str, sql: bool = False) -> Program:
+    try:
+        return build(source, sql)
+    except Exception as error:
+        raise TemplateError(f"{fault(error)[0]}, in `{shown(source)}`") from None
+
+
+def fault(error: Exception) -> tuple[str, int]:
+    """What went wrong, and the line of the template when the error tells it. Messages of foreign errors
+    are not repeated where they can hold a value, which may be a secret."""
+    if isinstance(error, TemplateSyntaxError):
+        return error.message or "syntax error", error.lineno
+    if isinstance(error, RecursionError | MemoryError | SyntaxError):
+        return "nested too deeply", 1
+    own = (jinja2.TemplateError, TypeError, ZeroDivisionError, Limit)
+    if isinstance(error, own) and str(error):
+        return str(error), 1
+    return f"a value does not fit the operation ({type(error).__name__})", 1
+
+
+def shown(source: str) -> str:
+    source = source.strip()
+    return source if len(source) <= SHOWN else source[: SHOWN - 1] + "…"
+
+
+def explain(error: Exception, program: Program) -> TemplateError:
+    """The error of a render, with the expression it comes from."""
+    line = 0
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FILE:
+            line = max((line for code, line in program.lines if code <= trace.tb_lineno), default=0)
+        trace = trace.tb_next
+    texts = program.source.split("\n")
+    one = texts[line - 1] if 0 < line <= len(texts) else program.source
+    return TemplateError(f"{fault(error)[0]}, in `{shown(one)}`")

@@ -1,0 +1,147 @@
+"""Keys that are known but not taken where they stand: the reason, and what to write instead."""
+
+from shared.dsl.reader import Told
+
+_RULES = 'spec: {policy: {rules: [{when: "{{ … }}", then: {do: …}}]}} on the task'
+_ARCS = 'next: {arcs: [{step: …, when: "{{ … }}"}]}'
+_NEXT = Told("DSL301", "next is a router object here", "write next: {arcs: [{step: …}]}")
+EVAL = Told("DSL302", "eval was replaced by task policy rules", f"write {_RULES}")
+EXPR = Told("DSL303", "expr was replaced by when", "rename expr to when")
+PIPE = Told("DSL305", "pipe was dropped: tool is already an ordered pipeline",
+            "write tool: [{name: …, kind: …}, …]")
+WHEN_STEP = Told("DSL304", "a step has no when",
+                 'write spec: {policy: {admit: {rules: [{when: "{{ … }}", then: {allow: true}}, '
+                 "{else: {then: {allow: false}}}]}}}")
+CASE = Told("DSL301", "case belongs to the formal dialect",
+            f"route with {_ARCS}, handle outcomes with {_RULES}")
+SINK = Told("DSL301", "sink belongs to the formal dialect",
+            "add a task that stores: tool: [{…}, {name: store, kind: postgres, …}]")
+RETRY = Told("DSL301", "retry belongs to the formal dialect",
+             'write spec: {policy: {rules: [{when: "{{ … }}", then: {do: retry, attempts: 5}}]}} on the task')
+VARS = Told("DSL301", "vars belongs to the formal dialect",
+            'write set_ctx: {name: "{{ outcome.result… }}"} in a rule of the task')
+ARGS = Told("DSL301", "args on a step belongs to the formal dialect",
+            "write next: {arcs: [{step: …, args: {…}}]} on the step before")
+NEXT_TEXT = _NEXT
+_SUGAR = Told("DSL701", "authoring sugar is not supported", "write it as tasks with jump and break (V10 §11)")
+
+
+def unsupported(what: str, fix: str) -> Told:
+    return Told("DSL701", f"{what} is not supported", fix)
+
+
+def moved(key: str, to: str) -> Told:
+    return Told("DSL307", f"{key} does not belong here", f"write {to}")
+
+
+def control(key: str) -> Told:
+    return Told("DSL502", f"{key} is a control action, which only a task's policy may hold",
+                f"write {_RULES}")
+
+
+CONTROL = {key: control(key) for key in ("do", "retry", "jump", "break", "continue", "fail", "rules")}
+
+ROOT = {
+    "vars": Told("DSL306", "a playbook has no root vars",
+                 "put inputs under workload, and write state with set_ctx in a task's rules"),
+    "name": Told("DSL301", "name at the root belongs to the formal dialect", "write metadata: {name: …}"),
+    "path": Told("DSL301", "path at the root belongs to the formal dialect", "write metadata: {path: …}"),
+    "steps": moved("steps", "workflow: [{step: …}]"),
+    "spec": moved("spec", "executor: {spec: …}"),
+}
+
+STEP = {
+    "when": WHEN_STEP, "eval": EVAL, "expr": EXPR, "pipe": PIPE, "case": CASE, "sink": SINK, "retry": RETRY,
+    "vars": VARS, "args": ARGS, "choose": _SUGAR, "while": _SUGAR, "until": _SUGAR,
+    "input": unsupported("input on a step", "write next: {arcs: [{step: …, args: {…}}]} on the step before"),
+    "set": unsupported("set on a step", "write set_ctx: {…} in a rule of a task"),
+    "policy": moved("policy", "spec: {policy: …}"),
+    "arcs": moved("arcs", "next: {arcs: […]}"),
+    "kind": moved("kind", "tool: {kind: …}"),
+    "name": moved("name", "step: <name>"),
+    "pool": moved("pool", "spec: {pool: …}"),
+}
+
+STEP_POLICY = {
+    **CONTROL,
+    "emit": unsupported("emit", "remove it: every event is emitted"),
+    "tracing": unsupported("tracing", "remove it"),
+    "quotas": unsupported("quotas", "remove it"),
+    "compensation": unsupported("compensation", "route the failure: "
+                                "next: {arcs: [{step: undo, when: \"{{ event.name == 'step.failed' }}\"}]}"),
+    "mode": moved("mode", "loop: {spec: {mode: …}}"),
+    "max_in_flight": moved("max_in_flight", "loop: {spec: {max_in_flight: …}}"),
+    "exec": moved("exec", "loop: {spec: {policy: {exec: …}}}"),
+    "timeout_s": moved("timeout_s", "lifecycle: {timeout_s: …}"),
+}
+
+ADMIT = {**{key: value for key, value in CONTROL.items() if key != "rules"}}
+
+LOOP = {
+    "mode": moved("mode", "spec: {mode: …} in the loop"),
+    "max_in_flight": moved("max_in_flight", "spec: {max_in_flight: …} in the loop"),
+    "policy": moved("policy", "spec: {policy: …} in the loop"),
+    "loop": unsupported("a loop inside a loop", "put the inner loop into a step or playbook of its own"),
+    "expr": EXPR,
+}
+
+LOOP_POLICY = {
+    **CONTROL,
+    **{key: unsupported(key, "remove it")
+       for key in ("ordering", "reducers", "backpressure", "partitioning")},
+    "failure": moved("failure", "spec: {policy: {failure: …}} on the step"),
+}
+
+TASK = {
+    "eval": EVAL, "expr": EXPR, "pipe": PIPE, "case": CASE, "sink": SINK, "retry": RETRY, "vars": VARS,
+    "loop": unsupported("a loop on a task", "put loop on the step"),
+    "when": Told("DSL307", "a task has no when of its own",
+                 "jump over it: a rule of the task before with then: {do: jump, to: …}"),
+    "policy": moved("policy", "spec: {policy: …}"),
+    "rules": moved("rules", "spec: {policy: {rules: […]}}"),
+    "next": Told("DSL307", "a task cannot start steps (V10 §1)", f"write {_ARCS} on the step"),
+    "input": unsupported("input", "rename input to args"),
+    "set": unsupported("set on a task", "write set_ctx: {…} in a rule of the task"),
+    "timeout": moved("timeout", "spec: {timeout: …}"),
+    "timeout_s": moved("timeout_s", "spec: {timeout: …}"),
+}
+
+TASK_POLICY = {
+    **{key: value for key, value in CONTROL.items() if key != "rules"},
+    "admit": moved("admit", "spec: {policy: {admit: …}} on the step"),
+    "lifecycle": moved("lifecycle", "spec: {policy: {lifecycle: …}} on the step"),
+    "failure": moved("failure", "spec: {policy: {failure: …}} on the step"),
+}
+
+THEN = {
+    "next": Told("DSL307", "a task cannot start steps (V10 §1)", f"write {_ARCS} on the step"),
+    "set": unsupported("set", "write set_ctx: {…} or set_iter: {…}"),
+    "set_vars": moved("set_vars", "set_ctx: {…}"),
+    "sink": SINK, "vars": VARS,
+    "max_attempts": moved("max_attempts", "attempts: …"),
+    "initial_delay": moved("initial_delay", "delay: …"),
+    "backoff_multiplier": moved("backoff_multiplier", "backoff: exponential"),
+    "allow": moved("allow", "admission under spec: {policy: {admit: …}} on the step"),
+}
+
+NEXT = {
+    **CONTROL,
+    "step": _NEXT,
+    "mode": moved("mode", "spec: {mode: …} in next"),
+    "when": moved("when", "arcs: [{step: …, when: …}]"),
+}
+
+NEXT_SPEC = {
+    **CONTROL,
+    "on_no_match": unsupported("on_no_match", "add a last arc without when"),
+}
+
+ARC = {
+    **CONTROL,
+    "expr": EXPR,
+    "then": _NEXT,
+    "spec": unsupported("spec on an arc", "remove it"),
+    "else": moved("else", "a last arc without when"),
+    "set": unsupported("set on an arc", "pass args: {…}"),
+    "input": unsupported("input on an arc", "rename input to args"),
+}

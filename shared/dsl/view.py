@@ -1,0 +1,116 @@
+"""What templates see of a step's or task's result: its payload, with the result's own keys beside it.
+
+A name is looked up in this order: the keys of the result's envelope (http: `status_code`, `headers`,
+`data`; sql: `rows`, `row_count`, `columns`; loop: `results`, `count`, `failed`), then the payload's keys,
+then `data` and `result`, which give the payload. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
+filters) acts on the payload. As the final value of an expression a view gives the result as stored.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from jinja2.utils import missing
+
+from shared.events.outcome import Result
+
+MISSING: Any = missing  # what `find` answers for a name that is not there
+_ENVELOPES = {"http": ("status_code", "headers", "data"), "sql": ("rows", "row_count", "columns")}
+_PAYLOADS = {"http": "data", "sql": "rows"}
+
+
+class View:
+    """Immutable. `own` are the envelope's keys, `raw` is what the view stands for as a final value."""
+
+    __slots__ = ("own", "payload", "raw")
+
+    def __init__(self, own: dict[str, Any], payload: Any, raw: Any) -> None:
+        self.own = own
+        self.payload = payload
+        self.raw = raw
+
+    def find(self, name: Any) -> Any:
+        """The value under a name, or MISSING."""
+        found = self.own.get(name, MISSING)
+        if found is MISSING and type(self.payload) is dict and not (self.own and name == "result"):
+            found = self.payload.get(name, MISSING)
+        if found is not MISSING:
+            return found
+        if name == "result":
+            return View(self.own, self.payload, self.payload)
+        return self.payload if name == "data" else MISSING
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.payload)
+
+    def __len__(self) -> int:
+        return len(self.payload)
+
+    def __bool__(self) -> bool:
+        return bool(self.payload)
+
+    def __contains__(self, item: Any) -> bool:
+        return unwrap(item) in self.payload
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.payload[unwrap(key)]
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.payload == unwrap(other))
+
+    def __ne__(self, other: object) -> bool:
+        return bool(self.payload != unwrap(other))
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self.payload < unwrap(other))
+
+    def __le__(self, other: Any) -> bool:
+        return bool(self.payload <= unwrap(other))
+
+    def __gt__(self, other: Any) -> bool:
+        return bool(self.payload > unwrap(other))
+
+    def __ge__(self, other: Any) -> bool:
+        return bool(self.payload >= unwrap(other))
+
+    def __hash__(self) -> int:
+        return hash(self.payload)
+
+    def __str__(self) -> str:
+        return str(self.raw)
+
+    def __repr__(self) -> str:
+        return repr(self.raw)
+
+    def __int__(self) -> int:
+        return int(self.payload)
+
+    def __float__(self) -> float:
+        return float(self.payload)
+
+    def __neg__(self) -> Any:
+        return -self.payload
+
+    def __pos__(self) -> Any:
+        return +self.payload
+
+
+def unwrap(value: Any) -> Any:
+    """The payload of a view; any other value as it is."""
+    return value.payload if type(value) is View else value
+
+
+def view(result: Result, *, count: int | None = None, failed: int = 0) -> View:
+    """`count` and `failed` are a loop's; the list of its results does not tell them."""
+    value = result.value
+    if value is None and result.ref is not None:
+        value = {"ref": msgspec.to_builtins(result.ref)}  # not loaded: templates can pass the reference on
+        return View({}, value, value)
+    if result.shape == "loop" and isinstance(value, list):
+        count = len(value) if count is None else count
+        return View({"results": value, "count": count, "failed": failed, "data": value}, value, value)
+    if result.shape in _ENVELOPES and isinstance(value, dict):
+        payload = value.get(_PAYLOADS[result.shape])
+        own = {key: value[key] for key in _ENVELOPES[result.shape] if key in value}
+        return View({**own, "data": payload}, payload, value)
+    return View({}, value, value)

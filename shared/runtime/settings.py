@@ -1,0 +1,53 @@
+"""Settings: `NOETL_*` in the environment, read once at the entry point and passed down."""
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from shared.bus.topology import PARTITIONS
+from shared.errors import NoetlError
+
+Count = Annotated[int, Meta(ge=1, le=4096)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Level = Literal["debug", "info", "warning", "error"]
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """One field per variable: `nats_url` is NOETL_NATS_URL. Lists are comma-separated."""
+
+    nats_url: str = "nats://127.0.0.1:4222"
+    nats_user: str = ""
+    nats_password: str = ""
+    postgres_dsn: str = ""
+    partitions: Count = PARTITIONS
+    pools: tuple[str, ...] = ("default",)
+    pool: str = "default"
+    slots: Count = 16
+    python_processes: Count = 2
+    instance: str = ""
+    health_host: str = "0.0.0.0"
+    health_port: Port = 0  # 0: no health endpoint
+    drain_s: Seconds = 20.0
+    log_level: Level = "info"
+
+
+class BadSettings(NoetlError):
+    """A NOETL_* variable that cannot be used; the message names it."""
+
+
+def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
+    raw: dict[str, object] = {}
+    for field in msgspec.structs.fields(Settings):
+        value = environ.get("NOETL_" + field.name.upper())
+        if value:
+            raw[field.name] = value.split(",") if field.name == "pools" else value
+    raw.setdefault("instance", f"{socket.gethostname()}-{os.getpid()}")
+    try:
+        return msgspec.convert(raw, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadSettings(f"bad environment: {error} (variables are NOETL_<FIELD>)") from None

@@ -1,0 +1,321 @@
+"""The shell of a control service over one partition: follow, fold, decide, append, commands, cursor.
+
+One actor per execution. Inputs wait in its inbox; a turn folds all of them and decides once. A
+writer waits for its own previous append of an execution before the next (the actor is busy), and
+turns of different executions overlap freely. A refused or unanswered append throws the actor's
+state away: it is loaded from the log again, and what is there decides.
+A message is handled when its decision is in the log and its commands are taken; the cursor follows
+the lowest unhandled one.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Generic
+
+import structlog
+
+from shared.bus import topology
+from shared.bus.ports import Bus, Clock, Message
+from shared.engine.large import Missing, shrink
+from shared.errors import Conflict, Corrupt, NoetlError, Unavailable
+from shared.events import subjects
+from shared.events.command import Command
+from shared.events.record import Record, decode, encode
+from shared.events.stamp import seconds, stamp
+from shared.runtime import results
+from shared.runtime.core import Actor, Core, S
+from shared.runtime.plans import PlanMissing, Plans
+
+log = structlog.get_logger()
+BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+MAX_ACTORS = 20_000
+SETTLE_S, SETTLE_TRIES = 0.05, 40
+SendCommands = Callable[[Sequence[Command], Callable[[], None]], None]
+
+
+class Shell(Generic[S]):
+    """`send_commands(commands, then)` publishes and calls `then` when the broker has them all."""
+
+    def __init__(
+        self, bus: Bus, clock: Clock, partition: int, core: Core[S], plans: Plans,
+        send_commands: SendCommands | None = None,
+    ) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.partition = partition
+        self.core = core
+        self.plans = plans
+        self.send_commands = send_commands
+        self.stream = topology.events_stream(partition)
+        self.actors: dict[str, Actor[S]] = {}
+        self.conflicts = 0
+        self.horizon = 0  # what the log held when this shell began: others may have handled that
+        self.broken: BaseException | None = None
+        self._open: dict[int, None] = {}
+        self._seen = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    # -- following ---------------------------------------------------------------------
+
+    async def open(self, live: Sequence[str]) -> None:
+        """Before following: what the cursor says is unfinished."""
+        self.horizon = await self._horizon()
+        for execution_id in live:
+            self.load(execution_id)
+
+    async def _horizon(self) -> int:
+        while True:
+            try:
+                return await self.bus.last_seq(self.stream)
+            except Unavailable as error:
+                log.warning("stream.waits", stream=self.stream, error=str(error))
+                await self.clock.sleep(BACKOFF_S[-1])
+
+    async def run(self, after: int) -> None:
+        """Follows the partition for ever; cancel to stop."""
+        self._seen = max(self._seen, after)
+        filters = [subjects.events_by(self.partition, writer) for writer in self.core.listens]
+        follower = self.bus.follow(self.stream, filters, after)
+        try:
+            while True:
+                await self.take(await follower.batch())
+        finally:
+            await follower.close()
+
+    async def take(self, batch: Sequence[Message]) -> None:
+        touched: dict[str, Actor[S]] = {}
+        for message in batch:
+            self._seen = message.seq
+            record = await self._decoded(message)
+            if record is None:
+                continue
+            actor = self.actors.get(record.execution_id)
+            if actor is None:
+                actor = self._new_actor(record)
+            actor.inbox.append((message.seq, record))
+            self._open[message.seq] = None
+            touched[record.execution_id] = actor
+        for actor in touched.values():
+            if not actor.busy:
+                await self.turn(actor)
+
+    async def _decoded(self, message: Message) -> Record | None:
+        try:
+            return decode(message.data)
+        except Corrupt as error:
+            log.error("record.corrupt", stream=self.stream, seq=message.seq, error=str(error))
+            await self.bus.append(subjects.dead(self.core.writer), message.data)
+            return None
+
+    def _new_actor(self, record: Record) -> Actor[S]:
+        state = self.core.empty(record.execution_id) if self.core.first(record) else None
+        actor = self.actors[record.execution_id] = Actor(record.execution_id, state)
+        if len(self.actors) > MAX_ACTORS:
+            self._evict()
+        return actor
+
+    def _evict(self) -> None:
+        for key, actor in list(self.actors.items()):
+            if actor.busy or actor.inbox or actor.state is None or self.core.keep(actor.state):
+                continue
+            del self.actors[key]
+            if len(self.actors) <= MAX_ACTORS * 9 // 10:
+                return
+
+    def adopt(self, execution_id: str, state: S) -> None:
+        """A state this process just wrote, so that its first report finds it in memory."""
+        if execution_id not in self.actors:
+            self.actors[execution_id] = Actor(execution_id, state)
+
+    def load(self, execution_id: str) -> None:
+        """Brings an execution into memory, and its commands into the queue."""
+        if execution_id not in self.actors:
+            actor = self.actors[execution_id] = Actor[S](execution_id)
+            self._prepare_soon(actor)
+
+    def reload(self, actor: Actor[S]) -> None:
+        if not actor.busy:
+            actor.state = None
+            self._prepare_soon(actor)
+
+    # -- one turn ----------------------------------------------------------------------
+
+    async def turn(self, actor: Actor[S]) -> None:
+        """Folds the inbox and decides; never waits for the broker's answer."""
+        if actor.state is None:
+            return self._prepare_soon(actor)
+        news = actor.news()
+        if news and self.core.stale(actor.state, news):
+            actor.state = None
+            return self._prepare_soon(actor)
+        try:
+            state = self.core.fold(actor.state, news) if news else actor.state
+            commands = self.core.commands(state, news, actor.values, self.horizon)
+            ts = stamp(self.clock.now())
+            events = self.core.decide(state, seconds(ts), actor.values)  # as anyone can re-derive it
+        except (Missing, PlanMissing):
+            return self._prepare_soon(actor)
+        events, blobs = shrink(actor.execution_id, events)
+        if not blobs.keys() <= actor.stored:
+            return self._prepare_soon(actor, blobs)
+        if actor.due:
+            commands, actor.due = actor.due + commands, []
+        taken = actor.carried + [seq for seq, _ in actor.inbox]
+        actor.carried, actor.inbox, actor.state = [], [], state
+        if not events:
+            return self._settle(actor, commands, taken)
+        actor.busy = True
+        record = Record(actor.execution_id, self.core.writer, state.n + 1, ts, tuple(events), state.as_of)
+        subject = subjects.event(self.partition, actor.execution_id, self.core.writer)
+        try:
+            future = await self.bus.send(subject, encode(record), expected=state.seq)
+        except Unavailable:
+            return self._failed(actor, taken)
+        future.add_done_callback(partial(self._stored, actor, record, commands, taken))
+        return None
+
+    def _stored(
+        self, actor: Actor[S], record: Record, commands: list[Command], taken: list[int],
+        future: "asyncio.Future[int]",
+    ) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            if isinstance(error, Conflict):
+                self.conflicts += 1
+            elif not isinstance(error, Unavailable):
+                log.error("append.refused", execution_id=actor.execution_id, error=str(error))
+            self._failed(actor, taken)
+            return
+        assert actor.state is not None
+        own = [(future.result(), record)]
+        actor.state = self.core.fold(actor.state, own)
+        try:
+            commands = commands + self.core.commands(actor.state, own, actor.values, self.horizon)
+        except (Missing, PlanMissing):
+            self._failed(actor, taken)  # the load brings what is missing and the commands with it
+            return
+        actor.busy = False
+        self._settle(actor, commands, taken)
+        if actor.inbox:
+            self._start(self.turn(actor))
+
+    def _settle(self, actor: Actor[S], commands: list[Command], taken: list[int]) -> None:
+        if commands:
+            assert self.send_commands is not None
+            self.send_commands(commands, partial(self._handled, taken))
+        else:
+            self._handled(taken)
+        if actor.state is not None and not actor.inbox and self.core.over(actor.state):
+            self.actors.pop(actor.execution_id, None)
+
+    def _handled(self, taken: list[int]) -> None:
+        for seq in taken:
+            self._open.pop(seq, None)
+
+    def _failed(self, actor: Actor[S], taken: list[int]) -> None:
+        """Nothing is known any more: the log decides."""
+        actor.state = None
+        actor.carried += taken
+        self._prepare_soon(actor)
+
+    # -- preparing ---------------------------------------------------------------------
+
+    def _prepare_soon(self, actor: Actor[S], blobs: dict[str, bytes] | None = None) -> None:
+        actor.busy = True
+        self._start(self._prepare(actor, blobs or {}))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        if self._stopping:
+            work.close()
+            return
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.broken = error
+
+    async def _prepare(self, actor: Actor[S], blobs: dict[str, bytes]) -> None:
+        """Brings what a turn lacked: the state, plans, stored values; then takes the turn."""
+        tries = 0
+        while True:
+            try:
+                await results.store(self.bus, actor.execution_id, blobs)
+                actor.stored.update(blobs)
+                if actor.state is None:
+                    await self._load(actor)
+                await self._bring(actor, lambda: self._rehearse(actor))
+                break
+            except Corrupt as error:
+                log.error("execution.corrupt", execution_id=actor.execution_id, error=str(error))
+                self._handled(actor.carried + [seq for seq, _ in actor.inbox])
+                return  # quarantined: the actor stays busy
+            except NoetlError as error:
+                pause = BACKOFF_S[min(tries, len(BACKOFF_S) - 1)]
+                log.warning("execution.waits", execution_id=actor.execution_id, error=str(error), pause=pause)
+                tries += 1
+                await self.clock.sleep(pause)
+        actor.busy = False
+        await self.turn(actor)
+
+    async def _load(self, actor: Actor[S]) -> None:
+        writers = (self.core.writer, *self.core.listens)
+        filters = [subjects.event(self.partition, actor.execution_id, writer) for writer in writers]
+        messages = await self.bus.read(self.stream, filters)
+        records = [(message.seq, decode(message.data)) for message in messages]
+        state = self.core.fold(self.core.empty(actor.execution_id), records)
+
+        def recover() -> None:
+            actor.due = self.core.recover(state, actor.values)
+
+        await self._bring(actor, recover)
+        actor.state = state
+
+    def _rehearse(self, actor: Actor[S]) -> None:
+        assert actor.state is not None
+        news = actor.news()
+        state = self.core.fold(actor.state, news) if news else actor.state
+        self.core.commands(state, news, actor.values, self.horizon)
+        self.core.decide(state, self.clock.now(), actor.values)
+
+    async def _bring(self, actor: Actor[S], work: Callable[[], None]) -> None:
+        """Runs the work, fetching what it misses, until it goes through."""
+        while True:
+            try:
+                return work()
+            except Missing as missing:
+                actor.values[missing.ref.checksum] = await results.load(self.bus, missing.ref)
+            except PlanMissing as missing:
+                await self.plans.load(missing.digest)
+
+    # -- the cursor --------------------------------------------------------------------
+
+    @property
+    def cursor(self) -> int:
+        """Everything up to here is handled."""
+        return next(iter(self._open), self._seen + 1) - 1
+
+    def live(self) -> list[str]:
+        """The executions that a successor must load."""
+        return sorted(
+            key for key, actor in self.actors.items() if actor.state is None or self.core.keep(actor.state)
+        )
+
+    async def settled(self) -> None:
+        """Waits, not for long, until the turns under way are in the log."""
+        for _ in range(SETTLE_TRIES):
+            if not self._open and not self._tasks:
+                return
+            await self.clock.sleep(SETTLE_S)
+
+    async def stop(self) -> None:
+        self._stopping = True
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

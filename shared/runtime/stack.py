@@ -1,0 +1,205 @@
+"""The embedded stack: NATS server, PostgreSQL if wanted, and the services, in one folder.
+
+Services run as tasks of this process (quick to start) or as supervised child processes (what `up`
+does); either way each has its own connection and its own user. They are handed in, because the
+runtime stands below the services.
+
+Started in the order broker, streams, services; PostgreSQL comes up beside them and the services that
+need it follow. Stopped in the opposite order: who reads the log stops after those who write it.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import structlog
+from msgspec import Struct
+
+from shared.bus import topology
+from shared.errors import Unavailable
+from shared.runtime import postgres
+from shared.runtime.main import connect
+from shared.runtime.nats_config import worker_user
+from shared.runtime.nats_server import HOST, NatsServer, free_port
+from shared.runtime.settings import Level, Settings
+from shared.runtime.supervise import sleep_or_stop, supervise
+from shared.runtime.unit import Service, Unit
+
+READY_S = 30.0
+POLL_S = 0.05
+GIVE_UP_AFTER = 5  # short lives in a row of a service in this process
+
+log = structlog.get_logger()
+
+
+class Options(Struct, frozen=True):
+    folder: Path
+    port: int = 0
+    pools: tuple[str, ...] = ("default",)
+    partitions: int = topology.PARTITIONS
+    processes: bool = False
+    postgres: bool = False
+    drain_s: float = 20.0
+    log_level: Level = "info"
+
+
+class Stack:
+    def __init__(self, options: Options, services: Sequence[Service]) -> None:
+        self.options, self._services = options, services
+        self.units: list[Unit] = []
+        self.dsn = ""
+        self._stop = asyncio.Event()
+        self._beside: list[asyncio.Task[None]] = []
+        self._server: NatsServer | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def server(self) -> NatsServer:
+        assert self._server is not None, "start the stack first"
+        return self._server
+
+    async def __aenter__(self) -> "Stack":
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _start(self) -> None:
+        options = self.options
+        (options.folder / "logs").mkdir(parents=True, exist_ok=True)
+        self._starting = asyncio.create_task(asyncio.to_thread(self._start_server))
+        if not options.processes:  # imports take as long as the server does: at the same time
+            await asyncio.to_thread(self._import_services)
+        await asyncio.shield(self._starting)  # the thread cannot be stopped, so `stop` waits for it
+        await self._ensure()
+        self._launch([s for s in self._services if not s.needs_postgres])
+        self._beside.append(asyncio.create_task(self._keep_server()))
+        if options.postgres:
+            self._beside.append(asyncio.create_task(self._start_postgres()))
+
+    def _import_services(self) -> None:
+        for service in self._wanted():
+            service.load()
+
+    def _start_server(self) -> None:
+        options = self.options
+        folder = options.folder / "nats"
+        self._server = NatsServer(folder, options.port, pools=options.pools, partitions=options.partitions)
+        self._server.start()
+
+    async def _ensure(self) -> None:
+        from shared.bus.streams import ensure
+
+        bus = await connect("stack", self.settings_for("admin"))
+        try:
+            await ensure(bus, topology.wanted(self.options.pools, self.options.partitions), apply=True)
+        finally:
+            await bus.close()
+
+    async def _keep_server(self) -> None:
+        """A nats-server that died is started again on its data; clients reconnect by themselves."""
+        while not self._stop.is_set():
+            await sleep_or_stop(self._stop, POLL_S * 4)
+            if not self._stop.is_set() and not self.server.running:
+                log.warning("stack.restart", child="nats-server")
+                try:
+                    await asyncio.to_thread(self.server.restart)
+                except Unavailable as error:
+                    log.error("stack.restart_failed", child="nats-server", error=str(error))
+                    await sleep_or_stop(self._stop, 1.0)
+
+    async def _start_postgres(self) -> None:
+        try:
+            self.dsn = await asyncio.to_thread(postgres.start, self.options.folder / "postgres")
+        except Exception as error:
+            self._fail(error)
+            return
+        if not self._stop.is_set():
+            self._launch([s for s in self._services if s.needs_postgres])
+
+    def _launch(self, services: Sequence[Service]) -> None:
+        for service in services:
+            for pool in self.options.pools if service.per_pool else ("",):
+                unit = self._unit(service, pool)
+                self.units.append(unit)
+                unit.task = asyncio.create_task(self._keep(unit), name=unit.name)
+
+    async def _keep(self, unit: Unit) -> None:
+        try:
+            if self.options.processes:
+                await supervise(unit.name, unit.as_child(self.options.folder / "logs").life, unit.stop)
+            else:
+                await supervise(unit.name, unit.as_task, unit.stop, give_up_after=GIVE_UP_AFTER)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self.failure.done():
+            self.failure.set_exception(error)
+
+    def _unit(self, service: Service, pool: str) -> Unit:
+        name = f"{service.name}-{pool}" if pool else service.name
+        user = worker_user(pool) if pool else service.name
+        port = free_port() if self.options.processes else 0
+        return Unit(service, name, self.settings_for(user, pool=pool or "default", instance=name, health_port=port))
+
+    def settings_for(self, user: str, *, pool: str = "default", instance: str = "", health_port: int = 0) -> Settings:
+        options = self.options
+        return Settings(
+            nats_url=self.server.url,
+            nats_user=user,
+            nats_password=self.server.passwords[user],
+            postgres_dsn=self.dsn,
+            partitions=options.partitions,
+            pools=options.pools,
+            pool=pool,
+            instance=f"{instance or user}-{os.getpid()}",
+            health_host=HOST,
+            health_port=health_port,
+            drain_s=options.drain_s,
+            log_level=options.log_level,
+        )
+
+    async def ready(self, within_s: float = READY_S) -> None:
+        """Waits until every service takes work."""
+        wanted = sum(len(self.options.pools) if s.per_pool else 1 for s in self._wanted())
+        try:
+            async with asyncio.timeout(within_s):
+                while len(self.units) < wanted or not all([await unit.ready() for unit in self.units]):
+                    if self.failure.done():
+                        self.failure.result()
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            late = [unit.name for unit in self.units if not await unit.ready()]
+            who, where = ", ".join(late) or "PostgreSQL", self.options.folder / "logs"
+            raise Unavailable(f"not ready after {within_s:.0f} s: {who} (see {where})") from None
+
+    def _wanted(self) -> list[Service]:
+        return [s for s in self._services if self.options.postgres or not s.needs_postgres]
+
+    async def stop(self) -> None:
+        self._stop.set()
+        await asyncio.gather(*(unit.end() for unit in self.units if not unit.service.needs_postgres))
+        if self._beside:
+            await asyncio.wait(self._beside)
+        await asyncio.gather(*(unit.end() for unit in self.units if unit.service.needs_postgres))
+        if self.options.postgres:
+            await asyncio.to_thread(postgres.stop, self.options.folder / "postgres")
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
+        if self._server is not None:
+            await asyncio.to_thread(self._server.stop)
+        if self.failure.done():
+            self.failure.exception()  # seen, or of no interest any more
+        else:
+            self.failure.cancel()

@@ -1,0 +1,77 @@
+"""One service of a stack: as a task of this process, or as a child process."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+from msgspec import Struct
+
+from shared.runtime.child import KILL_AFTER_S, Child
+from shared.runtime.health import Health, is_ready
+from shared.runtime.main import Serve, connect, hold
+from shared.runtime.settings import Settings
+
+
+class Service(Struct, frozen=True):
+    """`load` imports the callable for a task; `module` is what a child process runs."""
+
+    name: str
+    module: str
+    load: Callable[[], Serve]
+    per_pool: bool = False
+    needs_postgres: bool = False
+
+
+class Unit:
+    """One running service: its settings, its supervisor, and whether it takes work."""
+
+    def __init__(self, service: Service, name: str, settings: Settings) -> None:
+        self.service, self.name, self.settings = service, name, settings
+        self.stop = asyncio.Event()
+        self.health = Health()
+        self.child: Child | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    async def as_task(self) -> int:
+        """One life in this process, on a connection of its own."""
+        serve = self.service.load()
+        bus = await connect(self.name, self.settings)
+        try:
+            with structlog.contextvars.bound_contextvars(service=self.name):
+                return await hold(self.name, serve, bus, self.settings, self.stop, self.health)
+        finally:
+            await bus.close()
+
+    def as_child(self, logs: Path) -> Child:
+        argv = [sys.executable, "-m", self.service.module]
+        self.child = Child(self.name, argv, environment(self.settings), logs / f"{self.name}.log")
+        return self.child
+
+    async def ready(self) -> bool:
+        if self.child is None:
+            return self.health.ready
+        return await is_ready(self.settings.health_host, self.settings.health_port)
+
+    async def end(self) -> None:
+        """Asked politely; after its drain time and a bit it is ended for certain."""
+        self.stop.set()
+        if self.task is None:
+            return
+        if self.child is not None:
+            self.child.terminate()
+        _, late = await asyncio.wait({self.task}, timeout=self.settings.drain_s + KILL_AFTER_S)
+        if late and self.child is not None:
+            self.child.kill()
+        self.task.cancel()
+        await asyncio.wait({self.task})
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """The settings as a child process reads them."""
+    values = {name: getattr(settings, name) for name in settings.__struct_fields__}
+    return {
+        f"NOETL_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in values.items()
+    }

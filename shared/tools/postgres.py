@@ -1,0 +1,135 @@
+"""`kind: postgres`: SQL over asyncpg, parameters bound, errors with their SQLSTATE in `outcome.pg.code`."""
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from shared.events.outcome import Outcome, failed, ok
+from shared.tools import sql_call
+from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.pg_params import WrongType, convert
+from shared.tools.running import BadCall, guarded
+from shared.tools.sql_call import BATCH, ROW_LIMIT, Rows, no_rows
+from shared.tools.sql_text import TRANSACTION, Statement
+
+if TYPE_CHECKING:
+    from asyncpg import Connection, PostgresError
+    from asyncpg.pool import PoolConnectionProxy
+    from asyncpg.prepared_stmt import PreparedStatement
+
+    AnyConnection = Connection | PoolConnectionProxy
+
+SPEC = ToolSpec(
+    kind="postgres",
+    doc="SQL on PostgreSQL. Result: {rows, row_count, columns}.",
+    keys={
+        **sql_call.KEYS,
+        "auth": KeySpec("Credential: {dsn}, or {host, port, user, password, database}."),
+        "connection": KeySpec("Connection string, instead of auth."),
+        "dsn": KeySpec("The same as connection."),
+    },
+    knobs={"pool_size": KeySpec("Connections per database and worker, 4 unless given.")},
+)
+
+# Conflicts, no connection, server going down or full: the same call may succeed later.
+RETRYABLE_STATES = frozenset({"40001", "40P01"})
+RETRYABLE_CLASSES = ("08", "53", "57P0")
+DATA_EXCEPTION = "22000"
+# Read through a cursor, which needs a transaction; what else gives rows (SHOW, EXPLAIN, CALL) gives few.
+CURSOR_VERBS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
+
+
+class PostgresTool:
+    def __init__(self, _options: ToolOptions) -> None:
+        import asyncpg
+
+        from shared.tools.pg_pools import Pools, target
+
+        self._lib = asyncpg
+        self._target = target
+        self._pools = Pools()
+
+    async def run(self, call: Call) -> Outcome:
+        return await guarded(call, self._run(call), pg=codes(None))
+
+    async def close(self) -> None:
+        await self._pools.close()
+
+    async def _run(self, call: Call) -> Outcome:
+        statements = sql_call.statements(call)
+        where = self._target(call)
+        connected = False
+        try:
+            async with self._pools.connection(where) as connection:
+                connected = True
+                result = await _execute(connection, statements)
+            return ok(result, shape="sql", pg=codes(None))
+        except WrongType as error:
+            return failed("postgres", str(error), pg=codes(DATA_EXCEPTION))
+        except self._lib.PostgresError as error:
+            return _failure(error, "postgres" if connected else "connect")
+        except self._lib.exceptions.ClientConfigurationError:
+            raise BadCall("the connection string or credential cannot be used") from None
+        except self._lib.DataError:
+            return failed("postgres", "a value does not fit its parameter's type", pg=codes(DATA_EXCEPTION))
+        except TimeoutError:
+            return failed("connect", "the server did not answer in time", retryable=True, pg=codes(None))
+        except (OSError, self._lib.InterfaceError, self._lib.InternalClientError) as error:
+            message = getattr(error, "strerror", None) or str(error)
+            return failed("connect", message, retryable=True, pg=codes(None))
+
+
+def codes(sqlstate: str | None) -> dict[str, Any]:
+    return {"code": sqlstate, "sqlstate": sqlstate}
+
+
+def _failure(error: "PostgresError", kind: str) -> Outcome:
+    state = error.sqlstate or ""
+    retryable = state in RETRYABLE_STATES or state.startswith(RETRYABLE_CLASSES)
+    details = {"detail": error.detail} if getattr(error, "detail", None) else {}
+    message = str(error.message or error)
+    return failed(kind, message, retryable=retryable, pg=codes(state or None), details=details)
+
+
+async def _execute(connection: "AnyConnection", statements: list[Statement]) -> dict[str, Any]:
+    """Several statements are one transaction, unless the author writes transactions himself."""
+    own = any(statement.verb in TRANSACTION for statement in statements)
+    together = len(statements) > 1 and not own
+    result: dict[str, Any] = {}
+    async with connection.transaction() if together else contextlib.nullcontext():
+        for statement in statements:
+            result = await _one(connection, statement)
+    return result
+
+
+async def _one(connection: "AnyConnection", statement: Statement) -> dict[str, Any]:
+    prepared = await connection.prepare(statement.text)
+    values = convert(statement.params, tuple(_type_name(kind) for kind in prepared.get_parameters()))
+    columns = [attribute.name for attribute in prepared.get_attributes()]
+    if not columns:
+        await prepared.fetch(*values)
+        return no_rows(_affected(prepared.get_statusmsg()))
+    rows = Rows(columns)
+    if statement.verb not in CURSOR_VERBS:
+        rows.add(await prepared.fetch(*values))
+    elif connection.is_in_transaction():
+        await _read(prepared, values, rows)
+    else:
+        async with connection.transaction():
+            await _read(prepared, values, rows)
+    return rows.result()
+
+
+async def _read(prepared: "PreparedStatement[Any]", values: list[Any], rows: Rows) -> None:
+    cursor = await prepared.cursor(*values)
+    while batch := await cursor.fetch(min(BATCH, ROW_LIMIT + 1)):
+        rows.add(batch)
+
+
+def _type_name(kind: Any) -> str:
+    return str(kind.name)
+
+
+def _affected(status: str | None) -> int:
+    """`INSERT 0 3`, `UPDATE 2`, but `CREATE TABLE`."""
+    last = status.rpartition(" ")[2] if status else ""
+    return int(last) if last.isdigit() else 0

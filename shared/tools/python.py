@@ -1,0 +1,81 @@
+"""`kind: python`: the author's code, in a warm process of its own."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from shared.events.outcome import Outcome, failed, ok
+from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.running import BadCall, guarded, mapping
+
+if TYPE_CHECKING:
+    from shared.tools.python_child import Reply
+
+SPEC = ToolSpec(
+    kind="python",
+    doc="Runs Python code in a process of its own. Its result must be JSON.",
+    keys={
+        "code": KeySpec("The program, taken as written. It sets `result`, returns at the top level, or "
+                        "defines `main(…)`, also async, which gets the args it names.",
+                        required=True, template=False),
+        "args": KeySpec("Mapping of variables the code sees."),
+        "libs": KeySpec("Modules to import: a list of names, or a mapping from alias to module."),
+        "auth": KeySpec("Credential the code sees as the variable `auth`."),
+    },
+)
+
+
+class PythonTool:
+    def __init__(self, options: ToolOptions) -> None:
+        from shared.tools.python_pool import Crashed, Pool
+
+        self._crashed = Crashed
+        self._pool = Pool(options.python_processes, options.temp_folder)
+
+    async def run(self, call: Call) -> Outcome:
+        return await guarded(call, self._run(call), py=blank())
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def _run(self, call: Call) -> Outcome:
+        from shared.tools.python_child import Request
+
+        code = call.config.get("code")
+        if not isinstance(code, str):
+            raise BadCall("code must be text")
+        args = {str(name): value for name, value in mapping(call.config, "args").items()}
+        if call.auth:
+            args.setdefault("auth", dict(call.auth))
+        try:
+            return _outcome(await self._pool.ask(Request(code, args, _libs(call.config.get("libs")))))
+        except self._crashed as error:
+            return failed("crash", str(error), retryable=True, py=blank())
+
+
+def blank() -> dict[str, Any]:
+    return {"exception_type": None}
+
+
+def _outcome(reply: "Reply") -> Outcome:
+    meta = {"stdout": reply.stdout} if reply.stdout else {}
+    if reply.error is None:
+        return ok(reply.result, py=blank(), meta=meta)
+    py = blank()
+    if reply.exception_type:
+        py = {"exception_type": reply.exception_type, "traceback": reply.traceback}
+    return failed(reply.kind, reply.error, py=py, meta=meta)
+
+
+def _libs(given: Any) -> dict[str, str]:
+    """Alias → module; the names of a list stand for themselves."""
+    match given:
+        case None:
+            return {}
+        case str():
+            return _libs([given])
+        case Mapping():
+            return {str(alias): str(module or alias) for alias, module in given.items()}
+        case list() | tuple() if all(isinstance(name, str) for name in given):
+            return {name: name for name in given}
+        case _:
+            raise BadCall("libs must be a list of module names or a mapping from alias to module")

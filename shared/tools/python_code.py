@@ -1,0 +1,154 @@
+"""How the code of a `python` task is run: `result = …`, a top-level `return …`, or a `main(…)` that is
+called with the args it names."""
+
+import ast
+import asyncio
+import functools
+import hashlib
+import importlib
+import inspect
+import linecache
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from keyword import iskeyword
+from typing import Any
+
+import msgspec
+
+from shared.tools.contract import RESULT_LIMIT
+
+MODULE = "noetl_task"
+BODY = "__task__"           # the function a code with a top-level `return` becomes
+COMPILED = 256              # programs kept compiled
+TRACEBACK_LIMIT = 8 * 1024  # characters, the last ones
+_MISSING = object()
+
+_encoder = msgspec.json.Encoder()
+
+
+def run(code: str, args: dict[str, Any], libs: dict[str, str]) -> dict[str, Any]:
+    """The fields of a reply; user code may raise anything, also SystemExit."""
+    try:
+        encoded = _encode(_value(code, args, libs))
+    except _NotJson as error:
+        return {"kind": "result", "error": str(error)}
+    except BaseException as error:
+        return _failure(error)
+    if len(encoded) > RESULT_LIMIT:
+        return {"kind": "limit", "error": f"the result is over {RESULT_LIMIT} bytes"}
+    return {"result": msgspec.Raw(encoded)}
+
+
+class _NotJson(Exception):
+    pass
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _NotJson(f"the result is not JSON: {error}") from None
+
+
+def _value(code: str, args: dict[str, Any], libs: dict[str, str]) -> Any:
+    module = types.ModuleType(MODULE)
+    sys.modules[MODULE] = module  # dataclasses and pickle look their module up
+    names = module.__dict__
+    for alias, target in libs.items():
+        _import(alias, target, names)
+    variables = {name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)}
+    names.update(variables)
+    program, wrapped = _compiled(code, tuple(sorted(variables)))
+    exec(program, names)
+    if wrapped:
+        return _settled(names[BODY](**variables, __finish__=functools.partial(_conclude, args=args)))
+    return _settled(_conclude(names, args))
+
+
+def _import(alias: str, target: str, names: dict[str, Any]) -> None:
+    """A dotted alias binds its first part, as `import a.b` does."""
+    found = importlib.import_module(target)
+    first = alias.partition(".")[0]
+    names[first] = found if first == alias else sys.modules[target.partition(".")[0]]
+
+
+def _conclude(names: dict[str, Any], args: dict[str, Any]) -> Any:
+    """`result` if it was set, else what `main` returns, else nothing."""
+    if "result" in names and names["result"] is not args.get("result", _MISSING):
+        return names["result"]
+    main = names.get("main")
+    if callable(main) and getattr(main, "__module__", None) == MODULE:
+        return main(**_matching(main, args))
+    return names.get("result")
+
+
+def _settled(value: Any) -> Any:
+    if not inspect.iscoroutine(value):
+        return value
+    with asyncio.Runner() as runner:
+        return runner.run(value)
+
+
+def _matching(main: Callable[..., Any], args: dict[str, Any]) -> dict[str, Any]:
+    parameters = inspect.signature(main).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return args
+    return {parameter.name: args[parameter.name] for parameter in parameters if parameter.name in args}
+
+
+@functools.lru_cache(maxsize=COMPILED)
+def _compiled(code: str, variables: tuple[str, ...]) -> tuple[types.CodeType, bool]:
+    """The program, and whether it became a function because it returns at the top level."""
+    name = f"<python {hashlib.sha256(code.encode()).hexdigest()[:12]}>"
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+    tree = ast.parse(code, name)
+    wrapped = any(_returns(statement) for statement in tree.body)
+    if wrapped:
+        tree = _as_function(tree, variables)
+    return compile(tree, name, "exec", dont_inherit=True), wrapped
+
+
+def _returns(node: ast.AST) -> bool:
+    if isinstance(node, ast.Return):
+        return True
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        return False
+    return any(_returns(child) for child in ast.iter_child_nodes(node))
+
+
+def _as_function(tree: ast.Module, variables: tuple[str, ...]) -> ast.Module:
+    """The args become parameters, so that code may assign to them; every node keeps its line."""
+    start = next((i for i, node in enumerate(tree.body) if not _stays_first(node)), len(tree.body))
+    shell = ast.parse(f"def {BODY}({', '.join((*variables, '__finish__'))}):\n return __finish__(locals())")
+    function = shell.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.body[:0] = tree.body[start:]
+    return ast.Module([*tree.body[:start], function], [])
+
+
+def _stays_first(node: ast.stmt) -> bool:
+    """`from __future__` must open a module; a docstring may stand before it."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "__future__"
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    kind = type(error).__name__
+    return {
+        "kind": "python",
+        "error": f"{kind}: {error}" if str(error) else kind,
+        "exception_type": kind,
+        "traceback": _traceback(error),
+    }
+
+
+def _traceback(error: BaseException) -> str:
+    """From the first line of the task's own code on: how it got there is ours, not the author's."""
+    frame = error.__traceback__
+    while frame is not None and not frame.tb_frame.f_code.co_filename.startswith("<python "):
+        frame = frame.tb_next
+    text = "".join(traceback.format_exception(type(error), error, frame))
+    return text if len(text) <= TRACEBACK_LIMIT else "…" + text[-TRACEBACK_LIMIT:]

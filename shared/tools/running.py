@@ -1,0 +1,155 @@
+"""What every tool does around its work: bound it in time, stop it when cancelled, turn what goes wrong
+into an error outcome, and keep credentials out of it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from shared.events.outcome import Outcome, failed
+from shared.tools.contract import Call
+
+STOP_GRACE_S = 5.0      # how long cancelled work may take to clean up before it is abandoned
+SECRET_MIN_LENGTH = 4   # shorter values of a credential are too common in text to blank out
+HIDDEN = "***"
+
+
+class BadCall(Exception):
+    """The call cannot be made as it is written: an outcome of kind `config`, never retried."""
+
+
+class TooLarge(Exception):
+    """A result over one of the limits: an outcome of kind `limit`, never retried."""
+
+
+async def guarded(
+    call: Call,
+    work: Coroutine[Any, Any, Outcome],
+    abandon: Callable[[], None] = lambda: None,
+    **blank: Any,
+) -> Outcome:
+    """Runs `work` within the call's time. `blank` are the envelope fields an outcome has when there is
+    nothing to say (`http`, `pg`, `py`), so that a rule may read them on any failure."""
+    try:
+        limit = time_limit(call)
+    except BadCall as error:
+        work.close()
+        return scrubbed(failed("config", str(error), **blank), call)
+    task = asyncio.ensure_future(work)
+    late = True
+    try:
+        await asyncio.wait({task}, timeout=limit)
+        late = not task.done()
+    finally:
+        if not task.done():
+            await _stop(task, abandon)
+    if late and (not task.done() or task.cancelled() or task.exception()):
+        return failed("timeout", f"no result within {limit:g} s", retryable=True, **blank)
+    return scrubbed(_outcome(task, blank), call)
+
+
+async def _stop(task: "asyncio.Task[Outcome]", abandon: Callable[[], None]) -> None:
+    task.cancel()
+    await asyncio.wait({task}, timeout=STOP_GRACE_S)
+    if not task.done():
+        abandon()
+    elif not task.cancelled():
+        task.exception()  # what broke while it was stopping is no news
+
+
+def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
+    error = task.exception()
+    match error:
+        case None:
+            return task.result()
+        case BadCall():
+            return failed("config", str(error), **blank)
+        case TooLarge():
+            return failed("limit", str(error), **blank)
+        case Exception():
+            return failed("internal", f"{type(error).__name__}: {error}", **blank)
+        case _:
+            raise error
+
+
+def time_limit(call: Call) -> float:
+    """The run's remaining time, or `spec.timeout` (a number, or `total` of a mapping) if that is less."""
+    given = call.spec.get("timeout")
+    if isinstance(given, Mapping):
+        given = given.get("total")
+    if given is None:
+        return max(call.timeout_s, 0.0)
+    return max(min(call.timeout_s, seconds("timeout", given)), 0.0)
+
+
+def seconds(name: str, value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise BadCall(f"spec.{name} is not a number of seconds") from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        raise BadCall(f"spec.{name} is not a positive number of seconds")
+    return float(value)
+
+
+def flag(spec: Mapping[str, Any], name: str) -> bool:
+    """A switch that is on unless turned off."""
+    value = spec.get(name, True)
+    if not isinstance(value, bool):
+        raise BadCall(f"spec.{name} must be true or false")
+    return value
+
+
+def one_of(config: Mapping[str, Any], *names: str) -> tuple[str, Any] | None:
+    """The one key of several aliases that is given; two at once are a mistake."""
+    given = [(name, config[name]) for name in names if config.get(name) is not None]
+    if len(given) > 1:
+        raise BadCall(f"give one of {', '.join(names)}, not {' and '.join(name for name, _ in given)}")
+    return given[0] if given else None
+
+
+def mapping(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = config.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise BadCall(f"{name} must be a mapping, not {type(value).__name__}")
+    return value
+
+
+def scrubbed(outcome: Outcome, call: Call) -> Outcome:
+    """The same outcome without a value of the credential in its error, its output or its traceback."""
+    secrets = [text for text in _texts(call.auth) if len(text) >= SECRET_MIN_LENGTH]
+    if not secrets or (outcome.error is None and not outcome.meta):
+        return outcome
+    secrets.sort(key=len, reverse=True)
+    fields = {name: _hide(getattr(outcome, name), secrets) for name in ("error", "meta", "py")}
+    return msgspec.structs.replace(outcome, **fields)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for item in value.values():
+                yield from _texts(item)
+        case list() | tuple():
+            for item in value:
+                yield from _texts(item)
+
+
+def _hide(value: Any, secrets: list[str]) -> Any:
+    match value:
+        case str():
+            for secret in secrets:
+                value = value.replace(secret, HIDDEN)
+            return value
+        case dict():
+            return {key: _hide(item, secrets) for key, item in value.items()}
+        case list():
+            return [_hide(item, secrets) for item in value]
+        case _:
+            return value

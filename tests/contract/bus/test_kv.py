@@ -1,0 +1,90 @@
+"""Buckets: compare and set, deletion, age; and core messages."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.bus.kv import decode_key, encode_key, subject_of
+from shared.bus.ports import Bus
+from shared.bus.topology import CTX, WORKERS
+from shared.errors import Conflict, Refused
+from tests.support.nats import TTL_S
+
+
+async def test_a_value_is_read_back_with_its_revision(bus: Bus) -> None:
+    assert await bus.kv_get(CTX, "e1") is None
+    revision = await bus.kv_put(CTX, "e1", b"1")
+    entry = await bus.kv_get(CTX, "e1")
+    assert entry is not None
+    assert (entry.value, entry.revision) == (b"1", revision)
+
+
+async def test_expected_zero_creates_once(bus: Bus) -> None:
+    await bus.kv_put(CTX, "e1", b"1", expected=0)
+    with pytest.raises(Conflict):
+        await bus.kv_put(CTX, "e1", b"2", expected=0)
+
+
+async def test_compare_and_set_needs_the_last_revision(bus: Bus) -> None:
+    first = await bus.kv_put(CTX, "e1", b"1")
+    await bus.kv_put(CTX, "other", b"x")
+    second = await bus.kv_put(CTX, "e1", b"2", expected=first)
+    with pytest.raises(Conflict):
+        await bus.kv_put(CTX, "e1", b"3", expected=first)
+    assert await bus.kv_put(CTX, "e1", b"3", expected=second) > second
+
+
+async def test_a_deleted_key_is_gone_and_can_be_created_again(bus: Bus) -> None:
+    await bus.kv_put(CTX, "e1", b"1")
+    await bus.kv_delete(CTX, "e1")
+    assert await bus.kv_get(CTX, "e1") is None
+    assert await bus.kv_all(CTX) == {}
+    await bus.kv_put(CTX, "e1", b"2", expected=0)
+    assert await bus.kv_all(CTX) == {"e1": b"2"}
+
+
+async def test_all_gives_the_last_value_of_every_key(bus: Bus) -> None:
+    for i in range(5):
+        await bus.kv_put(CTX, f"run.k{i}", b"old")
+        await bus.kv_put(CTX, f"run.k{i}", str(i).encode())
+    assert await bus.kv_all(CTX) == {f"run.k{i}": str(i).encode() for i in range(5)}
+
+
+async def test_a_beat_that_stops_disappears(bus: Bus) -> None:
+    await bus.kv_put(WORKERS, "default.w1", b"1")
+    assert await bus.kv_all(WORKERS) == {"default.w1": b"1"}
+    async with asyncio.timeout(4 * TTL_S):
+        while await bus.kv_all(WORKERS):
+            await asyncio.sleep(0.1)
+    assert await bus.kv_get(WORKERS, "default.w1") is None
+    await bus.kv_put(WORKERS, "default.w1", b"2", expected=0)
+
+
+async def test_a_key_outside_the_alphabet_is_refused(bus: Bus) -> None:
+    for key in ("a b", "a.*", ">", "", ".a", "ü"):
+        with pytest.raises(Refused):
+            await bus.kv_put(CTX, key, b"")
+
+
+@given(st.text())
+def test_any_text_makes_a_key_and_comes_back(text: str) -> None:
+    key = encode_key(text)
+    assert subject_of("b", key)
+    assert "." not in key
+    assert decode_key(key) == text
+
+
+def test_different_texts_make_different_keys() -> None:
+    texts = ["", "=", "==", "=3D", "a.b", "a=2Eb", "a/b", "%", "%25"]
+    assert len({encode_key(text) for text in texts}) == len(texts)
+
+
+async def test_a_core_message_reaches_every_subscriber_once(bus: Bus) -> None:
+    inboxes = [await bus.subscribe("noetl.members.*") for _ in range(2)]
+    await asyncio.sleep(0.05)
+    await bus.publish("noetl.members.router", b"here")
+    for inbox in inboxes:
+        assert await asyncio.wait_for(inbox.next(), 2) == b"here"
+        await inbox.close()

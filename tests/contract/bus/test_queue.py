@@ -1,0 +1,171 @@
+"""The queue: at least once, held by a lease, at most one message per subject."""
+
+import asyncio
+import time
+
+import pytest
+
+from shared.bus.ports import Bus, Consumer, Delivery
+from shared.bus.topology import COMMANDS
+from shared.errors import Duplicate, Unavailable
+from tests.contract.bus.conftest import Connect
+from tests.support.nats import LEASE_S
+
+
+def command(run: str, pool: str = "default") -> str:
+    return f"noetl.commands.{pool}.e1.{run}"
+
+
+async def one(consumer: Consumer, within: float = 5.0) -> Delivery:
+    async with asyncio.timeout(within):
+        batch = await consumer.batch(1)
+    assert len(batch) == 1
+    return batch[0]
+
+
+async def is_empty(consumer: Consumer, for_s: float) -> bool:
+    try:
+        async with asyncio.timeout(for_s):
+            await consumer.batch(1)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def test_a_command_is_delivered_with_its_epoch(bus: Bus) -> None:
+    seq = await bus.append(command("r1"), b"run", headers={"Trace": "t"})
+    delivery = await one(await bus.consume(COMMANDS, "default", 8))
+    assert (delivery.subject, delivery.data, delivery.seq) == (command("r1"), b"run", seq)
+    assert delivery.headers == {"Trace": "t"}
+    assert delivery.epoch[1] == 1
+    assert abs(delivery.epoch[0] / 1e9 - time.time()) < 60
+
+
+async def test_an_acked_command_is_gone_and_its_subject_free(bus: Bus) -> None:
+    consumer = await bus.consume(COMMANDS, "default", 8)
+    await bus.append(command("r1"), b"")
+    first = await one(consumer)
+    await first.ack()
+    assert await is_empty(consumer, 2 * LEASE_S)
+    await bus.append(command("r1"), b"again")
+    assert (await one(consumer)).epoch > first.epoch
+
+
+async def test_a_run_has_at_most_one_command_queued_or_held(bus: Bus) -> None:
+    await bus.append(command("r1"), b"")
+    with pytest.raises(Duplicate):
+        await bus.append(command("r1"), b"")
+    await one(await bus.consume(COMMANDS, "default", 8))
+    with pytest.raises(Duplicate):
+        await bus.append(command("r1"), b"")
+
+
+async def test_an_expired_lease_is_delivered_again_with_a_greater_epoch(bus: Bus) -> None:
+    consumer = await bus.consume(COMMANDS, "default", 8)
+    await bus.append(command("r1"), b"")
+    first = await one(consumer)
+    second = await one(consumer)
+    assert second.seq == first.seq
+    assert second.epoch > first.epoch
+
+
+async def test_progress_keeps_the_lease(bus: Bus) -> None:
+    consumer = await bus.consume(COMMANDS, "default", 8)
+    await bus.append(command("r1"), b"")
+    held = await one(consumer)
+    for _ in range(4):
+        await asyncio.sleep(LEASE_S / 2)
+        await held.progress()
+    assert await is_empty(consumer, LEASE_S / 3)
+
+
+async def test_a_nak_gives_back_after_its_delay(bus: Bus) -> None:
+    consumer = await bus.consume(COMMANDS, "default", 8)
+    await bus.append(command("r1"), b"")
+    await (await one(consumer)).nak(0.3)
+    began = time.monotonic()
+    assert (await one(consumer)).epoch[1] == 2
+    assert 0.25 < time.monotonic() - began < LEASE_S + 0.2
+
+
+async def test_a_nak_without_delay_gives_back_at_once(bus: Bus) -> None:
+    consumer = await bus.consume(COMMANDS, "default", 8)
+    await bus.append(command("r1"), b"")
+    await (await one(consumer)).nak()
+    assert (await one(consumer, within=LEASE_S / 2)).epoch[1] == 2
+
+
+async def test_a_pool_gets_its_own_commands_only(bus: Bus) -> None:
+    await bus.append(command("r1", "gpu"), b"")
+    await bus.append(command("r2", "default"), b"")
+    default, gpu = await bus.consume(COMMANDS, "default", 8), await bus.consume(COMMANDS, "gpu", 8)
+    assert (await one(default)).subject == command("r2", "default")
+    assert (await one(gpu)).subject == command("r1", "gpu")
+
+
+async def test_a_worker_is_not_given_more_than_it_can_hold(connect_as: Connect) -> None:
+    """What one worker has no slot for is there for another at once, not after a lease."""
+    bus, first, second = await connect_as("admin"), await connect_as("admin"), await connect_as("admin")
+    for i in range(6):
+        await bus.append(command(f"r{i}"), b"")
+    busy, idle = await first.consume(COMMANDS, "default", 16), await second.consume(COMMANDS, "default", 16)
+    taken = 0
+    while taken < 2:
+        taken += len(await busy.batch(2 - taken))
+    async with asyncio.timeout(LEASE_S / 2):
+        found = 0
+        while found < 4:
+            found += len(await idle.batch(4 - found))
+
+
+async def test_closing_hands_back_what_was_not_taken(connect_as: Connect) -> None:
+    bus, leaving, staying = await connect_as("admin"), await connect_as("admin"), await connect_as("admin")
+    consumer = await leaving.consume(COMMANDS, "default", 16)
+    waiting = asyncio.create_task(consumer.batch(4))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    for i in range(4):
+        await bus.append(command(f"r{i}"), b"")
+    await asyncio.sleep(0.05)
+    await consumer.close()
+    other = await staying.consume(COMMANDS, "default", 16)
+    async with asyncio.timeout(LEASE_S / 2):
+        found = 0
+        while found < 4:
+            found += len(await other.batch(4))
+
+
+async def test_many_commands_reach_exactly_one_of_two_workers(connect_as: Connect) -> None:
+    bus = await connect_as("admin")
+    workers = [await connect_as("worker_default") for _ in range(2)]
+    total, seen = 1000, list[str]()
+    done = asyncio.Event()
+
+    async def work(worker: Bus) -> None:
+        consumer = await worker.consume(COMMANDS, "default", 32)
+        while True:
+            for delivery in await consumer.batch(32):
+                seen.append(delivery.subject)
+                await delivery.ack()
+            if len(seen) >= total:
+                done.set()
+
+    tasks = [asyncio.create_task(work(worker)) for worker in workers]
+    futures = [await bus.send(command(f"r{i}"), b"x") for i in range(total)]
+    await asyncio.gather(*futures)
+    async with asyncio.timeout(10):
+        await done.wait()
+    await asyncio.sleep(LEASE_S + 0.2)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert sorted(seen) == sorted(command(f"r{i}") for i in range(total))
+
+
+async def test_a_closed_consumer_does_not_hang(bus: Bus) -> None:
+    consumer = await bus.consume(COMMANDS, "default", 8)
+    waiting = asyncio.create_task(consumer.batch(1))
+    await asyncio.sleep(0.05)
+    await consumer.close()
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(waiting, 2)

@@ -1,0 +1,117 @@
+"""noetlctl as people call it: a process, its exit code, stdout and stderr."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "services.cli"]
+LIMIT_S = 90.0
+
+Result = subprocess.CompletedProcess[str]
+Cli = Callable[..., Result]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """Ours, without NOETL_* of whoever runs the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **extra}
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    def call(*args: str, stdin: str = "", cwd: Path = tmp_path, **extra: str) -> Result:
+        return subprocess.run(
+            [*COMMAND, *args],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env=environment(**extra),
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    return call
+
+
+def children(parent: int) -> dict[int, str]:
+    """Pids of the direct children with their command lines."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has ended meanwhile
+        if int(fields[1]) == parent:
+            found[int(folder.name)] = line
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Up:
+    """A running `noetlctl up` and what its context file says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "up.txt"
+        self._out = self.log.open("wb")
+        self.process = subprocess.Popen(
+            [*COMMAND, "up", "--folder", str(folder / ".noetl"), "--port", "0"],
+            cwd=folder,
+            env=environment(),
+            stdout=self._out,
+            stderr=self._out,
+            start_new_session=True,
+        )
+        self.context_file = folder / ".noetl" / "context.json"
+
+    @property
+    def context(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.context_file.read_text())
+        return found
+
+    def servers(self) -> list[int]:
+        """PostgreSQL is nobody's child: it says in a file which process it is."""
+        pid_file = self.context_file.parent / "postgres" / "postmaster.pid"
+        return [int(pid_file.read_text().split()[0])]
+
+    def wait(self) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while not self.context_file.exists():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.05)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(60)
+        finally:
+            self._out.close()
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    stack = Up(tmp_path_factory.mktemp("up"))
+    try:
+        stack.wait()
+        yield stack
+    finally:
+        stack.stop()

@@ -1,0 +1,37 @@
+"""docs/dsl.md says what the compiler does."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.dsl import codes, loops, policies, reader, root, routes, rules, source, steps, tasks
+from shared.dsl.compile import compile_playbook
+from tests.unit.dsl.tool_kinds import KINDS
+
+DOCS = (Path(__file__).parents[3] / "docs" / "dsl.md").read_text(encoding="utf-8")
+
+
+def test_table_of_codes_is_the_one_of_the_compiler() -> None:
+    assert codes.table() in DOCS
+
+
+def test_first_example_compiles_clean() -> None:
+    example = DOCS.split("\n\n    ", 1)[1].split("\n\n## ", 1)[0]
+    assert compile_playbook("    " + example, kinds=KINDS).diagnostics == ()
+
+
+@pytest.mark.parametrize("limit", [
+    source.MAX_NODES, source.MAX_ALIASES, source.MAX_DEPTH, root.MAX_STEPS, steps.MAX_TASKS, routes.MAX_ARCS,
+    reader.MAX_ERRORS, reader.MAX_WARNINGS, rules.MAX_ATTEMPTS, loops.MAX_IN_FLIGHT, policies.MAX_PAYLOAD,
+    policies.DEFAULT_MAX_PAYLOAD, loops.DEFAULT_IN_FLIGHT,
+])
+def test_limit_is_documented(limit: int) -> None:
+    assert f" {limit:,}" in DOCS
+
+
+@pytest.mark.parametrize("key", [
+    *root.ROOT_KEYS, *root.METADATA_KEYS, *tasks.COMMON_KEYS, "step", "loop", "tool", "next", "in", "iterator",
+    "do", "attempts", "backoff", "delay", "to", "set_iter", "set_ctx", *rules.ACTIONS, *rules.BACKOFFS,
+])
+def test_key_is_documented(key: str) -> None:
+    assert f"`{key}`" in DOCS

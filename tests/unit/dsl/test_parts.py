@@ -1,0 +1,51 @@
+"""The small pure parts: overlay, reachability, nearest names, scalars."""
+
+from shared.dsl.codes import CODES
+from shared.dsl.graph import reach
+from shared.dsl.overlay import effective_spec, merge
+from shared.dsl.plan import Arc, Step
+from shared.dsl.reader import nearest, short
+from tests.unit.dsl.tool_kinds import KINDS
+
+
+def test_maps_merge_deep_scalars_and_lists_replace() -> None:
+    outer = {"a": {"x": 1, "y": 2}, "b": 1, "c": [1, 2], "d": {"z": 1}}
+    inner = {"a": {"y": 3}, "b": 2, "c": [3], "d": 5}
+    assert merge(outer, inner) == {"a": {"x": 1, "y": 3}, "b": 2, "c": [3], "d": 5}
+    assert outer["a"] == {"x": 1, "y": 2}
+
+
+def test_effective_spec_layers_from_kind_defaults_to_task() -> None:
+    layers = ({"timeout": {"read": 1, "total": 9}}, {"timeout": {"read": 2}}, {"timeout": {"read": 3}})
+    assert effective_spec(KINDS["http"], layers) == {"timeout": {"connect": 10, "read": 3, "total": 9}}
+
+
+def test_knobs_of_other_tools_do_not_reach_a_task() -> None:
+    assert effective_spec(KINDS["python"], ({"pool_size": 3, "policy": {"admit": {}}, "timeout": 5},)) == {"timeout": 5}
+
+
+def test_reach_is_the_transitive_closure() -> None:
+    def to(*names: str) -> tuple[Arc, ...]:
+        return tuple(Arc(name) for name in names)
+
+    steps = {"a": Step("a", arcs=to("b", "c")), "b": Step("b", arcs=to("d")), "c": Step("c", arcs=to("c")),
+             "d": Step("d", arcs=to("b")), "e": Step("e")}
+    assert reach(steps) == {"a": frozenset("bcd"), "b": frozenset("bd"), "c": frozenset("c"),
+                            "d": frozenset("bd"), "e": frozenset()}
+
+
+def test_nearest_name() -> None:
+    assert nearest("htpp", KINDS) == "http"
+    assert nearest("HTTP", KINDS) == "http"
+    assert nearest("zzz", KINDS) == ""
+    assert nearest("x" * 100_000, KINDS) == ""
+
+
+def test_messages_carry_values_shortened() -> None:
+    assert len(short("x" * 1000)) < 64
+    assert short({"a": 1}) == "a mapping"
+
+
+def test_every_code_has_title_and_documentation() -> None:
+    assert all(code.startswith("DSL") and len(code) == 6 for code in CODES)
+    assert all(each.title and each.doc.endswith(".") for each in CODES.values())

@@ -1,0 +1,125 @@
+"""Plans from short YAML, and a driver that plays broker and worker for one execution, without I/O."""
+
+from collections.abc import Callable
+from textwrap import dedent, indent
+from typing import Any
+
+from shared.dsl.compile import compile_playbook
+from shared.dsl.plan import Plan
+from shared.engine import pipeline, routing, scheduling
+from shared.engine.execution import Execution, evolve
+from shared.engine.schedule import Schedule
+from shared.engine.schedule import evolve as evolve_schedule
+from shared.events import model as ev
+from shared.events.command import Command
+from shared.events.outcome import Outcome, ok
+from shared.events.record import Lease, Record, Writer, event_type
+from shared.events.request import Request
+from shared.events.stamp import stamp
+from shared.tools import registry
+
+NOW = 1_800_000_000.0
+HEAD = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: test, path: tests/test}
+"""
+
+
+def plan_of(workflow: str, workload: str = "{}") -> Plan:
+    text = f"{HEAD}workload: {workload}\nworkflow:\n{indent(dedent(workflow), '  ')}"
+    compiled = compile_playbook(text, kinds=registry.specs(), file="test.yaml")
+    assert compiled.plan is not None, [str(found) for found in compiled.diagnostics]
+    return compiled.plan
+
+
+Work = Callable[[str, str, dict[str, Any]], Outcome]
+
+
+def nothing(_step: str, _task: str, _names: dict[str, Any]) -> Outcome:
+    return ok(None)
+
+
+class Driver:
+    """The whole engine for one execution in memory. `work(step, task, names)` is every tool."""
+
+    def __init__(self, plan: Plan, work: Work = nothing, payload: dict[str, Any] | None = None) -> None:
+        self.plan, self.work = plan, work
+        self.log: list[Record] = []
+        self.state = Execution("x1")
+        self.schedule = Schedule("x1")
+        self.queue: list[Command] = []
+        request = Request("tests/test", payload=payload or {})
+        self._append("router", routing.start("x1", request, "", plan, NOW))
+
+    @property
+    def seq(self) -> int:
+        return len(self.log)
+
+    def _append(self, writer: Writer, events: list[ev.Event], lease: Lease | None = None) -> None:
+        n = 1 + sum(len(r.events) for r in self.log if r.writer == writer and r.lease == lease)
+        record = Record("x1", writer, n, stamp(NOW + self.seq), tuple(events), self.seq, lease)
+        self.log.append(record)
+        if writer != "iteration":
+            self.state = evolve(self.state, record, self.seq)
+        if writer != "worker":
+            self.schedule = evolve_schedule(self.schedule, [(self.seq, record)])
+        for event in events:
+            match event:
+                case ev.StepScheduled(run_id=run_id) if run_id in self.schedule.runs:
+                    self.queue.append(scheduling.run_command("x1", self.schedule.runs[run_id], fresh=True))
+                case ev.IterationStarted(run_id=run_id, first=first, count=count):
+                    loop = self.schedule.loops[run_id]
+                    step = self.plan.steps[loop.event.step]
+                    window = range(first, first + count)
+                    self.queue += scheduling.loop_commands(step, "x1", loop, window, {}, fresh=True)
+
+    def control(self) -> None:
+        """Lets router and scheduler decide until neither has anything to say."""
+        while True:
+            routed = routing.decide(self.plan, self.state, NOW + self.seq)
+            if routed:
+                self._append("router", routed)
+                continue
+            scheduled = scheduling.decide(lambda _: self.plan, self.schedule, NOW + self.seq)
+            if not scheduled:
+                return
+            self._append("scheduler", scheduled)
+
+    def perform(self, command: Command, epoch: tuple[int, int] = (1, 1)) -> list[ev.Event]:
+        """The events a worker writes for the command."""
+        step = self.plan.steps[command.step]
+        progress = pipeline.begin(step, command, {})
+        events: list[ev.Event] = []
+        while progress.state == "running":
+            names = pipeline.names(command, progress, {})
+            outcome = self.work(command.step, progress.task, names)
+            for event in pipeline.decide(step, progress, outcome, names, "key"):
+                events.append(event)
+                progress = pipeline.evolve(step, progress, event)
+        return [*events, pipeline.ending(progress, iteration=command.index >= 0)]
+
+    def report(self, command: Command, events: list[ev.Event], epoch: tuple[int, int] = (1, 1)) -> None:
+        writer: Writer = "worker" if command.index < 0 else "iteration"
+        self._append(writer, events, Lease(command.run_id, command.step, epoch, "w1", command.index))
+
+    def run(self, choose: Callable[[int], int] = lambda _: 0, most: int = 1000) -> "Driver":
+        """Until nothing is left; `choose(n)` picks which of n queued commands is done next."""
+        self.control()
+        for _ in range(most):
+            if not self.queue:
+                return self
+            command = self.queue.pop(choose(len(self.queue)))
+            self.report(command, self.perform(command))
+            self.control()
+        raise AssertionError(f"still running after {most} commands")
+
+    def types(self, writer: Writer = "router") -> list[str]:
+        return [event_type(event) for record in self.log if record.writer == writer for event in record.events]
+
+    def steps(self) -> list[str]:
+        """The steps in the order they were entered."""
+        return [e.step for r in self.log for e in r.events if isinstance(e, ev.StepScheduled)]
+
+    def find(self, kind: type[Any]) -> list[Any]:
+        return [event for record in self.log for event in record.events if isinstance(event, kind)]

@@ -1,0 +1,83 @@
+"""The shell around a service, on a fake bus: ready, drain, exit codes."""
+
+# ruff: noqa: ARG001 - the fakes have the signature of a service
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from shared.bus.ports import Bus
+from shared.runtime import main
+from shared.runtime.health import Health
+from shared.runtime.main import FAILED, NOT_DRAINED, OK, hold
+from shared.runtime.settings import Settings
+
+SETTINGS = Settings(drain_s=0.2)
+NO_BUS: Bus = None  # type: ignore[assignment]  # these services never touch it
+
+
+async def obedient(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    ready()
+    await stop.wait()
+
+
+async def deaf(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    ready()
+    await asyncio.Event().wait()
+
+
+async def short(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    ready()
+
+
+async def broken(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    raise OSError("cannot")
+
+
+async def life(serve: main.Serve, *, stop_after: float | None = 0.05) -> int:
+    stop = asyncio.Event()
+    if stop_after is not None:
+        asyncio.get_running_loop().call_later(stop_after, stop.set)
+    return await asyncio.wait_for(hold("x", serve, NO_BUS, SETTINGS, stop, Health()), 5)
+
+
+async def test_a_service_that_stops_when_asked_ends_well() -> None:
+    assert await life(obedient) == OK
+
+
+async def test_a_service_that_does_not_drain_in_time_is_cancelled_and_said_so() -> None:
+    assert await life(deaf) == NOT_DRAINED
+
+
+async def test_a_service_that_returns_unasked_has_failed() -> None:
+    assert await life(short, stop_after=None) == FAILED
+
+
+async def test_a_service_that_breaks_hands_on_its_error() -> None:
+    with pytest.raises(OSError, match="cannot"):
+        await life(broken, stop_after=None)
+
+
+async def test_readiness_ends_when_draining_begins() -> None:
+    health, stop, seen = Health(), asyncio.Event(), []
+
+    async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+        ready()
+        seen.append(health.ready)
+        stop.set()
+        await asyncio.sleep(0.05)
+        seen.append(health.ready)
+
+    await hold("x", serve, NO_BUS, SETTINGS, stop, health)
+    assert seen == [True, False]
+
+
+def test_a_bad_setting_ends_with_its_own_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NOETL_SLOTS", "none")
+    with pytest.raises(SystemExit) as ended:
+        main.run_service("worker", obedient)
+    assert ended.value.code == main.BAD_SETTINGS
+    assert "slots" in capsys.readouterr().err
