@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @options.output
 @context.option
 def command(execution: str | None, limit: int, output: str, context_file: Path | None) -> int:
-    """Show an execution as the log has it, or list the recent ones.
+    """Show an execution, or list the recent ones.
 
-    Exits 0 whatever became of the execution.
+    One execution is read from the log, the list from PostgreSQL. Exits 0 whatever became of the execution.
     """
     from services.cli import aio
 

@@ -10,7 +10,7 @@ from services.cli import context
 from services.cli.context import Context
 from services.cli.embedded import SERVICES
 from services.cli.exits import CliError
-from shared.runtime import folder, logging
+from shared.runtime import folder, logging, orphan
 from shared.runtime.nats_server import HOST
 from shared.runtime.stack import Options, Stack
 
@@ -19,6 +19,7 @@ async def keep(place: Path, port: int, pools: tuple[str, ...]) -> int:
     """Runs until cancelled."""
     logging.configure("info")
     with folder.held(place) as home:
+        orphan.end(home / "nats")  # it would hold the port
         _check_port(port)
         async with Stack(Options(home, port, pools, processes=True, postgres=True), SERVICES) as stack:
             await stack.ready()

@@ -61,9 +61,10 @@ async def _on_stack(wish: Wish, playbook: Valid, place: Path) -> int:
         bus = await connect("cli", stack.settings_for("admin"))
         try:
             summary = await _unless_failed(_execute(wish, playbook, bus, stack.options.partitions), stack)
+            code = await output.show(bus, summary, wish.output)
             if wish.folder is not None:
-                await _unless_failed(_caught_up(stack, summary.execution_id), stack)
-            return await output.show(bus, summary, wish.output)
+                await _caught_up(stack, summary.execution_id)
+            return code
         finally:
             await bus.close()
 
@@ -102,7 +103,11 @@ async def _caught_up(stack: Stack, execution_id: str) -> None:
 
     try:
         async with asyncio.timeout(CATCH_UP_S):
-            while await status_of(stack.dsn, execution_id) in (None, "running"):  # noqa: ASYNC110 - a database
+            while not stack.read_model_error:
+                if await status_of(stack.dsn, execution_id) not in (None, "running"):
+                    return
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
-        click.echo("the read model is behind; a stack in this folder will bring it up to date", err=True)
+        pass
+    why = stack.read_model_error or f"no end of the execution after {CATCH_UP_S:g} s"
+    click.echo(f"the read model is behind ({why}); a stack in this folder brings it up to date", err=True)

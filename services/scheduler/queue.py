@@ -131,7 +131,7 @@ class CommandQueue:
     async def _look_at_skipped(self) -> None:
         held = await self._held()
         due = {_key(item): item for item in self._due()}
-        gone = [due[key] for key in self._skipped if key in due and key not in held]
+        gone = [item for key, item in due.items() if key in self._skipped and key not in held]
         self._skipped = {key for key in self._skipped if key in due and key in held}
         if gone:
             log.warning("worker.gone", issued_again=len(gone))

@@ -1,10 +1,12 @@
 """Takes messages from a durable work-queue consumer under leases.
 
-What is asked for never exceeds what the caller of `batch` said it can hold, because the lease of a
-delivered message is already running. The durable may be missing for a while (a memory queue is gone
+What is asked for is what the caller of `batch` says it can hold, because the lease of a delivered
+message is already running. Only a caller that gets through its messages quickly is served ahead: up to
+`prefetch`, and no more than it finished in the last moment. The durable may be missing for a while (a memory queue is gone
 after a server restart, until a scheduler makes it again): asking goes on with a short backoff.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -15,7 +17,9 @@ from shared.bus.pull import SILENCE_S, Backoff, Waiter, place_of, pull_request, 
 from shared.bus.wire import Connection, pub, status_of, stored_headers
 from shared.errors import Unavailable
 
-HOLD_S = 5.0  # a message fetched and not taken for so long is handed back: another worker may be free
+AHEAD_S = 0.1  # the moment that decides how far ahead to ask
+HOLD_S = 0.5  # a message fetched and not taken for so long is handed back: another worker may be free
+STALE_S = 5.0  # one that could not be handed back in time is forgotten: its lease may be another's
 _ACK, _PROGRESS = b"+ACK", b"+WPI"
 
 
@@ -55,6 +59,29 @@ class Held:
             self._connection.write(pub(self._reply, "", text))
 
 
+class Pace:
+    """How far ahead to ask: as many as the caller got done in the last AHEAD_S, at most `limit`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._room: int | None = None
+        self._since = float("-inf")
+        self._done = self._done_before = 0
+
+    def ahead(self, room: int, now: float) -> int:
+        """`room` is what the caller can hold now; what it has gained since the last take is done."""
+        if now - self._since > AHEAD_S:
+            self._done_before = self._done if now - self._since < 2 * AHEAD_S else 0
+            self._done, self._since = 0, now
+        if self._room is not None:
+            self._done += max(0, room - self._room)
+        self._room = room
+        return min(self._limit, max(self._done, self._done_before))
+
+    def took(self, room: int, count: int) -> None:
+        self._room = room - count
+
+
 class QueueConsumer:
     def __init__(
         self,
@@ -67,11 +94,13 @@ class QueueConsumer:
     ) -> None:
         self._connection, self._clock, self._inbox = connection, clock, inbox
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
-        self._prefetch = prefetch
         self._held: deque[Held] = deque()
         self._waiter, self._backoff = Waiter(), Backoff()
         self._generation = 0
         self._asked = 0
+        self._pace = Pace(prefetch)
+        self._called = 0.0
+        self._tidying: asyncio.TimerHandle | None = None
         self._ended = False
         self._closed = False
         self._subscription: Subscription | None = None
@@ -81,18 +110,24 @@ class QueueConsumer:
 
     async def batch(self, limit: int) -> Sequence[Held]:
         assert limit > 0, "ask for at least one"
-        self._hand_back(before=self._clock() - HOLD_S)
+        self._called = now = self._clock()
+        while self._held and self._held[0].arrived < now - STALE_S:
+            self._held.popleft()
+        room = limit + self._pace.ahead(limit, now)
         while not self._held:
             if self._closed:
                 raise Unavailable("the consumer is closed")
             if self._ended:
                 self._ended = False
                 await self._backoff.pause(self._waiter)
-            self._ask(limit)
+            self._ask(room)
             if not await self._waiter.wait(SILENCE_S):
                 self._forget_requests()
         taken = [self._held.popleft() for _ in range(min(limit, len(self._held)))]
-        self._ask(limit - len(taken))
+        self._pace.took(limit, len(taken))
+        self._called = self._clock()
+        self._ask(room - len(taken))
+        self._tidy_later()
         return taken
 
     def reconnected(self) -> None:
@@ -106,12 +141,25 @@ class QueueConsumer:
         self._closed = True
         if self._subscription is not None:
             await self._connection.unroute(self._subscription)
-        self._hand_back(before=float("inf"))
+        if self._tidying is not None:
+            self._tidying.cancel()
+        self._hand_back()
         self._waiter.wake()
 
-    def _hand_back(self, before: float) -> None:
-        while self._held and self._held[0].arrived < before:
+    def _hand_back(self) -> None:
+        while self._held:
             self._held.popleft().give_back()
+
+    def _tidy_later(self) -> None:
+        if self._tidying is None and self._held:
+            self._tidying = asyncio.get_running_loop().call_later(HOLD_S, self._tidy)
+
+    def _tidy(self) -> None:
+        """The caller has not come back: all its slots are busy with something long."""
+        self._tidying = None
+        if self._clock() - self._called >= HOLD_S:
+            self._hand_back()
+        self._tidy_later()
 
     def _forget_requests(self) -> None:
         """Each generation has its own reply subject, so that an old request's end is not counted."""
@@ -120,9 +168,9 @@ class QueueConsumer:
 
     def _ask(self, room: int) -> None:
         """Asks for what fits, in halves: a request per message would double the traffic."""
-        limit = min(room, self._prefetch)
-        free = limit - self._asked - len(self._held)
-        if free > 0 and (free >= limit / 2 or self._asked == 0) and self._connection.is_connected:
+        in_hand = self._asked + len(self._held)
+        free = room - in_hand
+        if free > 0 and (2 * free >= room or not in_hand) and self._connection.is_connected:
             self._connection.write(pub(self._next, f"{self._inbox}.{self._generation}", pull_request(free)))
             self._asked += free
 
@@ -131,6 +179,7 @@ class QueueConsumer:
             self._backoff.reset()
             self._asked = max(0, self._asked - 1)
             self._held.append(Held(self._connection, subject.decode(), reply, header, data, self._clock()))
+            self._tidy_later()
             self._waiter.wake()
         elif subject.endswith(b".%d" % self._generation):
             self._status(header)

@@ -7,6 +7,7 @@ or the broker ends it. Nothing runs in the background: the caller of `batch` dri
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 
 import structlog
@@ -16,7 +17,7 @@ from shared.bus.ports import Message
 from shared.bus.pull import SILENCE_S, Backoff, Waiter, place_of, pull_request, unserved
 from shared.bus.request import Requests
 from shared.bus.wire import Connection, pub, status_of, stored_headers
-from shared.errors import Corrupt, Unavailable
+from shared.errors import Corrupt, NoetlError, Unavailable
 
 ASK = 256
 MAX_BATCH = 512
@@ -121,7 +122,8 @@ class StreamFollower:
         if subscription is not None:
             await self._connection.unroute(subscription)
         if name and self._connection.is_connected:
-            self._connection.write(pub(f"$JS.API.CONSUMER.DELETE.{self._stream}.{name}", "", b""))
+            with suppress(NoetlError):
+                await self._requests.api(f"CONSUMER.DELETE.{self._stream}.{name}")
 
     def _ask(self) -> None:
         """Two requests outstanding, so that one is being served while the other travels."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlparse
+from weakref import WeakSet
 
 import nats.errors
 import structlog
@@ -60,7 +61,7 @@ async def connect(
 class JetStreamBus:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._pullers: set[StreamFollower | QueueConsumer] = set()
+        self._pullers: WeakSet[StreamFollower | QueueConsumer] = WeakSet()  # open ones are held by their routes
         self._opened = False
 
     async def open(self, url: str, user: str, password: str, name: str, inbox_prefix: str) -> None:

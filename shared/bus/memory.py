@@ -99,8 +99,9 @@ class MemoryBus:
 
     # The queue
 
-    async def consume(self, stream: str, durable: str, prefetch: int) -> "MemoryConsumer":
-        return MemoryConsumer(self, stream, durable, prefetch)
+    async def consume(self, stream: str, durable: str, prefetch: int) -> "MemoryConsumer":  # noqa: ARG002
+        """Nothing is fetched ahead: a take costs nothing here."""
+        return MemoryConsumer(self, stream, durable)
 
     # Buckets
 
@@ -186,8 +187,8 @@ class MemoryFollower:
 
 
 class MemoryConsumer:
-    def __init__(self, bus: MemoryBus, stream: str, durable: str, prefetch: int) -> None:
-        self._bus, self._stream, self._durable, self._prefetch = bus, stream, durable, prefetch
+    def __init__(self, bus: MemoryBus, stream: str, durable: str) -> None:
+        self._bus, self._stream, self._durable = bus, stream, durable
         self._closed = False
 
     async def batch(self, limit: int) -> Sequence["MemoryDelivery"]:
@@ -210,7 +211,7 @@ class MemoryConsumer:
     def _take(self, limit: int) -> list["MemoryDelivery"]:
         broker = self._bus.broker
         queue = broker.queue(self._stream, self._durable)
-        taken = [] if queue is None else queue.take(min(limit, self._prefetch), broker.clock.now())
+        taken = [] if queue is None else queue.take(limit, broker.clock.now())
         return [MemoryDelivery(self._bus, self._stream, self._durable, stored, n) for stored, n in taken]
 
     async def close(self) -> None:

@@ -37,7 +37,7 @@ class MemoryBroker:
         self.inboxes: dict[int, tuple[str, str, asyncio.Queue[bytes]]] = {}  # id → client, subject, messages
         self._is_down = False
         self._killed: set[str] = set()
-        self._waiters: set[Future[None]] = set()
+        self._waiters: dict[Future[None], None] = {}  # woken in the order they came
         self._epoch = 0
         self.version = 0
         if wanted is not None:
@@ -127,7 +127,7 @@ class MemoryBroker:
 
     def wake(self) -> None:
         self.version += 1
-        waiters, self._waiters = self._waiters, set()
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -137,12 +137,12 @@ class MemoryBroker:
         if self.version != since:
             return
         waiter: Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         alarm = None if until is None else asyncio.ensure_future(self._alarm(until, waiter))
         try:
             await waiter
         finally:
-            self._waiters.discard(waiter)
+            self._waiters.pop(waiter, None)
             if alarm is not None:
                 alarm.cancel()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
-from nats.errors import ProtocolError
+from nats.errors import Error, ProtocolError
 
 from shared.errors import Refused, Unavailable
 
@@ -186,7 +186,8 @@ class _Parser:
             text = line[4:].strip().decode(errors="replace")
             if "permissions violation" in text.lower():
                 connection.on_violation(text)
-            await connection._process_err(text.lower())
+            else:  # nats-py would close for good on most of them; a service wants its connection back
+                await connection._process_op_err(Error(text))
         elif kind == _I:
             info: dict[str, Any] = json.loads(line[4:])
             await connection._process_info(info)

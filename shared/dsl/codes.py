@@ -61,7 +61,7 @@ CODES: dict[str, Code] = {
     # 7xx: not supported
     "DSL701": Code("not supported", "The construct is known, but this version does not run it."),
     # 8xx: limits
-    "DSL801": Code("workflow limit", "Too many steps, tasks of a step, or arcs of a step."),
+    "DSL801": Code("workflow limit", "Too many steps, tasks or arcs of a step, or templates."),
     "DSL802": Code("too many mistakes", "The list of diagnostics was cut off."),
     # 9xx: warnings
     "DSL901": Code("rules without else", "An outcome no rule matches continues silently, errors too."),

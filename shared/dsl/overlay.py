@@ -7,7 +7,7 @@ from typing import Any
 from shared.dsl.kinds import COMMON_KNOBS, KeySpec, ToolSpec
 from shared.dsl.reader import Reader, named
 from shared.dsl.source import Path
-from shared.dsl.texts import check_templates, is_expression
+from shared.dsl.texts import check_templates, read_expression
 
 TIMEOUT_KEYS = ("connect", "read", "total")
 
@@ -46,7 +46,8 @@ def read_knobs(reader: Reader, spec: Mapping[str, Any], path: Path, knobs: Itera
     for key, value in found.items():
         if key == "timeout":
             _timeout(reader, value, (*path, key))
-        check_templates(reader, value, (*path, key))
+        else:
+            check_templates(reader, value, (*path, key))
     return found
 
 
@@ -56,5 +57,7 @@ def _timeout(reader: Reader, value: Any, path: Path) -> None:
         for key in TIMEOUT_KEYS:
             if key in value:
                 _timeout(reader, value[key], (*path, key))
-    elif not is_expression(value):
+    elif isinstance(value, str):
+        read_expression(reader, value, path, "a number of seconds above 0, or one {{ expression }}")
+    else:
         reader.seconds(value, path)

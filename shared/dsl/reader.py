@@ -4,6 +4,7 @@ usable, so that reading goes on and all mistakes are told in one go."""
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from shared.dsl.diagnostics import Diagnostic
@@ -11,6 +12,8 @@ from shared.dsl.source import Document, Path, Place
 
 MAX_ERRORS = 500
 MAX_WARNINGS = 100
+MAX_SUGGESTIONS = 50    # comparing names is the costly part of a mistake
+MAX_COMPARED = 500      # names a mistyped one is compared with
 MAX_NAME = 128
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 NAME_FIX = f"letters, digits, _ and -, not beginning with a digit or -, at most {MAX_NAME} characters"
@@ -31,6 +34,8 @@ class Reader:
         self.diagnostics = diagnostics
         self.errors = len(diagnostics)
         self.warnings = 0
+        self.suggestions = 0
+        self.templates = 0  # counted by `texts`
 
     # -- recording
 
@@ -54,6 +59,13 @@ class Reader:
 
     def key(self, path: Path, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         self.at(self.document.key(path), code, message, fix, warning=warning)
+
+    def nearest(self, name: Any, known: Iterable[str]) -> str:
+        """The known name a mistyped one most likely meant, or nothing."""
+        self.suggestions += 1
+        if not isinstance(name, str) or self.suggestions > MAX_SUGGESTIONS:
+            return ""
+        return nearest(name, known)
 
     # -- shapes
 
@@ -79,7 +91,7 @@ class Reader:
             if key in told:
                 self.key((*path, key), *told[key])
             else:
-                near = nearest(key, known)
+                near = self.nearest(key, known)
                 fix = f"did you mean {near}?" if near else f"known here: {', '.join(known) or 'none'}"
                 self.key((*path, key), "DSL201", f"unknown key {short(key)} in {what}", fix)
 
@@ -113,7 +125,7 @@ class Reader:
     def choice(self, value: Any, path: Path, choices: tuple[str, ...]) -> str:
         if isinstance(value, str) and value in choices:
             return value
-        near = nearest(value, choices) if isinstance(value, str) else ""
+        near = self.nearest(value, choices)
         fix = f"did you mean {near}?" if near else f"one of: {', '.join(choices)}"
         self.value(path, "DSL204", f"{named(path)} cannot be {short(value)}", fix)
         return choices[0]
@@ -158,8 +170,7 @@ def is_name(text: str) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name a mistyped one most likely meant, or nothing."""
-    lower = {each.lower(): each for each in known}
+    lower = {each.lower(): each for each in islice(known, MAX_COMPARED)}
     found = difflib.get_close_matches(name[:MAX_NAME].lower(), lower, n=1, cutoff=0.6)
     return lower[found[0]] if found else ""
 

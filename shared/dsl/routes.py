@@ -5,7 +5,7 @@ from typing import Any
 
 from shared.dsl import told
 from shared.dsl.plan import Arc
-from shared.dsl.reader import Reader, kind_of, nearest, short
+from shared.dsl.reader import Reader, kind_of, short
 from shared.dsl.source import Path
 from shared.dsl.texts import check_templates, read_condition
 
@@ -70,7 +70,7 @@ def _arc(reader: Reader, item: Any, path: Path, steps: Mapping[str, Any]) -> Arc
 def _target(reader: Reader, value: Any, path: Path, steps: Mapping[str, Any]) -> str:
     if isinstance(value, str) and value in steps:
         return value
-    near = nearest(value, steps) if isinstance(value, str) else ""
+    near = reader.nearest(value, steps)
     fix = f"did you mean {near}?" if near else f"add - step: {value if isinstance(value, str) else '<name>'}"
     reader.value(path, "DSL403", f"there is no step {short(value)}", fix[:200])
     return ""

@@ -5,7 +5,7 @@ from typing import Any, cast
 from shared.dsl import told
 from shared.dsl.normalise import RuleSource, rules
 from shared.dsl.plan import Directive, Rule
-from shared.dsl.reader import Reader, kind_of, nearest, short
+from shared.dsl.reader import Reader, kind_of, short
 from shared.dsl.source import Path
 from shared.dsl.texts import check_templates, read_condition, read_expression
 
@@ -96,7 +96,7 @@ def _delay(reader: Reader, value: Any, path: Path) -> float | str:
 def _target(reader: Reader, value: Any, path: Path, labels: frozenset[str]) -> str:
     if isinstance(value, str) and value in labels:
         return value
-    near = nearest(value, labels) if isinstance(value, str) else ""
+    near = reader.nearest(value, sorted(labels))
     fix = f"did you mean {near}?" if near else f"one of: {', '.join(sorted(labels)[:20])}"
     reader.value(path, "DSL406", f"the step has no task {short(value)} to jump to", fix)
     return ""
@@ -120,7 +120,7 @@ def _reducer(reader: Reader, value: Any, path: Path, allowed: bool) -> None:
     for name in value:
         if not name.startswith("$") or (allowed and name in REDUCERS and len(value) == 1):
             continue
-        near = nearest(name, REDUCERS) if allowed and name not in REDUCERS else ""
+        near = reader.nearest(name, REDUCERS) if allowed and name not in REDUCERS else ""
         fix = "write the value itself" if not allowed else f"exactly one of: {', '.join(REDUCERS)}"
         reader.key((*path, name), "DSL504", f"{short(name)} is not a reducer here",
                    f"did you mean {near}?" if near else fix)

@@ -8,7 +8,7 @@ from shared.dsl.kinds import ToolSpec
 from shared.dsl.normalise import TaskSource
 from shared.dsl.overlay import effective_spec, read_knobs
 from shared.dsl.plan import Task
-from shared.dsl.reader import Reader, nearest, short
+from shared.dsl.reader import Reader, short
 from shared.dsl.rules import read_task_policy
 from shared.dsl.texts import check_templates
 
@@ -48,7 +48,7 @@ def _tool(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec]) -> 
     if isinstance(kind, str) and kind in kinds:
         return kinds[kind]
     fix = _KIND_HINTS.get(kind, "") if isinstance(kind, str) else ""
-    near = nearest(kind, kinds) if isinstance(kind, str) and not fix else ""
+    near = "" if fix else reader.nearest(kind, kinds)
     reader.value(path, "DSL405", f"there is no tool kind {short(kind)}",
                  fix or (f"did you mean {near}?" if near else f"one of: {', '.join(sorted(kinds))}"))
     return None

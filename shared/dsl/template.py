@@ -50,29 +50,27 @@ def truth(value: Any, scope: Mapping[str, Any]) -> bool:
     if not program.exact:
         return _render(program, scope).strip() not in _FALSE
     try:
-        for result in program.root(Context(scope)):
-            return result if result is True or result is False else bool(require(result))
+        result = next(program.root(Context(scope)))
+        return result if result is True or result is False else bool(require(result))
     except Exception as error:
         raise explain(error, program) from None
-    return False
 
 
 def _render(program: Program, scope: Mapping[str, Any]) -> Any:
-    context = Context(scope)
+    pieces = program.root(Context(scope))
     try:
         if program.exact:
-            for value in program.root(context):
-                return plain(value)
+            return plain(next(pieces))
         parts: list[str] = []
         length = 0
-        for value in program.root(context):
+        for value in pieces:
             part = text(value)
             length += len(part)
             check_text(length)
             parts.append(part)
         return "".join(parts)
     except Exception as error:
-        raise explain(error, program) from None
+        raise explain(error, program, pieces) from None
 
 
 def check(source: str) -> tuple[str, int] | None:

@@ -189,14 +189,17 @@ def shown(source: str) -> str:
     return source if len(source) <= SHOWN else source[: SHOWN - 1] + "…"
 
 
-def explain(error: Exception, program: Program) -> TemplateError:
-    """The error of a render, with the expression it comes from."""
-    line = 0
+def explain(error: Exception, program: Program, pieces: Any = None) -> TemplateError:
+    """The error of a render, with the line it comes from: where the code failed, or where it stood when
+    one of its pieces turned out to be no value."""
+    frame = getattr(pieces, "gi_frame", None)
+    at = frame.f_lineno if frame is not None else 0
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == FILE:
-            line = max((line for code, line in program.lines if code <= trace.tb_lineno), default=0)
+            at = trace.tb_lineno
         trace = trace.tb_next
+    line = max((line for code, line in program.lines if code <= at), default=0)
     texts = program.source.split("\n")
     one = texts[line - 1] if 0 < line <= len(texts) else program.source
     return TemplateError(f"{fault(error)[0]}, in `{shown(one)}`")

@@ -3,7 +3,7 @@ None depends on a clock, a locale or chance, so a decision can be re-derived fro
 
 import base64
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 import jinja2
@@ -25,6 +25,11 @@ _JINJA = (
     " max min reject rejectattr reverse select selectattr sort title trim truncate upper urlencode wordcount"
 )
 _CHEAP = ("count", "default", "d", "first", "last", "length")  # do not look at every element
+_CALLING = (  # run code for every element, some of them more than once
+    *("map", "select", "reject", "selectattr", "rejectattr", "sum", "join", "unique"),
+    *("sort", "groupby", "dictsort", "min", "max"),
+)
+_CALL_WORK = 7  # units more for each element
 _OF_UNDEFINED = ("defined", "undefined", "eq", "==", "equalto", "ne", "!=", "in")
 _NOT_TESTS = ("callable", "escaped", "filter", "test")
 
@@ -159,7 +164,7 @@ _OWN: dict[str, Callable[..., Any]] = {
 
 
 def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    cheap, needs = name in _CHEAP, _PassArg.from_obj(function)
+    cheap, calling, needs = name in _CHEAP, name in _CALLING, _PassArg.from_obj(function)
     takes_undefined = function is default
 
     @pass_context
@@ -172,6 +177,8 @@ def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             context.work += 1
         else:
             context.weigh(value)
+        if calling and isinstance(value, Sized):
+            context.spend(_CALL_WORK * len(value))
         if needs is not None:
             made = function(_PASS[needs](context), value, *args, **kwargs)
         else:

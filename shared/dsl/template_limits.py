@@ -12,8 +12,11 @@ MAX_ELEMENTS = 100_000        # elements of a list an expression makes
 MAX_TEXT = 1024 * 1024        # characters of a text an expression or a render makes
 MAX_INT_BITS = 4096           # size of an integer an expression makes
 MAX_WIDTH = 1000              # width and precision in `%` and `format`
-MAX_WORK = 10_000_000         # work of one render, see Context.spend
+MAX_WORK = 5_000_000          # work of one render, see Context.spend
 MAX_VALUE = 2_000_000         # nodes of one final value
+TOO_LONG = f"a text is too long (limit {MAX_TEXT} characters)"
+TOO_MUCH = f"the template does too much work (limit {MAX_WORK} units)"
+_SMALL = 2**64
 
 
 class Limit(Exception):
@@ -50,7 +53,7 @@ class Context:
         """One unit is about one element visited, eight characters made or one operation in a loop."""
         self.work += work
         if self.work > MAX_WORK:
-            raise Limit(f"the template does too much work (limit {MAX_WORK} units)")
+            raise Limit(TOO_MUCH)
 
     def step(self, count: int, weight: int) -> None:
         self.steps += count
@@ -60,7 +63,7 @@ class Context:
 
     def weigh(self, value: Any) -> None:
         """Spends what a walk over the whole value costs."""
-        self.spend(weight(value, MAX_WORK - self.work, 3))
+        self.spend(weight(value, MAX_WORK - self.work, 3, TOO_MUCH))
 
     def sized(self, value: Any) -> Any:
         """The value, if what an operation made is within bounds; making it is work."""
@@ -80,7 +83,7 @@ class Context:
 
 def check_text(length: int) -> None:
     if length > MAX_TEXT:
-        raise Limit(f"a text is too long (limit {MAX_TEXT} characters)")
+        raise Limit(TOO_LONG)
 
 
 def check_elements(count: int) -> None:
@@ -93,27 +96,52 @@ def check_bits(bits: int) -> None:
         raise Limit(f"an integer is too large (limit {MAX_INT_BITS} bits)")
 
 
-def weight(value: Any, limit: int, shift: int) -> int:
-    """Nodes of a value plus its characters (times 2**-shift); Limit once over `limit`.
+def weight(value: Any, limit: int, shift: int, full: str = TOO_LONG) -> int:
+    """Nodes of a value plus its characters (times 2**-shift); Limit with the text `full` once over `limit`.
 
-    An expression can share one list many times, so what is small in memory can be endless to walk.
+    An expression can share one list many times, so what is small in memory can be endless to walk:
+    lists that hold only scalars are looked at once and counted as often as they are met.
     """
     total = 0
+    flat: dict[int, int] = {}
     stack = [value]
     while stack:
         node = stack.pop()
-        kind = type(node)
-        total += 1
-        if kind is str:
-            total += len(node) >> shift
-        elif kind is int:
-            total += node.bit_length() >> (shift + 2)
-        elif kind is View:
-            stack.append(node.payload)
-        elif kind is dict or kind is list or kind is tuple:
-            total += len(node)
-            if total <= limit:
-                stack.extend(node.values() if kind is dict else node)
+        known = flat.get(id(node))
+        if known is None:
+            depth = len(stack)
+            known = _weight(node, limit, shift, stack)
+            if len(stack) == depth:
+                flat[id(node)] = known
+        total += known
         if total > limit:
-            raise Limit(f"a value is too large to work on (limit {limit} units)")
+            raise Limit(full)
     return total
+
+
+def _weight(node: Any, limit: int, shift: int, stack: list[Any]) -> int:
+    """The weight of a node and of the scalars in it; the containers in it go to the stack."""
+    kind = type(node)
+    if kind is View:
+        stack.append(node.payload)
+        return 1
+    if kind is not dict and kind is not list and kind is not tuple:
+        return 1 + _scalar(node, kind, shift)
+    total = 1 + len(node)
+    for each in node.values() if kind is dict else node:
+        if total > limit:
+            break
+        kind = type(each)
+        if kind is str or kind is int:
+            total += _scalar(each, kind, shift)
+        elif kind is dict or kind is list or kind is tuple or kind is View:
+            stack.append(each)
+    return total
+
+
+def _scalar(value: Any, kind: type, shift: int) -> int:
+    if kind is str:
+        return len(value) >> shift
+    if kind is int and not -_SMALL < value < _SMALL:
+        return int(value.bit_length()) >> (shift + 2)
+    return 0

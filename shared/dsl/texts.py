@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import Environment, TemplateSyntaxError
+from jinja2 import Environment
 
 from shared.dsl import template
 from shared.dsl.names import names_used
 from shared.dsl.reader import Reader, named, short
 from shared.dsl.source import Path
 
+MAX_TEMPLATES = 10_000
 CACHED_CHARS = 1000  # longer texts are checked anew, so that the cache stays small
 _LEXER = Environment()  # only for its tokens; nothing is rendered with it
 _SECRET_FIX = "use auth: <name>, or read keychain in the task's own keys"
@@ -32,26 +33,30 @@ def strings(value: Any, path: Path) -> Iterator[tuple[str, Path]]:
 def check_templates(reader: Reader, value: Any, path: Path, *, secrets: bool = True) -> None:
     """Each text must parse. `secrets` False: what it yields is recorded, so no keychain (V10 §2.1)."""
     for text, at in strings(value, path):
-        if "{" not in text or reader.full:
+        if not template.is_template(text) or reader.full or not _room(reader, at):
             continue
         wrong = _check(text)
         if wrong is not None:
             message, offset = wrong
             reader.at(reader.document.text_line(at, offset), "DSL601", f"template: {message}",
                       "a template is text with {{ expression }} in it")
-        elif not secrets and "keychain" in names_used(text).names:
+        elif not secrets and "keychain" in text and "keychain" in names_used(text).names:
             reader.value(at, "DSL603", f"{named(path)} may not read the keychain: its value is recorded",
                          _SECRET_FIX)
 
 
-def is_expression(value: Any) -> bool:
-    """True for a text that is exactly one `{{ expression }}`, which yields a value and not text."""
+def _room(reader: Reader, path: Path) -> bool:
+    reader.templates += 1
+    if reader.templates == MAX_TEMPLATES + 1:
+        reader.value(path, "DSL801", f"more than {MAX_TEMPLATES} templates", "split the playbook")
+    return reader.templates <= MAX_TEMPLATES
+
+
+def _is_expression(value: Any) -> bool:
+    """Whether a text that parses is one `{{ expression }}` alone, which yields a value and not text."""
     if not isinstance(value, str) or not value.strip().startswith("{{"):
         return False
-    try:
-        kinds = [kind for _, kind, _ in _LEXER.lex(value.strip())]
-    except TemplateSyntaxError:
-        return False
+    kinds = [kind for _, kind, _ in _LEXER.lex(value.strip())]
     return kinds[-1:] == ["variable_end"] and kinds.count("variable_begin") == 1
 
 
@@ -69,7 +74,7 @@ def read_condition(reader: Reader, value: Any, path: Path) -> Any:
 def read_expression(reader: Reader, value: Any, path: Path, fix: str) -> Any:
     """Exactly one `{{ expression }}`."""
     broken = isinstance(value, str) and _check(value) is not None
-    if broken or is_expression(value):
+    if broken or _is_expression(value):
         check_templates(reader, value, path, secrets=False)
     else:
         reader.value(path, "DSL602", f"{named(path)} is {short(value)}, not an expression", fix)

@@ -4,7 +4,7 @@ from shared.dsl.reader import Told
 
 _RULES = 'spec: {policy: {rules: [{when: "{{ … }}", then: {do: …}}]}} on the task'
 _ARCS = 'next: {arcs: [{step: …, when: "{{ … }}"}]}'
-_NEXT = Told("DSL301", "next is a router object here", "write next: {arcs: [{step: …}]}")
+NEXT_TEXT = Told("DSL301", "next is a router object here", "write next: {arcs: [{step: …}]}")
 EVAL = Told("DSL302", "eval was replaced by task policy rules", f"write {_RULES}")
 EXPR = Told("DSL303", "expr was replaced by when", "rename expr to when")
 PIPE = Told("DSL305", "pipe was dropped: tool is already an ordered pipeline",
@@ -22,7 +22,6 @@ VARS = Told("DSL301", "vars belongs to the formal dialect",
             'write set_ctx: {name: "{{ outcome.result… }}"} in a rule of the task')
 ARGS = Told("DSL301", "args on a step belongs to the formal dialect",
             "write next: {arcs: [{step: …, args: {…}}]} on the step before")
-NEXT_TEXT = _NEXT
 _SUGAR = Told("DSL701", "authoring sugar is not supported", "write it as tasks with jump and break (V10 §11)")
 
 
@@ -75,7 +74,7 @@ STEP_POLICY = {
     "timeout_s": moved("timeout_s", "lifecycle: {timeout_s: …}"),
 }
 
-ADMIT = {**{key: value for key, value in CONTROL.items() if key != "rules"}}
+ADMIT = {key: value for key, value in CONTROL.items() if key != "rules"}
 
 LOOP = {
     "mode": moved("mode", "spec: {mode: …} in the loop"),
@@ -126,7 +125,7 @@ THEN = {
 
 NEXT = {
     **CONTROL,
-    "step": _NEXT,
+    "step": NEXT_TEXT,
     "mode": moved("mode", "spec: {mode: …} in next"),
     "when": moved("when", "arcs: [{step: …, when: …}]"),
 }
@@ -139,7 +138,7 @@ NEXT_SPEC = {
 ARC = {
     **CONTROL,
     "expr": EXPR,
-    "then": _NEXT,
+    "then": NEXT_TEXT,
     "spec": unsupported("spec on an arc", "remove it"),
     "else": moved("else", "a last arc without when"),
     "set": unsupported("set on an arc", "pass args: {…}"),

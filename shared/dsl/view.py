@@ -100,15 +100,15 @@ def unwrap(value: Any) -> Any:
     return value.payload if type(value) is View else value
 
 
-def view(result: Result, *, count: int | None = None, failed: int = 0) -> View:
-    """`count` and `failed` are a loop's; the list of its results does not tell them."""
+def view(result: Result) -> View:
+    """A loop's value is stored as `{results, count, failed}`; its payload is the list."""
     value = result.value
     if value is None and result.ref is not None:
         value = {"ref": msgspec.to_builtins(result.ref)}  # not loaded: templates can pass the reference on
         return View({}, value, value)
-    if result.shape == "loop" and isinstance(value, list):
-        count = len(value) if count is None else count
-        return View({"results": value, "count": count, "failed": failed, "data": value}, value, value)
+    if result.shape == "loop" and isinstance(value, dict):
+        items = value["results"]
+        return View({**value, "data": items}, items, items)
     if result.shape in _ENVELOPES and isinstance(value, dict):
         payload = value.get(_PAYLOADS[result.shape])
         own = {key: value[key] for key in _ENVELOPES[result.shape] if key in value}

@@ -44,7 +44,7 @@ def narrow(
     return Scope(
         workload=_pick(workload, needs.workload, needs.names),
         ctx=_pick(ctx, needs.ctx, needs.names),
-        steps={name: steps[name] for name in needs.names if name in steps},
+        steps={name: steps[name] for name in sorted(needs.names) if name in steps},
     )
 
 

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import structlog
 
@@ -66,6 +66,7 @@ async def _main(name: str, serve: Serve, settings: Settings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    log.info("service.starting")
     health = Health()
     try:
         async with AsyncExitStack() as stack:
@@ -84,12 +85,19 @@ async def _main(name: str, serve: Serve, settings: Settings) -> int:
 async def _connected(name: str, settings: Settings, stop: asyncio.Event) -> AsyncIterator[Bus | None]:
     """Waits for the broker to appear: services may start before it. None when stopped first."""
     while not stop.is_set():
+        dialling, stopping = asyncio.ensure_future(connect(name, settings)), asyncio.ensure_future(stop.wait())
         try:
-            bus = await connect(name, settings)
+            await asyncio.wait({dialling, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not dialling.done():
+                break
+            bus = dialling.result()
         except Unavailable as error:
             log.warning("bus.waiting", error=str(error))
             await sleep_or_stop(stop, CONNECT_RETRY_S)
             continue
+        finally:
+            stopping.cancel()
+            await cancelled(dialling)
         try:
             yield bus
         finally:
@@ -143,7 +151,7 @@ def _verdict(task: "asyncio.Task[None]", stop: asyncio.Event) -> int:
     return OK
 
 
-async def cancelled(task: "asyncio.Task[None]") -> None:
-    """Cancels and waits; an error of the task has been seen or comes too late to matter."""
+async def cancelled(task: "asyncio.Future[Any]") -> None:
+    """Cancels, unless it is done, and waits; an error that comes now comes too late to matter."""
     task.cancel()
     await asyncio.wait({task})

@@ -18,6 +18,9 @@ from shared.events import subjects
 
 CONTROL = ("router", "scheduler", "projector", "admin")
 ACCOUNT = "NOETL"
+# The broker remembers where the answers of a request go until none came for so long (2 minutes if not
+# said, about 1 KB each). A waiting pull has a heartbeat every 5 s.
+REPLY_S = "15s"
 _POOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -40,6 +43,7 @@ def server_config(
     sync_always: bool = False,
     host: str = "127.0.0.1",
     monitor_port: int = 0,
+    name: str = "",
 ) -> str:
     """As JSON, which the server reads too. `passwords` has one for every control user and pool worker."""
     for pool in pools:
@@ -49,6 +53,7 @@ def server_config(
     if sync_always:
         jetstream["sync_interval"] = "always"
     config: dict[str, Any] = {
+        "server_name": name or f"noetl-{port}",
         "host": host,
         "port": port,
         "jetstream": jetstream,
@@ -79,7 +84,7 @@ def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partiti
             export = exports.setdefault(subject, {"service": subject, "accounts": []})
             export["accounts"].append(f"POOL_{pool}")
             if many:
-                export["response"] = "stream"
+                export |= {"response": "stream", "threshold": REPLY_S}
     return {"jetstream": "enabled", "users": users, "exports": list(exports.values())}
 
 

@@ -54,6 +54,7 @@ class NatsServer:
         monitor_port: int = 0,
     ) -> None:
         self.folder, self.port, self.monitor_port = folder, port or free_port(), monitor_port
+        self._name = f"noetl-{secrets.token_hex(8)}"
         folder.mkdir(parents=True, exist_ok=True)
         self.passwords = _passwords(folder / "passwords.json", (*CONTROL, *map(worker_user, pools)))
         config = server_config(
@@ -65,6 +66,7 @@ class NatsServer:
             sync_always=sync_always,
             host=HOST,
             monitor_port=monitor_port,
+            name=self._name,
         )
         self._config = folder / "nats.conf"
         _write_private(self._config, config.encode())
@@ -127,8 +129,8 @@ class NatsServer:
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 with socket.create_connection((HOST, self.port), timeout=1) as probe:
-                    if probe.recv(5) == b"INFO ":
-                        return
+                    if self._name.encode() in probe.recv(4096):
+                        return  # the greeting is our own server's, not that of one on the same port
             except OSError:
                 pass
             time.sleep(_POLL_S)

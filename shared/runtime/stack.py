@@ -18,8 +18,8 @@ import structlog
 from msgspec import Struct
 
 from shared.bus import topology
-from shared.errors import Unavailable
-from shared.runtime import postgres
+from shared.errors import NoetlError, Unavailable
+from shared.runtime import orphan, postgres
 from shared.runtime.main import connect
 from shared.runtime.nats_config import worker_user
 from shared.runtime.nats_server import HOST, NatsServer, free_port
@@ -50,6 +50,7 @@ class Stack:
         self.options, self._services = options, services
         self.units: list[Unit] = []
         self.dsn = ""
+        self.read_model_error = ""  # PostgreSQL or the projector is not coming up; the engine goes on
         self._stop = asyncio.Event()
         self._beside: list[asyncio.Task[None]] = []
         self._server: NatsServer | None = None
@@ -94,8 +95,18 @@ class Stack:
     def _start_server(self) -> None:
         options = self.options
         folder = options.folder / "nats"
+        orphan.end(folder)
         self._server = NatsServer(folder, options.port, pools=options.pools, partitions=options.partitions)
         self._server.start()
+        orphan.remember(folder, self._server.pid)
+
+    def _restart_server(self) -> None:
+        self.server.restart()
+        orphan.remember(self.server.folder, self.server.pid)
+
+    def _stop_server(self) -> None:
+        self.server.stop()
+        orphan.forget(self.server.folder)
 
     async def _ensure(self) -> None:
         from shared.bus.streams import ensure
@@ -113,7 +124,7 @@ class Stack:
             if not self._stop.is_set() and not self.server.running:
                 log.warning("stack.restart", child="nats-server")
                 try:
-                    await asyncio.to_thread(self.server.restart)
+                    await asyncio.to_thread(self._restart_server)
                 except Unavailable as error:
                     log.error("stack.restart_failed", child="nats-server", error=str(error))
                     await sleep_or_stop(self._stop, 1.0)
@@ -121,8 +132,9 @@ class Stack:
     async def _start_postgres(self) -> None:
         try:
             self.dsn = await asyncio.to_thread(postgres.start, self.options.folder / "postgres")
-        except Exception as error:
-            self._fail(error)
+        except NoetlError as error:
+            log.error("stack.no_postgres", error=str(error))
+            self.read_model_error = str(error)
             return
         if not self._stop.is_set():
             self._launch([s for s in self._services if s.needs_postgres])
@@ -140,12 +152,11 @@ class Stack:
                 await supervise(unit.name, unit.as_child(self.options.folder / "logs").life, unit.stop)
             else:
                 await supervise(unit.name, unit.as_task, unit.stop, give_up_after=GIVE_UP_AFTER)
-        except Exception as error:
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        if not self.failure.done():
-            self.failure.set_exception(error)
+        except NoetlError as error:
+            if unit.service.needs_postgres:
+                self.read_model_error = str(error)
+            elif not self.failure.done():
+                self.failure.set_exception(error)
 
     def _unit(self, service: Service, pool: str) -> Unit:
         name = f"{service.name}-{pool}" if pool else service.name
@@ -178,6 +189,8 @@ class Stack:
                 while len(self.units) < wanted or not all([await unit.ready() for unit in self.units]):
                     if self.failure.done():
                         self.failure.result()
+                    if self.read_model_error:
+                        raise Unavailable(self.read_model_error)
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             late = [unit.name for unit in self.units if not await unit.ready()]
@@ -198,7 +211,7 @@ class Stack:
         if self._starting is not None:
             await asyncio.wait({self._starting})
         if self._server is not None:
-            await asyncio.to_thread(self._server.stop)
+            await asyncio.to_thread(self._stop_server)
         if self.failure.done():
             self.failure.exception()  # seen, or of no interest any more
         else:

@@ -73,7 +73,8 @@ class Pools:
             try:
                 yield connection
             finally:
-                await pool.release(connection, timeout=RELEASE_TIMEOUT_S)
+                with contextlib.suppress(Exception):  # what cannot be released is closed by the pool
+                    await pool.release(connection, timeout=RELEASE_TIMEOUT_S)
         finally:
             self._users[where] -= 1
 

@@ -1,6 +1,7 @@
 """`kind: postgres`: SQL over asyncpg, parameters bound, errors with their SQLSTATE in `outcome.pg.code`."""
 
 import contextlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from shared.events.outcome import Outcome, failed, ok
@@ -37,6 +38,8 @@ DATA_EXCEPTION = "22000"
 # Read through a cursor, which needs a transaction; what else gives rows (SHOW, EXPLAIN, CALL) gives few.
 CURSOR_VERBS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
+_STREAM = re.compile(r"\b(from\s+stdin|to\s+stdout)\b", re.IGNORECASE)
+
 
 class PostgresTool:
     def __init__(self, _options: ToolOptions) -> None:
@@ -49,28 +52,33 @@ class PostgresTool:
         self._pools = Pools()
 
     async def run(self, call: Call) -> Outcome:
-        return await guarded(call, self._run(call), pg=codes(None))
+        held: list[PoolConnectionProxy] = []
+
+        def cut() -> None:  # a server that is gone does not answer a rollback either
+            for connection in held:
+                connection.terminate()
+
+        return await guarded(call, self._run(call, held), cut, pg=codes(None))
 
     async def close(self) -> None:
         await self._pools.close()
 
-    async def _run(self, call: Call) -> Outcome:
+    async def _run(self, call: Call, held: "list[PoolConnectionProxy]") -> Outcome:
         statements = sql_call.statements(call)
         where = self._target(call)
-        connected = False
         try:
             async with self._pools.connection(where) as connection:
-                connected = True
+                held.append(connection)
                 result = await _execute(connection, statements)
             return ok(result, shape="sql", pg=codes(None))
         except WrongType as error:
             return failed("postgres", str(error), pg=codes(DATA_EXCEPTION))
         except self._lib.PostgresError as error:
-            return _failure(error, "postgres" if connected else "connect")
-        except self._lib.exceptions.ClientConfigurationError:
+            return _failure(error, "postgres" if held else "connect")
+        except (self._lib.exceptions.ClientConfigurationError, ValueError):
+            if held:
+                raise
             raise BadCall("the connection string or credential cannot be used") from None
-        except self._lib.DataError:
-            return failed("postgres", "a value does not fit its parameter's type", pg=codes(DATA_EXCEPTION))
         except TimeoutError:
             return failed("connect", "the server did not answer in time", retryable=True, pg=codes(None))
         except (OSError, self._lib.InterfaceError, self._lib.InternalClientError) as error:
@@ -87,6 +95,8 @@ def _failure(error: "PostgresError", kind: str) -> Outcome:
     retryable = state in RETRYABLE_STATES or state.startswith(RETRYABLE_CLASSES)
     details = {"detail": error.detail} if getattr(error, "detail", None) else {}
     message = str(error.message or error)
+    if getattr(error, "severity", None) is None:  # asyncpg's own, while encoding: the value comes after the colon
+        message = str(error).partition(":")[0]
     return failed(kind, message, retryable=retryable, pg=codes(state or None), details=details)
 
 
@@ -102,6 +112,8 @@ async def _execute(connection: "AnyConnection", statements: list[Statement]) -> 
 
 
 async def _one(connection: "AnyConnection", statement: Statement) -> dict[str, Any]:
+    if statement.verb == "COPY" and _STREAM.search(statement.text):
+        raise BadCall("COPY through the connection has nothing to read from or write to: use INSERT or SELECT")
     prepared = await connection.prepare(statement.text)
     values = convert(statement.params, tuple(_type_name(kind) for kind in prepared.get_parameters()))
     columns = [attribute.name for attribute in prepared.get_attributes()]

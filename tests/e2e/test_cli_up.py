@@ -156,7 +156,7 @@ def test_a_killed_service_is_started_again_and_goes_on(up: Up, cli: Cli, registe
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_everything_and_the_data_stays(tmp_path: Path, cli: Cli, number: int) -> None:
+def test_a_signal_stops_everything_and_the_data_stays(tmp_path: Path, number: int) -> None:
     stack = Up(tmp_path)
     try:
         stack.wait()
@@ -169,3 +169,24 @@ def test_a_signal_stops_everything_and_the_data_stays(tmp_path: Path, cli: Cli, 
     assert not stack.context_file.exists()
     assert [pid for pid in pids if alive(pid)] == []
     assert (tmp_path / ".noetl" / "nats" / "data").is_dir()
+
+
+def test_a_killed_stack_leaves_nothing_that_the_next_one_cannot_handle(tmp_path: Path, cli: Cli) -> None:
+    first = Up(tmp_path)
+    second = None
+    try:
+        first.wait()
+        assert cli("register", HELLO, cwd=tmp_path).returncode == 0
+        before = [*children(first.process.pid)]
+        os.killpg(first.process.pid, signal.SIGKILL)
+        first.stop()
+        first.context_file.unlink()
+        second = Up(tmp_path)
+        second.wait()
+        assert [pid for pid in before if alive(pid)] == []
+        done = cli("execute", "examples/hello", "--wait", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    finally:
+        first.stop()
+        if second is not None:
+            second.stop()

@@ -38,26 +38,26 @@ def check(source: str | bytes) -> None:
         assert each.fix
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200))
 def test_any_bytes(source: str | bytes) -> None:
     check(source)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, len(SOURCE) - 1), st.integers(0, 40), st.binary(max_size=8))
 def test_a_playbook_with_bytes_replaced(start: int, length: int, middle: bytes) -> None:
     check(SOURCE[:start] + middle + SOURCE[start + length:])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.sampled_from(["apiVersion", "kind", "metadata", "keychain", "executor", "workload",
                                         "workflow", "workbook", "vars"]), values))
 def test_any_values_under_the_root(root: dict[str, Any]) -> None:
     check(yaml.safe_dump(root, allow_unicode=True))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_playbook_with_one_value_replaced(data: st.DataObject) -> None:
     check(yaml.safe_dump(_replaced(TREE, data), allow_unicode=True))

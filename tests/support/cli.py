@@ -23,7 +23,7 @@ Cli = Callable[..., Result]
 def environment(**extra: str) -> dict[str, str]:
     """Ours, without NOETL_* of whoever runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **extra}
+    return {**kept, "PYTHONPATH": str(ROOT), **extra}
 
 
 @pytest.fixture

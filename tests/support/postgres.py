@@ -18,7 +18,9 @@ def _server(folder: Path):
 
 def start_postgres(folder: Path) -> str:
     """Starts the server of that folder unless it runs already, and says how to connect."""
-    return _server(folder).get_uri()
+    server = _server(folder)
+    server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")  # a test needs no power cut
+    return server.get_uri()
 
 
 def stop_postgres(folder: Path) -> None:
@@ -28,9 +30,19 @@ def stop_postgres(folder: Path) -> None:
 async def fresh_database(dsn: str) -> str:
     """A new, empty database on that server."""
     name = f"test_{uuid.uuid4().hex}"
+    await _execute(dsn, f"CREATE DATABASE {name} TEMPLATE template0")
+    return urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
+
+
+async def drop_database(dsn: str) -> None:
+    """Drops the database of that DSN, also when something is still connected to it."""
+    parts = urlsplit(dsn)
+    await _execute(urlunsplit(parts._replace(path="/postgres")), f"DROP DATABASE {parts.path[1:]} WITH (FORCE)")
+
+
+async def _execute(dsn: str, statement: str) -> None:
     connection = await asyncpg.connect(dsn)
     try:
-        await connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        await connection.execute(statement)
     finally:
         await connection.close()
-    return urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))

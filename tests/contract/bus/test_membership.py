@@ -12,7 +12,7 @@ ALL = frozenset(range(16))
 
 async def until(condition: Callable[[], bool], seconds: float) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  the condition spans several members
             await asyncio.sleep(0.02)
 
 

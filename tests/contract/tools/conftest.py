@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 
 from shared.tools.contract import Tool, ToolOptions
 from shared.tools.registry import open_tool
-from tests.support.postgres import fresh_database, start_postgres, stop_postgres
+from tests.support.postgres import drop_database, fresh_database, start_postgres, stop_postgres
 
 
 @pytest.fixture(scope="session")
@@ -21,8 +21,10 @@ def postgres_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-async def database(postgres_dsn: str) -> str:
-    return await fresh_database(postgres_dsn)
+async def database(postgres_dsn: str) -> AsyncIterator[str]:
+    dsn = await fresh_database(postgres_dsn)
+    yield dsn
+    await drop_database(dsn)
 
 
 @pytest.fixture

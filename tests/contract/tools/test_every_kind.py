@@ -22,16 +22,14 @@ class Example(msgspec.Struct):
     good: Call
     fails: Call | None
     slow: Callable[[float], Call] | None
-    stopped: Callable[[], Any] | None = None
 
 
 @pytest.fixture
-def examples(site, database: str, tmp_path) -> Mapping[str, Example]:
-    sleeping = tmp_path / "sleeping"
+def examples(site, database: str) -> Mapping[str, Example]:
     good_url = site.on("/good", lambda: web.json_response({"a": 1}))
     bad_url = site.on("/bad", lambda: web.json_response({"a": 1}, status=500))
     hang_url = site.hang("/hang")
-    nap = f"import time, os\nopen({str(sleeping)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
+    nap = "import time\ntime.sleep(60)"
     endless = "SELECT count(*) FROM range(1000000000000) a, range(1000) b"
 
     def slow(config: dict[str, Any], auth: dict[str, Any] | None = None) -> Callable[[float], Call]:

@@ -7,9 +7,11 @@ import socket
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from shared.tools import http as http_module
 from tests.support.calls import call
+from tests.support.tls import untrusted_server_context
 
 
 async def test_json_answers_are_decoded_and_headers_are_lower_case(site, opened) -> None:
@@ -177,3 +179,20 @@ async def test_cookies_of_one_call_do_not_reach_the_next(site, opened) -> None:
 async def test_a_request_that_makes_no_sense_is_not_sent(opened, config) -> None:
     outcome = await opened("http").run(call(config))
     assert (outcome.error["kind"], outcome.error["retryable"]) == ("config", False)
+
+
+async def test_an_untrusted_certificate_is_refused_unless_the_spec_says_otherwise(opened, tmp_path) -> None:
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.json_response("here")
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    server = TestServer(app, host="127.0.0.1")
+    await server.start_server(ssl=untrusted_server_context(tmp_path))
+    tool = opened("http")
+    url = f"https://127.0.0.1:{server.port}/"
+    refused = await tool.run(call({"url": url}))
+    accepted = await tool.run(call({"url": url}, spec={"verify": False}))
+    await server.close()
+    assert (refused.error["kind"], refused.error["retryable"]) == ("tls", False)
+    assert accepted.result["data"] == "here"

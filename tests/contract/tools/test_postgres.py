@@ -1,14 +1,14 @@
 """`kind: postgres` against a real server."""
 
 import asyncio
-import time
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import pytest
 
 from shared.dsl.template_sql import Sql
-from shared.tools import pg_pools, sql_call
+from shared.tools import pg_pools, running, sql_call
 from tests.support.calls import call
 
 
@@ -43,8 +43,8 @@ async def test_statements_without_rows_count_what_they_changed(run) -> None:
 
 
 async def test_values_are_json_without_loss(run) -> None:
-    outcome = await run("""SELECT 1.50::numeric AS short, 12345678901234567890.123456789::numeric AS long, 7::numeric AS whole,
-        'NaN'::float8 AS nan, '2024-01-02T03:04:05Z'::timestamptz AS at, '2024-01-02'::date AS day,
+    outcome = await run("""SELECT 1.50::numeric AS short, 12345678901234567890.123456789::numeric AS long,
+        7::numeric AS whole, 'NaN'::float8 AS nan, '2024-01-02T03:04:05Z'::timestamptz AS at, '2024-01-02'::date AS day,
         '1 month 2 days'::interval AS span, '00000000-0000-0000-0000-000000000001'::uuid AS id,
         'ab'::bytea AS raw, '{"a": [1]}'::jsonb AS doc, ARRAY['{"b": 1}'::json] AS docs, ARRAY[1, 2] AS list,
         ROW(1, 'x') AS record, '10.0.0.1'::inet AS ip, NULL AS nothing""")
@@ -60,13 +60,15 @@ async def test_values_are_json_without_loss(run) -> None:
 
 @pytest.mark.parametrize(("kind", "given", "back"), [
     ("text", 5, "5"), ("text", True, "true"), ("text", {"a": 1}, '{"a":1}'), ("int", "42", 42), ("int", 7.0, 7),
-    ("bigint", None, None), ("numeric", 1.1, 1.1), ("numeric", "2.5", 2.5), ("float8", "1.5", 1.5), ("bool", "yes", True),
+    ("bigint", None, None), ("numeric", 1.1, 1.1), ("numeric", "2.5", 2.5), ("float8", "1.5", 1.5),
+    ("bool", "yes", True),
     ("bool", 0, False), ("timestamptz", "2024-01-02T03:04:05Z", "2024-01-02T03:04:05+00:00"),
     ("timestamptz", "2024-01-02", "2024-01-02T00:00:00+00:00"),
     ("timestamp", "2024-01-02T03:04:05+01:00", "2024-01-02T02:04:05"), ("date", "2024-01-02", "2024-01-02"),
     ("time", "03:04", "03:04:00"), ("interval", 90, "00:01:30"), ("interval", "2 hours", "02:00:00"),
     ("uuid", "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000001"),
-    ("bytea", "YWI=", "YWI="), ("jsonb", {"a": [1]}, {"a": [1]}), ("jsonb", [1, 2], [1, 2]), ("jsonb", '{"t": 1}', {"t": 1}),
+    ("bytea", "YWI=", "YWI="), ("jsonb", {"a": [1]}, {"a": [1]}), ("jsonb", [1, 2], [1, 2]),
+    ("jsonb", '{"t": 1}', {"t": 1}),
     ("jsonb", 3, 3), ("int[]", ["1", 2], [1, 2]), ("text[]", [1, "b"], ["1", "b"]), ("jsonb[]", [{"a": 1}], [{"a": 1}]),
     ("int[]", [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
 ])
@@ -77,11 +79,12 @@ async def test_params_are_fitted_to_the_type_the_server_wants(run, kind, given, 
 
 
 @pytest.mark.parametrize(("kind", "given"), [("int", "abc"), ("int", 1.5), ("timestamptz", "soon"), ("int[]", 3),
-                                             ("bytea", "%%"), ("int2", 70000), ("uuid", "no")])
+                                             ("bytea", "%%"), ("int2", 70000), ("uuid", "not-a-uuid")])
 async def test_a_value_that_does_not_fit_is_a_data_error_that_does_not_show_it(run, kind, given) -> None:
     outcome = await run(f"SELECT $1::{kind}", params=[given])
     assert (outcome.error["kind"], outcome.error["retryable"]) == ("postgres", False)
     assert outcome.pg["code"].startswith("22")
+    assert len(str(given)) < 3 or str(given) not in outcome.error["message"]
 
 
 async def test_a_rendered_command_brings_its_own_params(run) -> None:
@@ -99,7 +102,8 @@ async def test_several_statements_are_one_transaction(run) -> None:
 
 
 async def test_transactions_the_author_writes_are_his(run) -> None:
-    outcome = await run("BEGIN; CREATE TABLE t (a int); COMMIT; BEGIN; INSERT INTO t VALUES (1); ROLLBACK; SELECT * FROM t")
+    created = "BEGIN; CREATE TABLE t (a int); COMMIT"
+    outcome = await run(f"{created}; BEGIN; INSERT INTO t VALUES (1); ROLLBACK; SELECT * FROM t")
     assert outcome.result["rows"] == []
     left_open = await run("BEGIN; INSERT INTO t VALUES (5)")
     assert left_open.error is None
@@ -169,6 +173,56 @@ async def test_a_cancelled_transaction_leaves_nothing(opened, run, database) -> 
     assert (await run("SELECT * FROM t")).result["rows"] == []
 
 
+class Freezer:
+    """A way to the server that can stop passing anything on, as a broken network does."""
+
+    def __init__(self, dsn: str) -> None:
+        self._socket = parse_qs(urlsplit(dsn).query)["host"][0] + "/.s.PGSQL.5432"
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def __aenter__(self) -> "Freezer":
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        up_reader, up_writer = await asyncio.open_unix_connection(self._socket)
+        for pair in ((reader, up_writer), (up_reader, writer)):
+            self._tasks.add(asyncio.create_task(self._pass_on(*pair)))
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                await self.open.wait()
+                writer.write(data)
+        finally:
+            writer.close()
+
+
+async def test_a_server_that_falls_silent_costs_no_connection_for_ever(opened, database, monkeypatch) -> None:
+    monkeypatch.setattr(running, "STOP_GRACE_S", 0.5)
+    tool = opened("postgres")
+    async with Freezer(database) as way:
+        auth = {"host": "127.0.0.1", "port": way.port, "user": "postgres", "database": urlsplit(database).path[1:]}
+
+        async def run(command: str, timeout_s: float):
+            return await tool.run(call({"command": command}, spec={"pool_size": 1}, auth=auth, timeout_s=timeout_s))
+
+        assert (await run("SELECT 1", 10)).error is None
+        asyncio.get_running_loop().call_later(0.2, way.open.clear)
+        assert (await run("SELECT pg_sleep(0.4); SELECT 1", 0.6)).error["kind"] == "timeout"
+        way.open.set()
+        assert (await run("SELECT 1", 10)).error is None
+
+
 async def test_no_server_is_a_connect_error_without_the_password(opened) -> None:
     auth = {"host": "127.0.0.1", "port": "1", "user": "u", "password": "pass-word", "database": "d"}
     outcome = await opened("postgres").run(call({"command": "SELECT 1"}, auth=auth))
@@ -178,23 +232,23 @@ async def test_no_server_is_a_connect_error_without_the_password(opened) -> None
 
 
 async def test_a_refused_login_is_a_connect_error_that_is_not_retried(opened, database) -> None:
-    outcome = await opened("postgres").run(call({"command": "SELECT 1", "dsn": database.replace("postgres:@", "nobody:@")}))
+    nobody = database.replace("postgres:@", "nobody:@")
+    outcome = await opened("postgres").run(call({"command": "SELECT 1", "dsn": nobody}))
     assert (outcome.error["kind"], outcome.error["retryable"]) == ("connect", False)
     assert outcome.pg["code"] == "28000"
 
 
-async def test_a_bad_connection_string_is_not_shown(opened) -> None:
-    outcome = await opened("postgres").run(call({"command": "SELECT 1", "connection": "http://u:secret@h/x"}))
+@pytest.mark.parametrize("connection", ["http://u:secret@h/x", "postgresql://u:p@h:secret/x", "secret"])
+async def test_a_bad_connection_string_is_not_shown(opened, connection) -> None:
+    outcome = await opened("postgres").run(call({"command": "SELECT 1", "connection": connection}))
     assert outcome.error["kind"] == "config"
     assert "secret" not in repr(outcome)
 
 
 async def test_more_rows_than_the_limit_are_refused_before_they_are_held(run) -> None:
-    started = time.monotonic()
-    outcome = await run(f"SELECT g FROM generate_series(1, {sql_call.ROW_LIMIT * 1000}) g")
+    outcome = await run(f"SELECT generate_series(1, {sql_call.ROW_LIMIT * 1000}) AS g")
     assert (outcome.error["kind"], outcome.error["retryable"]) == ("limit", False)
     assert outcome.pg == {"code": None, "sqlstate": None}
-    assert time.monotonic() - started < 15
 
 
 async def test_more_bytes_than_the_limit_are_refused(run) -> None:
@@ -239,5 +293,5 @@ async def test_a_call_that_makes_no_sense_is_not_sent(opened, database, config) 
 
 @pytest.mark.parametrize("command", ["COPY (SELECT 1) TO STDOUT", "COPY pg_class FROM STDIN"])
 async def test_a_copy_through_the_connection_is_an_error(run, command) -> None:
-    assert (await run(command)).status == "error"
+    assert (await run(command)).error["kind"] == "config"
     assert (await run("SELECT 1")).status == "ok"

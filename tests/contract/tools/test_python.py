@@ -3,8 +3,11 @@
 import asyncio
 import os
 import statistics
+import subprocess
+import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +151,34 @@ async def test_closing_ends_a_running_call_and_its_process(opened) -> None:
     await tool.close()
     assert (await running).error["kind"] == "crash"
     assert not _running(pid)
+
+
+WORKER = """
+import asyncio, sys
+from shared.tools.contract import Call, ToolOptions
+from shared.tools.registry import open_tool
+code = "import os\\nopen(file, 'w').write(str(os.getpid()))\\nwhile True: pass"
+call = Call({"code": code, "args": {"file": sys.argv[1]}}, {}, None, "k", 60.0)
+asyncio.run(open_tool("python", ToolOptions(temp_folder=sys.argv[2])).run(call))
+"""
+
+
+def _wait(check: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not check():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_process_does_not_outlive_a_worker_that_is_killed(tmp_path) -> None:
+    file = tmp_path / "pid"
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(file), str(tmp_path)])
+    try:
+        _wait(lambda: file.exists() and file.read_text() != "")
+    finally:
+        worker.kill()
+        worker.wait()
+    _wait(lambda: not _running(int(file.read_text())))
 
 
 async def test_calls_share_a_warm_process_but_not_their_names(opened) -> None:

@@ -28,6 +28,7 @@ async def test_projection_equals_a_pure_fold_of_the_log(db: asyncpg.Connection, 
     log = random_log(seed)
     await project_all(db, log, random.Random(seed))
     assert await dump(db) == await folded(db, log)
+    assert await db.fetchval("SELECT count(*) FROM noetl.corrupt") == 0
 
 
 async def test_a_batch_again_under_the_cursor_is_refused_and_changes_nothing(db: asyncpg.Connection) -> None:

@@ -1,6 +1,8 @@
 import asyncpg
+from msgspec.structs import astuple
 
-from services.projector.store import cursor_of, project
+from services.projector.rows import Run
+from services.projector.store import SQL, cursor_of, project
 from shared.events import model as ev
 from shared.events.outcome import Ref, Result, failed, ok
 from tests.integration.projector.history import Log, Story, lease, page
@@ -65,17 +67,12 @@ async def test_a_record_of_a_lower_epoch_changes_no_run_in_one_batch_or_in_many(
 
 
 async def test_the_epoch_fence_holds_in_the_database_itself(db: asyncpg.Connection) -> None:
-    story = started()
-    story.worker(lease(epoch=(10, 2)), ev.StepStarted())
-    await project_story(db, story)
-    await db.execute("UPDATE noetl.step_run SET epoch_ns = 99, worker = 'later'")
-    story.worker(lease(epoch=(100, 1)), ev.StepStarted())
-    await project_story(db, story)
-    assert await db.fetchval("SELECT worker FROM noetl.step_run") == "worker-1"
-    await db.execute("UPDATE noetl.step_run SET epoch_ns = 999, worker = 'later'")
-    story.worker(lease(epoch=(100, 1)), ev.StepDone())
-    await project_story(db, story)
-    assert tuple(await db.fetchrow("SELECT worker, status FROM noetl.step_run")) == ("later", "running")
+    for table, index in (("step_run", -1), ("iteration", 0)):
+        for epoch, worker in (((10, 2), "holder"), ((10, 1), "zombie"), ((9, 9), "zombie")):
+            ns, attempt = epoch
+            run = Run("e1", "r:1", index, status="running", worker=worker, epoch_ns=ns, epoch_try=attempt)
+            await db.execute(SQL[f"upsert_{table}s"], *([value] for value in astuple(run)))
+        assert await db.fetchval(f"SELECT worker FROM noetl.{table}") == "holder"
 
 
 async def test_a_record_after_the_end_changes_nothing(db: asyncpg.Connection) -> None:
@@ -92,11 +89,22 @@ async def test_a_record_after_the_end_changes_nothing(db: asyncpg.Connection) ->
 
 async def test_a_record_published_twice_counts_once(db: asyncpg.Connection) -> None:
     story = started()
-    story.worker(lease(), ev.StepStarted(), *page(1))
-    story.records.append(story.records[-1])
+    began, ended = page(1)
+    twice = story.worker(lease(), ev.StepStarted(), began)
+    story.worker(lease(), ended)
+    story.records.append(twice)
     await project_story(db, story, one_by_one=True)
-    assert await db.fetchval("SELECT claims FROM noetl.step_run") == 1
-    assert await db.fetchval("SELECT count(*) FROM noetl.task_run") == 1
+    assert tuple(await db.fetchrow("SELECT claims, task FROM noetl.step_run")) == (1, "")
+    assert [row["status"] for row in await db.fetch("SELECT status FROM noetl.task_run")] == ["done"]
+    assert await db.fetchval("SELECT count(*) FROM noetl.corrupt") == 0
+
+
+async def test_a_task_whose_end_was_never_reported_is_lost(db: asyncpg.Connection) -> None:
+    story = started()
+    story.worker(lease(), ev.StepStarted(), ev.TaskStarted("a"), ev.TaskDone("b", 1, ok(), "continue"))
+    await project_story(db, story)
+    rows = await db.fetch("SELECT task, status FROM noetl.task_run ORDER BY n")
+    assert [tuple(row) for row in rows] == [("a", "lost"), ("b", "done")]
 
 
 async def test_every_page_of_a_pagination_is_a_task_run_of_its_own(db: asyncpg.Connection) -> None:

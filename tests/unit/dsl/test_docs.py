@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.dsl import codes, loops, policies, reader, root, routes, rules, source, steps, tasks
+from shared.dsl import codes, loops, policies, reader, root, routes, rules, source, steps, tasks, texts
 from shared.dsl.compile import compile_playbook
 from tests.unit.dsl.tool_kinds import KINDS
 
@@ -23,7 +23,7 @@ def test_first_example_compiles_clean() -> None:
 @pytest.mark.parametrize("limit", [
     source.MAX_NODES, source.MAX_ALIASES, source.MAX_DEPTH, root.MAX_STEPS, steps.MAX_TASKS, routes.MAX_ARCS,
     reader.MAX_ERRORS, reader.MAX_WARNINGS, rules.MAX_ATTEMPTS, loops.MAX_IN_FLIGHT, policies.MAX_PAYLOAD,
-    policies.DEFAULT_MAX_PAYLOAD, loops.DEFAULT_IN_FLIGHT,
+    policies.DEFAULT_MAX_PAYLOAD, loops.DEFAULT_IN_FLIGHT, texts.MAX_TEMPLATES,
 ])
 def test_limit_is_documented(limit: int) -> None:
     assert f" {limit:,}" in DOCS

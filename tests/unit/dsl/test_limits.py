@@ -3,10 +3,11 @@
 import time
 
 from shared.dsl.compile import compile_playbook
-from shared.dsl.reader import MAX_ERRORS, MAX_NAME, MAX_WARNINGS
+from shared.dsl.reader import MAX_ERRORS, MAX_NAME, MAX_SUGGESTIONS, MAX_WARNINGS
 from shared.dsl.root import MAX_STEPS
 from shared.dsl.routes import MAX_ARCS
 from shared.dsl.steps import MAX_TASKS
+from shared.dsl.texts import MAX_TEMPLATES
 from tests.unit.dsl.tool_kinds import KINDS
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example}\n"
@@ -43,6 +44,23 @@ def test_name_limit() -> None:
     name = "s" * MAX_NAME
     assert codes(steps(1) + f" - {{step: {name}, tool: {{kind: noop}}}}") == []
     assert codes(steps(1) + f" - {{step: {name}s, tool: {{kind: noop}}}}") == ["DSL205"]
+
+
+def test_template_limit() -> None:
+    def source(count: int) -> str:
+        items = "'{{ a }}', " * count
+        return f" - {{step: start, tool: {{kind: noop, args: {{a: [{items}]}}}}}}"
+
+    assert codes(source(MAX_TEMPLATES)) == []
+    assert codes(source(MAX_TEMPLATES + 1)) == ["DSL801"]
+
+
+def test_names_are_suggested_for_the_first_mistakes_only() -> None:
+    arcs = ", ".join(["{step: strat}"] * (MAX_SUGGESTIONS + 10))
+    source = f"{HEAD}workflow:\n - {{step: start, next: {{arcs: [{arcs}]}}}}"
+    fixes = [each.fix for each in compile_playbook(source, kinds=KINDS).diagnostics]
+    assert fixes.count("did you mean start?") == MAX_SUGGESTIONS
+    assert len(fixes) == MAX_SUGGESTIONS + 10
 
 
 def test_list_of_mistakes_is_cut_off_and_says_so() -> None:

@@ -184,3 +184,8 @@ def test_text_limit_counts_expanded_aliases() -> None:
     text = "a: &a " + "x" * source.MAX_SCALAR_CHARS + "\nb: ["
     assert len(data(text + "*a," * (times - 1) + "]")["b"]) == times - 1
     assert only(text + "*a," * times + "]").code == "DSL109"
+
+
+def test_tagged_scalars_take_their_type() -> None:
+    assert data("a: !!int '5'\nb: !!float 5\nc: !!null ''\nd: !!bool 'yes'\ne: ! 5") == {
+        "a": 5, "b": 5.0, "c": None, "d": True, "e": "5"}

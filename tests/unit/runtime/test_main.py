@@ -3,7 +3,12 @@
 # ruff: noqa: ARG001 - the fakes have the signature of a service
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +16,7 @@ from shared.bus.ports import Bus
 from shared.runtime import main
 from shared.runtime.health import Health
 from shared.runtime.main import FAILED, NOT_DRAINED, OK, hold
+from shared.runtime.nats_server import free_port
 from shared.runtime.settings import Settings
 
 SETTINGS = Settings(drain_s=0.2)
@@ -81,3 +87,23 @@ def test_a_bad_setting_ends_with_its_own_code(
         main.run_service("worker", obedient)
     assert ended.value.code == main.BAD_SETTINGS
     assert "slots" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["router", "scheduler", "worker", "projector"])
+def test_a_service_waits_for_the_broker_and_stops_when_asked(name: str) -> None:
+    root = Path(__file__).parents[3]
+    url = f"nats://127.0.0.1:{free_port()}"
+    with subprocess.Popen(
+        [sys.executable, "-m", f"services.{name}"],
+        cwd=root,
+        env={**os.environ, "NOETL_NATS_URL": url, "NOETL_POSTGRES_DSN": "postgresql://nowhere/x"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stderr is not None
+            assert '"event": "service.starting"' in process.stderr.readline()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == OK
+        finally:
+            process.kill()

@@ -1,0 +1,1 @@
+"""How fast the engine is, and how far that is from what the broker and the client allow."""

@@ -1,0 +1,40 @@
+"""CPU time from /proc: of a process with its children, and of the whole machine."""
+
+import os
+from pathlib import Path
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def used_s(pid: int) -> float:
+    """User and system time of a process and its living descendants, in seconds."""
+    return sum(map(_ticks, _family(pid))) / TICKS_PER_S
+
+
+def busy_s() -> float:
+    """Time all cores together were not idle, in seconds."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = _machine()
+    return (user + nice + system + irq + softirq + steal) / TICKS_PER_S
+
+
+def _machine() -> list[int]:
+    first = Path("/proc/stat").read_text().split("\n", 1)[0]
+    return [int(field) for field in first.split()[1:9]]
+
+
+def _family(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return [pid]
+    return [pid, *(each for child in children for each in _family(int(child)))]
+
+
+def _ticks(pid: int) -> int:
+    """Fields 14 and 15 of /proc/<pid>/stat, counted after the name, which may hold spaces."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

@@ -1,0 +1,58 @@
+"""The checker: what must hold in the history of one execution, whatever happened on the way.
+
+    record     each record is one its writer may write
+    numbering  `n` has no gap
+    decision   every decision follows from what its record says it had folded (`as_of`)
+    token      made once, consumed once
+    run        scheduled once, ended once, as reported
+    terminal   a lease ends its run once
+    ending     playbook.processed once and last
+    loop       every iteration once, never too many at a time, done when all are
+    ctx        nothing but the patches of accepted ends
+    pipeline   tasks in order, no finished one again
+
+Pure, for finished and unfinished histories alike. It raises `Missing` for a stored value that is not
+among `values`: bring it and ask again.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from shared.engine.large import Values
+from shared.engine.verify_decisions import check_decisions
+from shared.engine.verify_history import (
+    Entry,
+    History,
+    PlanOf,
+    Rule,
+    Violation,
+    check_numbering,
+    check_records,
+    check_terminals,
+)
+from shared.engine.verify_loops import check_loops
+from shared.engine.verify_pipelines import check_pipelines
+from shared.engine.verify_tokens import check_arcs, check_ctx, check_ending, check_runs, check_tokens
+
+__all__ = ["Rule", "Violation", "verify"]
+NO_VALUES: Values = {}
+
+
+def verify(
+    execution_id: str, records: Sequence[Entry], plan_of: PlanOf, values: Values = NO_VALUES
+) -> list[Violation]:
+    """What is wrong with the records of all writers, in log order; empty when nothing is."""
+    return sorted(_all(History(execution_id, records), plan_of, values), key=lambda found: found.seq)
+
+
+def _all(history: History, plan_of: PlanOf, values: Values) -> Iterator[Violation]:
+    yield from check_records(history)
+    yield from check_numbering(history)
+    yield from check_decisions(history, plan_of, values)
+    yield from check_tokens(history)
+    yield from check_arcs(history)
+    yield from check_runs(history)
+    yield from check_terminals(history)
+    yield from check_ending(history)
+    yield from check_loops(history)
+    yield from check_ctx(history)
+    yield from check_pipelines(history, plan_of)

@@ -1,0 +1,119 @@
+"""Every decision of the router and the scheduler, made again from what it had folded."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from shared.engine import execution, routing, schedule, scheduling
+from shared.engine.execution import Execution
+from shared.engine.large import Values, shrink
+from shared.engine.schedule import Schedule
+from shared.engine.verify_history import Entry, History, PlanOf, Violation
+from shared.errors import Corrupt
+from shared.events import model as ev
+from shared.events.record import Record, event_type
+from shared.events.request import Request
+from shared.events.stamp import seconds
+
+_events = msgspec.json.Decoder(tuple[ev.Event, ...])
+
+
+def check_decisions(history: History, plan_of: PlanOf, values: Values) -> Iterable[Violation]:
+    yield from _again(_Router(history.execution_id, plan_of, values), history.by("router"),
+                      history.by("worker", "scheduler"))
+    yield from _again(_Scheduler(history.execution_id, plan_of, values), history.by("scheduler"),
+                      history.by("router", "iteration"))
+
+
+class _Router:
+    def __init__(self, execution_id: str, plan_of: PlanOf, values: Values) -> None:
+        self._plan_of, self._values = plan_of, values
+        self.state = Execution(execution_id)
+
+    def fold(self, entry: Entry) -> None:
+        self.state = execution.evolve(self.state, entry[1], entry[0])
+
+    def decide(self, record: Record) -> list[ev.Event]:
+        now = seconds(record.ts)
+        if self.state.n == 0:
+            return _start(record, self._plan_of, now)
+        if self.state.status != "running":
+            return []
+        return routing.decide(self._plan_of(self.state.digest), self.state, now, self._values)
+
+
+class _Scheduler:
+    def __init__(self, execution_id: str, plan_of: PlanOf, values: Values) -> None:
+        self._plan_of, self._values = plan_of, values
+        self.state = Schedule(execution_id)
+
+    def fold(self, entry: Entry) -> None:
+        self.state = schedule.evolve(self.state, [entry])
+
+    def decide(self, record: Record) -> list[ev.Event]:
+        return scheduling.decide(self._plan_of, self.state, seconds(record.ts), self._values)
+
+
+def _start(record: Record, plan_of: PlanOf, now: float) -> list[ev.Event]:
+    """The first decision. A refused request does not say which plan it was refused for: its shape is
+    all that can be checked."""
+    match record.events:
+        case (ev.ExecutionRequested(), ev.RequestEvaluated(error=None), *_):
+            requested, evaluated = record.events[:2]
+            assert isinstance(requested, ev.ExecutionRequested)
+            assert isinstance(evaluated, ev.RequestEvaluated)
+            request = Request(requested.path, requested.version, requested.payload)
+            plan = plan_of(evaluated.digest)
+            return routing.start(record.execution_id, request, requested.request_id, plan, now)
+        case (ev.ExecutionRequested() as requested, ev.RequestEvaluated(error=error), *_) if error:
+            return [requested, ev.RequestEvaluated("", error), ev.PlaybookProcessed("failed", None, error)]
+    return []
+
+
+def _again(side: _Router | _Scheduler, own: list[Entry], inputs: list[Entry]) -> Iterator[Violation]:
+    """Inputs up to `as_of` are folded after the writer's earlier records, as the writer itself did. The
+    order does not matter: no input speaks of what only a later decision made."""
+    waiting, last = iter(inputs), 0
+    pending = next(waiting, None)
+    for seq, record in own:
+        if record.as_of < last:
+            yield Violation("decision", f"{record.writer} {record.n}: as of {record.as_of}, after {last}", seq)
+        last = max(last, record.as_of)
+        try:
+            while pending is not None and pending[0] <= record.as_of:
+                side.fold(pending)
+                pending = next(waiting, None)
+            yield from _compare(side.decide(record), seq, record)
+            side.fold((seq, record))
+        except (Corrupt, KeyError, AssertionError) as error:
+            message = f"{record.writer} {record.n} does not fit what came before: {type(error).__name__} {error}"
+            yield Violation("decision", message, seq)
+            return
+
+
+def _compare(derived: list[ev.Event], seq: int, record: Record) -> Iterator[Violation]:
+    small, _ = shrink(record.execution_id, derived)
+    expected = as_read(small)
+    if expected == record.events:
+        return
+    pairs = list(zip(expected, record.events, strict=False))
+    at = next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), len(pairs))
+    told, due = _told(record.events, at), _told(expected, at)
+    yield Violation("decision", f"{record.writer} {record.n + at}: the log says {told}; what follows is {due}", seq)
+
+
+def as_read(events: Iterable[ev.Event]) -> tuple[ev.Event, ...]:
+    """The events as a reader of the log gets them: lists for tuples, and so on."""
+    return _events.decode(msgspec.json.encode(tuple(events)))
+
+
+def _told(events: tuple[ev.Event, ...], at: int) -> str:
+    if at >= len(events):
+        return "nothing"
+    fields: dict[str, Any] = msgspec.to_builtins(events[at])
+    fields.pop("event_type")
+    text = msgspec.json.encode(fields).decode()
+    return f"{event_type(events[at])} {text if len(text) <= 300 else text[:300] + '…'}"
+
+

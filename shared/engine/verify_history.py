@@ -1,0 +1,171 @@
+"""The history of one execution as the checks see it: who wrote what, and which reports count.
+
+The fence is stated here a second time, apart from the folds of the services: a report counts if no
+higher epoch spoke of the run before it, once, and until the run has ended.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from shared.dsl.plan import Plan
+from shared.events import model as ev
+from shared.events.record import Epoch, Record, Writer
+
+Entry = tuple[int, Record]
+PlanOf = Callable[[str], Plan]
+Rule = Literal["record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline"]
+TERMINAL = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
+BOUNDARY = {ev.StepDone: "step.done", ev.StepFailed: "step.failed", ev.LoopDone: "loop.done"}
+
+
+class Violation(Struct, frozen=True):
+    """What the log says that cannot be right; `seq` is the record that shows it."""
+
+    rule: Rule
+    message: str
+    seq: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.rule} @{self.seq}: {self.message}"
+
+
+class Key(Struct, frozen=True):
+    """A run, or one iteration of it."""
+
+    run_id: str
+    index: int = -1
+
+    def __str__(self) -> str:
+        return self.run_id if self.index < 0 else f"{self.run_id}[{self.index}]"
+
+
+class Held(Struct):
+    """The reports of a run that count, in log order; `end` is the sequence of its last event."""
+
+    epoch: Epoch = (0, 0)
+    n: int = 0
+    end: int = 0
+    kept: list[Entry] = []
+
+    @property
+    def terminal(self) -> ev.Event | None:
+        return self.kept[-1][1].events[-1] if self.end else None
+
+
+class History:
+    def __init__(self, execution_id: str, entries: Sequence[Entry]) -> None:
+        self.execution_id = execution_id
+        self.entries = sorted(entries, key=lambda entry: entry[0])
+        self.held = accepted(self.entries)
+        self.scheduled: dict[str, tuple[int, ev.StepScheduled]] = {}
+        for seq, _, event in self.events("router"):
+            if isinstance(event, ev.StepScheduled):
+                self.scheduled.setdefault(event.run_id, (seq, event))
+
+    def by(self, *writers: Writer) -> list[Entry]:
+        return [entry for entry in self.entries if entry[1].writer in writers]
+
+    def events(self, *writers: Writer) -> Iterable[tuple[int, Record, ev.Event]]:
+        for seq, record in self.by(*writers):
+            for event in record.events:
+                yield seq, record, event
+
+    @property
+    def over(self) -> bool:
+        return any(isinstance(event, ev.PlaybookProcessed) for _, _, event in self.events("router"))
+
+    def run_ends(self) -> dict[str, list[tuple[int, ev.Event]]]:
+        """Every end of a run that a router may act on: what workers and the scheduler said of it."""
+        ends: dict[str, list[tuple[int, ev.Event]]] = {}
+        for key, held in self.held.items():
+            if key.index < 0 and held.terminal is not None:
+                ends.setdefault(key.run_id, []).append((held.end, held.terminal))
+        for seq, _, event in self.events("scheduler"):
+            if isinstance(event, ev.LoopDone | ev.StepFailed):
+                ends.setdefault(event.run_id, []).append((seq, event))
+        return ends
+
+
+def accepted(entries: Iterable[Entry]) -> dict[Key, Held]:
+    held: dict[Key, Held] = {}
+    for seq, record in entries:
+        lease = record.lease
+        if lease is None:
+            continue
+        hold = held.setdefault(Key(lease.run_id, lease.index), Held(kept=[]))
+        if hold.end or lease.epoch < hold.epoch:
+            continue
+        if lease.epoch > hold.epoch:
+            hold.epoch, hold.n = lease.epoch, 0
+        if record.n <= hold.n or not record.events:
+            continue
+        hold.n = record.n + len(record.events) - 1
+        hold.kept.append((seq, record))
+        if isinstance(record.events[-1], TERMINAL):
+            hold.end = seq
+    return held
+
+
+def check_records(history: History) -> Iterable[Violation]:
+    """Each record is what its writer may write, and the sequences grow."""
+    last = 0
+    for seq, record in history.entries:
+        if seq <= last:
+            yield Violation("record", f"sequence {seq} comes twice", seq)
+        last = seq
+        if record.execution_id != history.execution_id:
+            yield Violation("record", f"a record of execution {record.execution_id}", seq)
+        if not record.events:
+            yield Violation("record", "a record without events", seq)
+        if record.as_of >= seq:
+            yield Violation("record", f"as of {record.as_of}, which is not before it", seq)
+        leased = record.writer in ("worker", "iteration")
+        if leased != (record.lease is not None):
+            yield Violation("record", f"a record of {record.writer} {'without' if leased else 'with'} a lease", seq)
+        elif record.lease is not None and (record.lease.index >= 0) != (record.writer == "iteration"):
+            yield Violation("record", f"index {record.lease.index} in a record of {record.writer}", seq)
+
+
+def check_numbering(history: History) -> Iterable[Violation]:
+    """`n` has no gap: per execution for router and scheduler, per lease for workers. Only a lease may
+    repeat a record, and then the very same one: its append got no answer and was tried again."""
+    last: dict[object, int] = {}
+    seen: dict[object, Record] = {}
+    for seq, record in history.entries:
+        lease = record.lease
+        stream: object = record.writer if lease is None else (record.writer, lease)
+        n = last.get(stream, 0)
+        if record.n == n + 1:
+            last[stream] = n + len(record.events)
+            seen[stream, record.n] = record
+        elif lease is None or record.n > n:
+            yield Violation("numbering", f"{_who(record)}: event {record.n} follows {n}", seq)
+            last[stream] = max(n, record.n + len(record.events) - 1)
+        elif seen.get((stream, record.n)) != record:
+            yield Violation("numbering", f"{_who(record)}: another record {record.n}", seq)
+
+
+def _who(record: Record) -> str:
+    lease = record.lease
+    return record.writer if lease is None else f"{Key(lease.run_id, lease.index)} epoch {lease.epoch}"
+
+
+def check_terminals(history: History) -> Iterable[Violation]:
+    """A lease says once that its run has ended, and nothing after it."""
+    ended: dict[object, int] = {}
+    for seq, record in history.by("worker", "iteration"):
+        lease = record.lease
+        if lease is None:
+            continue
+        if record.n > ended.get(lease, record.n):
+            yield Violation("terminal", f"{_who(record)} goes on after its end", seq)
+        for offset, event in enumerate(record.events):
+            wrong = ev.IterationDone | ev.IterationFailed if lease.index < 0 else ev.StepDone | ev.StepFailed
+            if isinstance(event, wrong):
+                yield Violation("terminal", f"{_who(record)} ends as something else", seq)
+            if isinstance(event, TERMINAL):
+                ended.setdefault(lease, record.n)
+                if offset < len(record.events) - 1:
+                    yield Violation("terminal", f"{_who(record)} goes on after its end", seq)

@@ -1,0 +1,79 @@
+"""The parser of the protocol, fed with every split of its input."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.bus.pull import place_of
+from shared.bus.wire import Connection, header_block, parse_headers, pub, status_of, stored_headers
+
+Seen = list[tuple[bytes, bytes, bytes, bytes]]
+HEADER = b"NATS/1.0\r\nA: b\r\n\r\n"
+INPUT = (
+    b"MSG a.b 1 5\r\nhello\r\n"
+    b"PONG\r\n"
+    b"MSG a.b 1 reply.to 11\r\nMSG x 1 0\r\n\r\n"  # a payload that looks like the protocol
+    b"+OK\r\n"
+    b"HMSG a.c 1 %d %d\r\n%bbody\r\n" % (len(HEADER), len(HEADER) + 4, HEADER)
+    + b"HMSG a.d 1 r %d %d\r\n%b\r\n" % (len(HEADER), len(HEADER), HEADER)
+    + b"MSG other 9 3\r\nabc\r\n"
+    b"MSG a.e 1 0\r\n\r\n"
+)
+EXPECTED: Seen = [
+    (b"a.b", b"", b"", b"hello"),
+    (b"a.b", b"reply.to", b"", b"MSG x 1 0\r\n"),
+    (b"a.c", b"", HEADER, b"body"),
+    (b"a.d", b"r", HEADER, b""),
+    (b"a.e", b"", b"", b""),
+]
+
+
+async def parse(chunks: list[bytes]) -> Seen:
+    seen: Seen = []
+    connection = Connection()
+    connection.routes[b"1"] = lambda *message: seen.append(message)
+    for chunk in chunks:
+        await connection._ps.parse(chunk)
+    return seen
+
+
+async def test_messages_are_found_in_one_piece_and_byte_by_byte() -> None:
+    assert await parse([INPUT]) == EXPECTED
+    assert await parse([INPUT[i : i + 1] for i in range(len(INPUT))]) == EXPECTED
+    for cut in range(1, len(INPUT)):
+        assert await parse([INPUT[:cut], INPUT[cut:]]) == EXPECTED
+
+
+_text = st.text(st.characters(codec="ascii", exclude_characters="\r\n", exclude_categories=["Cc"]))
+_keys = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1)
+
+
+@given(st.dictionaries(_keys, _text.map(str.strip), min_size=1))
+def test_headers_come_back(headers: dict[str, str]) -> None:
+    block = header_block(headers)
+    assert parse_headers(block) == headers
+    assert status_of(block) == 0
+
+
+def test_a_status_is_told_from_a_message() -> None:
+    assert status_of(b"NATS/1.0 404 No Messages\r\n\r\n") == 404
+    assert status_of(b"NATS/1.0 503\r\n\r\n") == 503
+    assert status_of(HEADER) == 0
+
+
+def test_the_expected_sequence_of_a_record_is_not_a_header_of_it() -> None:
+    block = b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 7\r\n\r\n"
+    assert stored_headers(block) is None
+    assert stored_headers(b"") is None
+    assert stored_headers(HEADER) == {"A": "b"}
+
+
+def test_a_publish_names_its_sizes() -> None:
+    assert pub("a", "", b"xy") == b"PUB a 2\r\nxy\r\n"
+    assert pub("a", "r", b"xy") == b"PUB a r 2\r\nxy\r\n"
+    assert pub("a", "r", b"xy", HEADER) == b"HPUB a r 18 20\r\n" + HEADER + b"xy\r\n"
+
+
+def test_both_forms_of_the_ack_subject_are_read() -> None:
+    short = place_of(b"$JS.ACK.S.C.2.30.4.1700.9")
+    assert short == place_of(b"$JS.ACK.hub.HASH.S.C.2.30.4.1700.9.x")
+    assert (short.delivered, short.seq, short.consumer_seq, short.timestamp) == (2, 30, 4, 1700)

@@ -1,0 +1,123 @@
+"""What must be true of a world when it is over."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from shared.bus import topology
+from shared.engine.summary import Summary
+from shared.engine.verify import verify
+from shared.engine.verify_history import History
+from shared.errors import NoetlError
+from shared.events import model as ev
+from shared.events import subjects
+from shared.events.record import Record, decode
+from shared.events.request import derive_id
+from shared.events.stamp import seconds
+from tests.sim.playbooks import BOOKS, Expected, compiled
+from tests.sim.world import PARTITIONS, Asked, World
+
+PLANS = {}
+for _book in BOOKS:
+    _plan = compiled(_book.source).plan
+    assert _plan is not None, (_book.name, compiled(_book.source).diagnostics)
+    PLANS[_plan.digest] = _plan
+
+
+def check(world: World) -> list[str]:
+    try:
+        return world.problems + _check(world)
+    except NoetlError as error:
+        return [*world.problems, f"the history cannot be read: {error}"]
+
+
+def _check(world: World) -> list[str]:
+    found: list[str] = []
+    histories = read_histories(world)
+    values = read_values(world)
+    for execution_id, records in histories.items():
+        violations = verify(execution_id, records, PLANS.__getitem__, values)
+        found += [f"{execution_id} {violation}" for violation in violations[:3]]
+    found += _check_requests(world, histories)
+    if not found:
+        found += _check_calls(world, histories)
+    return found
+
+
+def read_histories(world: World) -> dict[str, list[tuple[int, Record]]]:
+    histories: dict[str, list[tuple[int, Record]]] = {}
+    for partition in range(PARTITIONS):
+        for seq, stored in sorted(world.broker.streams[topology.events_stream(partition)].stored.items()):
+            histories.setdefault(subjects.parse_event(stored.message.subject).execution_id, []).append(
+                (seq, decode(stored.message.data))
+            )
+    return histories
+
+
+def read_values(world: World) -> dict[str, Any]:
+    """Stored values by checksum; those of the world fit into one chunk."""
+    stored = world.broker.streams[topology.RESULTS].stored.values()
+    return {hashlib.sha256(s.message.data).hexdigest(): msgspec.json.decode(s.message.data) for s in stored}
+
+
+def _check_requests(world: World, histories: dict[str, list[tuple[int, Record]]]) -> list[str]:
+    """One execution per request, and it ended where its playbook ends."""
+    found = []
+    if len(histories) != len(world.asked):
+        found.append(f"requests: {len(world.asked)} were made, {len(histories)} executions exist")
+    open_ones = dict(histories)
+    for asked in world.asked:
+        execution_id = asked.execution_id or (derive_id("id", asked.message_id) if asked.message_id else "")
+        if execution_id:
+            records = open_ones.pop(execution_id, None)
+            if records is None:
+                found.append(f"requests: {asked.book.name} {execution_id} never started")
+            else:
+                found += _check_end(asked, execution_id, records)
+    for asked in world.asked:
+        if not asked.execution_id and not asked.message_id:
+            match = next((key for key, records in open_ones.items() if _same(asked, records)), None)
+            if match is None:
+                found.append(f"requests: {asked.book.name} {asked.payload} never started")
+            else:
+                found += _check_end(asked, match, open_ones.pop(match))
+    return found
+
+
+def _same(asked: Asked, records: list[tuple[int, Record]]) -> bool:
+    first = records[0][1].events[0]
+    return isinstance(first, ev.ExecutionRequested) and (first.path, first.payload) == (asked.book.name, asked.payload)
+
+
+def _check_end(asked: Asked, execution_id: str, records: list[tuple[int, Record]]) -> list[str]:
+    summary = Summary(execution_id)
+    for _, record in records:
+        summary.apply(record)
+    ctx = {key: sorted(value) if isinstance(value, list) else value for key, value in summary.ctx.items()}
+    result = summary.as_dict()["result"]
+    got = Expected(summary.status, result, ctx, (summary.error or {}).get("kind", ""))
+    expected = asked.book.expected(asked.payload)
+    return [] if got == expected else [f"end of {asked.book.name} {execution_id}: {got}, expected {expected}"]
+
+
+def _check_calls(world: World, histories: dict[str, list[tuple[int, Record]]]) -> list[str]:
+    """A task whose end is in the log, and counts, is not called again by a later lease."""
+    done: dict[str, tuple[float, tuple[int, int]]] = {}
+    for execution_id, records in histories.items():
+        for key, held in History(execution_id, records).held.items():
+            index = f".{key.index}" if key.index >= 0 else ""
+            ran = 0
+            for _, record in held.kept:
+                assert record.lease is not None
+                for event in record.events:
+                    if isinstance(event, ev.TaskDone | ev.TaskRetried):
+                        ran += 1
+                        call = f"{execution_id}/{key.run_id}{index}/{event.task}/{ran}"
+                        done[call] = (seconds(record.ts), record.lease.epoch)
+    found = []
+    for entry in world.ledger:
+        at, epoch = done.get(entry.key, (float("inf"), (0, 0)))
+        if entry.at > at + 2.5 and entry.epoch > epoch:
+            found.append(f"call: {entry.key} by {entry.worker} under {entry.epoch}, done under {epoch} before")
+    return found

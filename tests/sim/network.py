@@ -1,0 +1,110 @@
+"""The clients of the simulated broker, and the faults on the way to it and back."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from shared.bus.memory_broker import Faults
+from shared.errors import Unknown
+from tests.sim.loop import now
+
+TIMEOUT_S = 2.0  # a publish without an answer
+
+
+class Client:
+    """One incarnation of a service: it can be frozen and go on later, or die."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dead = False
+        self.clock = ClientClock(self)
+        self.crash_after = -1  # operations
+        self._thaw: asyncio.Event | None = None
+
+    def freeze(self) -> None:
+        self._thaw = self._thaw or asyncio.Event()
+
+    def thaw(self) -> None:
+        if self._thaw is not None:
+            self._thaw.set()
+            self._thaw = None
+
+    async def awake(self) -> None:
+        """Returns at once for a healthy client, later for a frozen one, never for a dead one."""
+        while self._thaw is not None:
+            await self._thaw.wait()
+        if self.dead:
+            await asyncio.get_running_loop().create_future()
+
+
+class ClientClock:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def now(self) -> float:
+        return now()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self._client.awake()
+
+
+class Odds(NamedTuple):
+    """Chances per operation."""
+
+    lost_request: float = 0.0
+    lost_answer: float = 0.0
+    slow: float = 0.0
+    ghost: float = 0.0  # an acknowledged message that comes back later
+
+
+class Network(Faults):
+    """`crash(name)` is called in the middle of an operation of a client whose time has come."""
+
+    def __init__(self, rng: random.Random, crash: Callable[[str], None]) -> None:
+        self._rng, self._crash = rng, crash
+        self.clients: dict[str, Client] = {}
+        self.odds = Odds()
+        self.on_ack: Callable[[str], None] = lambda _subject: None
+        self.trace: Callable[[str], None] | None = None
+
+    async def before(self, operation: str, client: str, subject: str) -> None:
+        await self._pass(operation, client)
+        odds = self.odds
+        if odds.lost_request and self._rng.random() < odds.lost_request and client in self.clients:
+            self._tell(f"lost request  {client} {operation} {subject}")
+            if operation != "send":  # a sender goes on meanwhile
+                await asyncio.sleep(TIMEOUT_S)
+            raise Unknown(f"{operation} {subject}: no answer")
+        if operation == "ack" and odds.ghost and self._rng.random() < odds.ghost:
+            self.on_ack(subject)
+
+    async def after(self, operation: str, client: str, subject: str) -> None:
+        await self._pass(operation, client)
+        odds = self.odds
+        if odds.lost_answer and self._rng.random() < odds.lost_answer and client in self.clients:
+            self._tell(f"lost answer   {client} {operation} {subject}")
+            await asyncio.sleep(TIMEOUT_S)
+            raise Unknown(f"{operation} {subject}: no answer")
+
+    async def _pass(self, operation: str, name: str) -> None:
+        client = self.clients.get(name)
+        if client is None:
+            return
+        await client.awake()
+        if client.crash_after > 0:
+            client.crash_after -= 1
+            if client.crash_after == 0:
+                self._tell(f"crash         {name} in {operation}")
+                self._crash(name)
+                await client.awake()
+        dice = self._rng.random()
+        if dice < self.odds.slow:
+            await asyncio.sleep(self._rng.expovariate(2.0))
+        elif dice < 0.5 and operation != "deliver":
+            await asyncio.sleep(dice / 100)
+
+    def _tell(self, text: str) -> None:
+        if self.trace is not None:
+            self.trace(text)

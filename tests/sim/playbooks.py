@@ -1,0 +1,344 @@
+"""The playbooks of the simulated world and where each must end, whatever happens on the way.
+
+`kind: python` runs no code here: its `args` say what the call does. `give` is the result, `takes` the
+seconds, `fails` how many first attempts fail, `breaks` fails every attempt, `size` makes a large result.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+from shared.dsl.compile import Compiled, compile_playbook
+from shared.tools import registry
+
+
+class Expected(NamedTuple):
+    """`ctx` is compared with its lists sorted: parallel iterations append in any order."""
+
+    status: str
+    result: Any
+    ctx: dict[str, Any]
+    error: str = ""
+
+
+class Playbook(NamedTuple):
+    name: str
+    source: bytes
+    payload: Callable[[int], dict[str, Any]]
+    expected: Callable[[dict[str, Any]], Expected]
+
+
+@cache
+def compiled(source: bytes) -> Compiled:
+    return compile_playbook(source, kinds=registry.specs())
+
+
+HEAD = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: {name}, path: sim/{name}}}
+"""
+
+CHAIN = """
+workload: {x: 1}
+workflow:
+  - step: start
+    tool: {kind: python, code: "-", args: {give: "{{ workload.x }}"}}
+    next: {arcs: [{step: middle, args: {y: "{{ start + 1 }}"}}]}
+  - step: middle
+    tool:
+      - {name: first, kind: python, code: "-", args: {give: "{{ args.y * 10 }}"}}
+      - {name: second, kind: noop, args: {v: "{{ first + 1 }}"}}
+      - {name: third, kind: python, code: "-", args: {give: "{{ _prev.v + 1 }}", takes: 0.2}}
+    next: {arcs: [{step: last}]}
+  - step: last
+    tool: {kind: python, code: "-", args: {give: {total: "{{ start + middle }}"}}}
+    next: {arcs: [{step: end}]}
+  - step: end
+"""
+
+CHOICE = """
+workload: {n: 0}
+workflow:
+  - step: start
+    next:
+      spec: {mode: exclusive}
+      arcs:
+        - {step: low, when: "{{ workload.n < 5 }}"}
+        - {step: high}
+  - step: low
+    tool: {kind: python, code: "-", args: {give: low}}
+  - step: high
+    tool: {kind: python, code: "-", args: {give: high, takes: 1.0}}
+"""
+
+FAN = """
+workload: {x: 1}
+workflow:
+  - step: start
+    next:
+      spec: {mode: inclusive}
+      arcs:
+        - {step: a, args: {x: "{{ workload.x }}"}}
+        - {step: b, when: "{{ true }}"}
+        - {step: c}
+        - {step: never, when: "{{ false }}"}
+  - step: a
+    tool:
+      - name: work
+        kind: python
+        code: "-"
+        args: {give: "{{ args.x }}", takes: 0.5}
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: {$append: a}, a: "{{ outcome.result }}"}}}}]}}
+    next: {arcs: [{step: merge, args: {from_a: "{{ a }}"}}]}
+  - step: b
+    tool:
+      - name: work
+        kind: python
+        code: "-"
+        args: {give: 2}
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: {$append: b}}}}}]}}
+    next: {arcs: [{step: merge, args: {from_b: "{{ b }}"}}]}
+  - step: c
+    tool: {kind: python, code: "-", args: {give: 3, takes: 2.0}}
+    next: {arcs: [{step: d}]}
+  - step: d
+    tool: {kind: noop, args: {v: 4}}
+    next: {arcs: [{step: merge, args: {from_d: "{{ d.v }}"}}]}
+  - step: never
+    tool: {kind: noop}
+    next: {arcs: [{step: merge}]}
+  - step: merge
+    tool: {kind: python, code: "-", args: {give: "{{ args }}"}}
+"""
+
+PARALLEL = """
+workload: {items: [1, 2, 3]}
+workflow:
+  - step: start
+    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 3}}
+    tool:
+      - {name: first, kind: python, code: "-", args: {give: "{{ iter.item * 2 }}"}}
+      - name: second
+        kind: python
+        code: "-"
+        args: {give: "{{ first + iter.index }}", takes: 0.3}
+        spec:
+          policy:
+            rules:
+              - else:
+                  then: {do: continue, set_ctx: {total: {$add: "{{ outcome.result }}"}, all: {$append: "{{ iter.item }}"}}}
+    next: {arcs: [{step: after, when: "{{ event.name == 'loop.done' }}"}]}
+  - step: after
+    tool: {kind: python, code: "-", args: {give: ["{{ ctx.total }}", "{{ start.results }}"]}}
+"""
+
+SEQUENTIAL = """
+workload: {items: [5, 6, 7]}
+workflow:
+  - step: start
+    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: sequential}}
+    tool:
+      - name: work
+        kind: python
+        code: "-"
+        args: {give: "{{ (ctx.last | default(0)) + iter.item }}"}
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {last: "{{ outcome.result }}"}}}}]}}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: noop, args: {v: "{{ ctx.last }}"}}
+"""
+
+BEST_EFFORT = """
+workload: {items: [0, 1, 2, 3, 4]}
+workflow:
+  - step: start
+    spec: {policy: {failure: {mode: best_effort}}}
+    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 2}}
+    tool: {kind: python, code: "-", args: {give: "{{ iter.item }}", breaks: "{{ iter.item % 2 == 1 }}"}}
+    next: {arcs: [{step: after, when: "{{ event.name == 'loop.done' }}", args: {failed: "{{ event.payload.failed }}"}}]}
+  - step: after
+    tool: {kind: noop, args: {v: "{{ args.failed }}"}}
+"""
+
+FAIL_FAST = """
+workload: {items: [0, 1, 2, 3, 4, 5, 6, 7]}
+workflow:
+  - step: start
+    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 3}}
+    tool: {kind: python, code: "-", args: {give: "{{ iter.item }}", breaks: "{{ iter.item == 2 }}", takes: 0.7}}
+    next: {arcs: [{step: rescue, when: "{{ event.name == 'step.failed' }}"}]}
+  - step: rescue
+    tool: {kind: python, code: "-", args: {give: rescued}}
+"""
+
+RETRY = """
+workflow:
+  - step: start
+    tool:
+      - name: flaky
+        kind: python
+        code: "-"
+        args: {give: fine, fails: 2}
+        spec:
+          policy:
+            rules:
+              - when: "{{ outcome.status == 'error' }}"
+                then: {do: retry, attempts: 5, backoff: linear, delay: 1.5, set_ctx: {tries: {$add: 1}}}
+              - else: {then: {do: continue}}
+      - {name: then, kind: python, code: "-", args: {give: "{{ flaky }}!"}}
+"""
+
+PAGES = """
+workload: {pages: 4}
+workflow:
+  - step: start
+    tool:
+      - name: init
+        kind: noop
+        spec: {policy: {rules: [{else: {then: {do: continue, set_iter: {page: 1, got: []}}}}]}}
+      - name: fetch
+        kind: http
+        url: "http://pages.example/list"
+        params: {page: "{{ iter.page }}", pages: "{{ workload.pages }}"}
+        spec:
+          policy:
+            rules:
+              - when: "{{ outcome.status == 'error' }}"
+                then: {do: retry, attempts: 9, delay: 0.3}
+              - else: {then: {do: continue, set_iter: {got: "{{ iter.got + [outcome.result.data.item] }}"}}}
+      - name: more
+        kind: noop
+        args: {v: "{{ iter.got }}"}
+        spec:
+          policy:
+            rules:
+              - when: "{{ fetch.data.more }}"
+                then: {do: jump, to: fetch, set_iter: {page: "{{ iter.page + 1 }}"}}
+              - else: {then: {do: break}}
+"""
+
+HANDLED = """
+workflow:
+  - step: start
+    tool: {kind: python, code: "-", args: {breaks: true}}
+    next: {arcs: [{step: second, when: "{{ event.name == 'step.failed' }}", args: {why: "{{ event.error.kind }}"}}]}
+  - step: second
+    tool: {kind: python, code: "-", args: {give: "after {{ args.why }}"}}
+"""
+
+UNHANDLED = """
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: quick}, {step: slow}]}
+  - step: quick
+    tool: {kind: python, code: "-", args: {breaks: true, takes: 0.5}}
+  - step: slow
+    tool:
+      - {name: one, kind: python, code: "-", args: {takes: 30.0}}
+      - {name: two, kind: python, code: "-", args: {takes: 30.0}}
+"""
+
+DENIED = """
+workload: {open: false}
+workflow:
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: guarded}, {step: free}]}
+  - step: guarded
+    spec: {policy: {admit: {rules: [{when: "{{ workload.open }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
+    tool: {kind: python, code: "-", args: {give: in}}
+  - step: free
+    tool: {kind: python, code: "-", args: {give: free}}
+"""
+
+CYCLE = """
+workload: {rounds: 3}
+workflow:
+  - step: start
+    tool:
+      - name: work
+        kind: python
+        code: "-"
+        args: {give: "{{ ctx.n | default(0) }}"}
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {n: {$add: 1}}}}}]}}
+    next: {arcs: [{step: check}]}
+  - step: check
+    tool: {kind: noop, args: {v: "{{ ctx.n }}"}}
+    next:
+      spec: {mode: exclusive}
+      arcs: [{step: start, when: "{{ ctx.n < workload.rounds }}"}, {step: end}]
+  - step: end
+"""
+
+LONG = """
+workload: {takes: 20.0}
+workflow:
+  - step: start
+    tool:
+      - {name: one, kind: python, code: "-", args: {give: 1, takes: "{{ workload.takes }}"}}
+      - {name: two, kind: python, code: "-", args: {give: "{{ one + 1 }}", takes: 0.1}}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: python, code: "-", args: {give: "{{ start }}"}}
+"""
+
+LARGE = """
+workflow:
+  - step: start
+    tool: {kind: python, code: "-", args: {size: 140000}}
+    next:
+      spec: {mode: exclusive}
+      arcs: [{step: each, when: "{{ start | length > 10 }}"}]
+  - step: each
+    loop: {in: "{{ start.data[:3] }}", iterator: item, spec: {mode: parallel, max_in_flight: 2}}
+    tool: {kind: python, code: "-", args: {give: "{{ iter.item }}"}}
+    next: {arcs: [{step: last}]}
+  - step: last
+    tool: {kind: noop, args: {v: "{{ start | length }}"}}
+"""
+
+
+def _done(result: Any, **ctx: Any) -> Expected:
+    return Expected("completed", result, ctx)
+
+
+def _parallel(payload: dict[str, Any]) -> Expected:
+    items = payload["items"]
+    results = [item * 2 + index for index, item in enumerate(items)]
+    return _done([sum(results), results], total=sum(results), all=sorted(items))
+
+
+def _fan(payload: dict[str, Any]) -> Expected:
+    return _done({"from_a": payload["x"], "from_b": 2, "from_d": 4}, seen=["a", "b"], a=payload["x"])
+
+
+def _pages(payload: dict[str, Any]) -> Expected:
+    return _done({"v": [f"item {page}" for page in range(1, payload["pages"] + 1)]})
+
+
+def _none(_k: int) -> dict[str, Any]:
+    return {}
+
+
+def _book(
+    name: str, body: str, payload: Callable[[int], dict[str, Any]], expected: Callable[[dict[str, Any]], Expected]
+) -> Playbook:
+    return Playbook(f"sim/{name}", (HEAD.format(name=name) + body).encode(), payload, expected)
+
+
+BOOKS = [
+    _book("chain", CHAIN, lambda k: {"x": k}, lambda p: _done({"total": p["x"] + (p["x"] + 1) * 10 + 2})),
+    _book("choice", CHOICE, lambda k: {"n": k}, lambda p: _done("low" if p["n"] < 5 else "high")),
+    _book("fan", FAN, lambda k: {"x": k}, _fan),
+    _book("parallel", PARALLEL, lambda k: {"items": list(range(k, k + 3 + k % 5))}, _parallel),
+    _book("sequential", SEQUENTIAL, lambda k: {"items": [k, 1, 2]}, lambda p: _done({"v": p["items"][0] + 3}, last=p["items"][0] + 3)),
+    _book("best_effort", BEST_EFFORT, lambda k: {"items": list(range(k % 6))}, lambda p: _done({"v": len(p["items"]) // 2})),
+    _book("fail_fast", FAIL_FAST, _none, lambda p: _done("rescued")),
+    _book("retry", RETRY, _none, lambda p: _done("fine!", tries=2)),
+    _book("pages", PAGES, lambda k: {"pages": 1 + k % 6}, _pages),
+    _book("handled", HANDLED, _none, lambda p: _done("after broken")),
+    _book("unhandled", UNHANDLED, _none, lambda p: Expected("failed", None, {}, "broken")),
+    _book("denied", DENIED, lambda k: {"open": False}, lambda p: _done("free")),
+    _book("cycle", CYCLE, lambda k: {"rounds": 1 + k % 4}, lambda p: _done({"v": p["rounds"]}, n=p["rounds"])),
+    _book("long", LONG, lambda k: {"takes": 16.0 + k}, lambda p: _done(2)),
+    _book("large", LARGE, _none, lambda p: _done({"v": 14000})),
+]

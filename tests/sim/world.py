@@ -1,0 +1,293 @@
+"""A world: the real services on the broker in memory, in virtual time, with seeded faults."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from services.router.service import Router
+from services.scheduler.service import Scheduler
+from services.worker.service import Worker
+from shared.bus import topology
+from shared.bus.memory import MemoryBroker, MemoryBus
+from shared.bus.memory_stream import Stored
+from shared.bus.ports import Delivery
+from shared.errors import Unavailable
+from shared.events import subjects
+from shared.events.request import Request
+from shared.runtime import catalog
+from shared.runtime.settings import Settings
+from tests.sim import chaos
+from tests.sim.loop import now
+from tests.sim.network import Client, Network, Odds
+from tests.sim.playbooks import BOOKS, Playbook, compiled
+from tests.sim.tools import LEASE, Entry, FakeTools
+
+PARTITIONS = 2
+DRAIN_S = 400.0
+STOP_S = 200.0  # a worker finishes what it holds
+LATER_S = 3 * 3600.0
+
+
+class SimWorker(Worker):
+    """Tells the tools under which lease they are called."""
+
+    async def _work(self, delivery: Delivery) -> None:
+        LEASE.set(delivery.epoch)
+        await super()._work(delivery)
+
+
+class Asked:
+    """A request: whoever publishes it, however often, one execution must follow."""
+
+    def __init__(self, book: Playbook, payload: dict[str, Any], message_id: str, execution_id: str) -> None:
+        self.book, self.payload = book, payload
+        self.message_id, self.execution_id = message_id, execution_id
+        self.times = 1
+
+
+class Process:
+    """A place where a service runs, one incarnation after the other."""
+
+    def __init__(self, kind: str, number: int) -> None:
+        self.kind, self.name = kind, f"{kind}{number}"
+        self.client: Client | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.stop = asyncio.Event()
+        self.runs = 0
+
+
+class World:
+    def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.trace = trace
+        self.network = Network(self.rng, self.crash)
+        self.network.trace = self.tell if trace else None
+        self.network.on_ack = self._remember
+        self.ledger: list[Entry] = []
+        self.asked: list[Asked] = []
+        self.problems: list[str] = []
+        self.processes: list[Process] = []
+        self.ghosts: list[tuple[str, Stored, int]] = []
+        self.healing = False
+        self.broker = MemoryBroker(_WorldClock(), topology.wanted(partitions=PARTITIONS), self.network)
+        self.admin = MemoryBus(self.broker, "admin")
+
+    def tell(self, text: str) -> None:
+        if self.trace is not None:
+            self.trace(f"{asyncio.get_running_loop().time():9.3f}  {text}")
+
+    # -- the story ---------------------------------------------------------------------
+
+    async def live(self) -> None:
+        rng = self.rng
+        for book in BOOKS:
+            plan = compiled(book.source).plan
+            assert plan is not None, compiled(book.source).diagnostics
+            await catalog.register(self.admin, book.source, plan)
+        for kind, most in (("router", 3), ("scheduler", 3), ("worker", 4)):
+            self.processes += [Process(kind, k) for k in range(rng.randint(1, most))]
+        for process in self.processes:
+            self.start(process)
+        span = rng.uniform(5.0, 30.0)
+        asking = asyncio.create_task(self._ask(rng.randint(3, 8), span))
+        await chaos.rage(self, span)
+        await asking
+        self.heal()
+        await self.drain("after the faults")
+        if not self.problems and rng.random() < 0.5:
+            await self.next_day()
+        await self.stop_all()
+
+    async def _ask(self, count: int, span: float) -> None:
+        for k in range(count):
+            await asyncio.sleep(self.rng.uniform(0, span / count))
+            book = self.rng.choice(BOOKS)
+            number = self.rng.randint(1, 9)
+            how = self.rng.choice(("message id", "execution id", "neither"))
+            asked = Asked(
+                book, book.payload(number), f"m{k}" if how == "message id" else "", f"e{k}" if how == "execution id" else ""
+            )
+            self.asked.append(asked)
+            await self.publish(asked)
+            if how != "neither" and self.rng.random() < 0.3:
+                await asyncio.sleep(self.rng.uniform(0, 3))
+                await self.publish(asked)
+
+    async def publish(self, asked: Asked) -> None:
+        """Any client that wants an execution: it tries until the broker has the request."""
+        data = msgspec.json.encode(Request(asked.book.name, "", asked.payload, asked.execution_id))
+        headers = {"Nats-Msg-Id": asked.message_id} if asked.message_id else None
+        while True:
+            try:
+                await self.admin.append(subjects.EXECUTE, data, headers=headers)
+                break
+            except Unavailable:
+                await asyncio.sleep(1.0)
+        self.tell(f"request       {asked.book.name} {asked.message_id}{asked.execution_id}")
+
+    async def next_day(self) -> None:
+        """Everything stops; hours later the same requests come again, outside every window."""
+        await self.stop_all()
+        await asyncio.sleep(LATER_S)
+        self.tell("the next day")
+        for asked in self.asked:
+            if asked.message_id or asked.execution_id:
+                await self.publish(asked)
+        for process in self.processes:
+            self.start(process)
+        await asyncio.sleep(8.0)
+        await self.drain("on the next day")
+
+    def heal(self) -> None:
+        self.healing = True
+        self.tell("the faults stop")
+        self.network.odds = Odds()
+        self.broker.set_down(False)
+        for process in self.processes:
+            if process.client is None or process.client.dead:
+                self.start(process)
+            else:
+                process.client.crash_after = -1
+        for client in self.network.clients.values():
+            client.thaw()
+
+    async def drain(self, when: str) -> None:
+        """All executions must be over in bounded time."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + DRAIN_S
+        while loop.time() < until:
+            if self.waiting() is None:
+                self.tell(f"drained       {when}")
+                return
+            await asyncio.sleep(0.25)
+        self.problems.append(f"idle for ever {when}: {self.waiting()}")
+
+    def waiting(self) -> str | None:
+        """What the world still waits for; None when it is done."""
+        if self.broker.streams[topology.REQUESTS].stored:
+            return f"{len(self.broker.streams[topology.REQUESTS].stored)} requests are not answered"
+        begun, over = set(), set()
+        for partition in range(PARTITIONS):
+            for stored in self.broker.streams[topology.events_stream(partition)].stored.values():
+                subject = stored.message.subject
+                if subject.endswith(".router"):
+                    begun.add(subject)
+                    if b'"playbook.processed"' in stored.message.data:
+                        over.add(subject)
+        left = sorted(subject.split(".")[3] for subject in begun - over)
+        return f"executions {left} are not over" if left else None
+
+    # -- services ----------------------------------------------------------------------
+
+    def start(self, process: Process, *, renamed: bool = False) -> None:
+        process.runs += 1
+        instance = f"{process.name}-{process.runs}" if renamed else process.name
+        client = Client(f"{process.name}#{process.runs}")
+        process.client, process.stop = client, asyncio.Event()
+        self.network.clients[client.name] = client
+        bus = MemoryBus(self.broker, client.name)
+        settings = Settings(instance=instance, partitions=PARTITIONS, slots=self.rng.choice((1, 2, 4, 16)))
+        service: Router | Scheduler | Worker
+        match process.kind:
+            case "router":
+                service = Router(bus, settings, client.clock)
+            case "scheduler":
+                service = Scheduler(bus, settings, client.clock, self._remake)
+            case _:
+                service = SimWorker(bus, settings, client.clock, FakeTools(client, self.ledger, self.rng))
+        self.tell(f"start         {client.name} as {instance}")
+        process.task = asyncio.create_task(service.run(process.stop, lambda: None), name=client.name)
+        process.task.add_done_callback(partial(self._ended, process, client))
+
+    async def _remake(self) -> None:
+        if self.broker.is_down:
+            raise Unavailable("the broker does not answer")
+        self.broker.ensure(topology.wanted(partitions=PARTITIONS))
+
+    def _ended(self, process: Process, client: Client, task: "asyncio.Task[None]") -> None:
+        """A service that ends by an error is started again, as any supervisor does."""
+        if task.cancelled() or client.dead or process.stop.is_set():
+            return
+        self.tell(f"broke         {client.name}: {task.exception()!r}")
+        self.problems.append(f"{client.name} broke: {task.exception()!r}")
+
+    def crash(self, name: str) -> None:
+        """Nothing of the client happens any more, from this very moment."""
+        client = self.network.clients[name]
+        client.dead = True
+        self.broker.kill(name)
+        process = next(p for p in self.processes if p.client is client)
+        if not self.healing:
+            delay, renamed = self.rng.uniform(0, 8.0), self.rng.random() < 0.5
+            asyncio.get_running_loop().call_later(delay, self._restart, process, renamed)
+
+    def _restart(self, process: Process, renamed: bool) -> None:
+        if process.client is not None and process.client.dead:
+            self.start(process, renamed=renamed)
+
+    async def stop_all(self) -> None:
+        """A graceful stop of everything, which must not hang."""
+        self.tell("stop")
+        for process in self.processes:
+            process.stop.set()
+        tasks = {process.task for process in self.processes if process.task is not None}
+        _, left = await asyncio.wait(tasks, timeout=STOP_S)
+        if left:
+            self.problems.append(f"does not stop: {sorted(task.get_name() for task in left)}")
+        for task in tasks - left:
+            if not task.cancelled() and task.exception() is not None:
+                self.problems.append(f"{task.get_name()} stopped with {task.exception()!r}")
+
+    # -- ghosts ------------------------------------------------------------------------
+
+    def _remember(self, subject: str) -> None:
+        """This message is being acknowledged, and will come back all the same."""
+        for (name, _), queue in self.broker.queues.items():
+            stream = self.broker.streams[name]
+            found = stream.newest(subject)
+            if found is not None and stream.takes(subject):
+                self.ghosts.append((name, stream.stored[found.seq], queue._delivered.get(found.seq, 1)))
+                asyncio.get_running_loop().call_later(self.rng.uniform(0.5, 20.0), self._return, stream)
+                return
+
+    def _return(self, stream: Any) -> None:
+        name, stored, delivered = self.ghosts.pop(0)
+        current = self.broker.streams.get(name)
+        seq = stored.message.seq
+        if current is None or current.last < seq or seq in current.stored or self.broker.is_down:
+            return
+        self.tell(f"comes back    {stored.message.subject}")
+        current.stored[seq] = stored
+        current._subjects.setdefault(stored.message.subject, []).insert(0, seq)
+        for (stream_name, _), queue in self.broker.queues.items():
+            if stream_name == name:
+                queue._delivered[seq] = delivered
+                queue.free(seq, now())
+        self.broker.wake()
+
+
+class _WorldClock:
+    def now(self) -> float:
+        return now()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+async def bury() -> None:
+    """Ends what is left of dead clients, however often they try to clean up."""
+    me = asyncio.current_task()
+    for _ in range(50):
+        left = [task for task in asyncio.all_tasks() if task is not me]
+        if not left:
+            return
+        for task in left:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)

@@ -1,0 +1,40 @@
+"""A clock that stands still until a test moves it."""
+
+import asyncio
+import heapq
+from itertools import count
+
+START = 1_700_000_000.0
+_SETTLE = 20  # turns of the event loop in which woken tasks come to rest
+
+
+class VirtualClock:
+    def __init__(self) -> None:
+        self._now = START
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._order = count()
+
+    def now(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), future))
+        await future
+
+    async def advance(self, seconds: float) -> None:
+        """Wakes the sleepers in the order of their times."""
+        end = self._now + seconds
+        await self.settle()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            at, _, future = heapq.heappop(self._sleepers)
+            self._now = max(self._now, at)
+            if not future.done():
+                future.set_result(None)
+            await self.settle()
+        self._now = end
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(_SETTLE):
+            await asyncio.sleep(0)

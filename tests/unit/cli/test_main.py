@@ -1,0 +1,62 @@
+"""The entry point: every command is there, and an error is one line with its exit code."""
+
+import click
+import pytest
+
+from services.cli import exits, main
+from services.cli.exits import CliError
+from shared.errors import Unavailable
+
+
+def call(*args: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main.main(list(args))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_every_command_of_the_table_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(name, "--help") == exits.OK
+    assert main.COMMANDS[name].rstrip(".") in " ".join(capsys.readouterr().out.split())
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("--help") == exits.OK
+    shown = capsys.readouterr().out
+    assert [name for name in main.COMMANDS if f"  {name} " not in shown] == []
+
+
+def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("nosuch") == exits.USAGE
+    assert "nosuch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (CliError("do this", exits.INVALID), exits.INVALID, "noetlctl: do this\n"),
+        (Unavailable("no answer"), exits.ERROR, "noetlctl: no answer\n"),
+        (KeyboardInterrupt(), exits.INTERRUPTED, "noetlctl: interrupted\n"),
+        (
+            TypeError("x"),
+            exits.ERROR,
+            "noetlctl: internal error: TypeError('x') (NOETL_LOG_LEVEL=debug shows where)\n",
+        ),
+    ],
+)
+def test_an_error_is_one_line_and_its_exit_code(
+    error: BaseException,
+    code: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @click.command()
+    def broken() -> None:
+        raise error
+
+    monkeypatch.delenv("NOETL_LOG_LEVEL", raising=False)
+    monkeypatch.setattr(main.Commands, "get_command", lambda *_: broken)
+    assert call("run") == code
+    assert capsys.readouterr().err.lstrip() == line

@@ -1,0 +1,110 @@
+"""Results as templates see them, the names they need, and the filters of the language."""
+
+from typing import Any
+
+import pytest
+
+from shared.dsl.names import names_used
+from shared.dsl.plan import EVERYTHING, Needs
+from shared.dsl.template import evaluate, truth
+from shared.dsl.view import view
+from shared.errors import TemplateError
+from shared.events.outcome import Ref, Result
+
+HTTP = {"status_code": 200, "headers": {"a": "b"}, "data": {"paging": {"page": 1}, "headers": "own", "result": 5}}
+SQL = {"rows": [{"user_id": 7}, {"user_id": 8}], "row_count": 2, "columns": ["user_id"]}
+SCOPE: dict[str, Any] = {
+    "http": view(Result(HTTP, "http")),
+    "sql": view(Result(SQL, "sql")),
+    "loop_step": view(Result({"results": [{"n": 1}, {"n": 2}], "count": 3, "failed": 1}, "loop")),
+    "py": view(Result({"field": 4, "items": [1]})),
+    "wrapped": view(Result({"data": {"x": 1}})),
+    "num": view(Result(5)),
+    "txt": view(Result("abc")),
+    "nothing": view(Result()),
+    "big": view(Result(ref=Ref("nats", "k", "c", 9))),
+    "outcome": {"status": "ok", "result": view(Result(HTTP, "http"))},
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("http", HTTP), ("http.data", HTTP["data"]), ("http.result", HTTP["data"]), ("http.status_code", 200),
+        ("http.result.status_code", 200), ("http.paging.page", 1), ("http.headers", {"a": "b"}),
+        ("http.data.headers", "own"), ("http['paging'].page", 1), ("http.gone | default(1)", 1),
+        ("http | tojson", '{"paging":{"page":1},"headers":"own","result":5}'), ("http | length", 3),
+        ("outcome.result.data.paging.page", 1), ("outcome", {"status": "ok", "result": HTTP}),
+        ("sql", SQL), ("sql.rows", SQL["rows"]), ("sql.data", SQL["rows"]), ("sql.result", SQL["rows"]),
+        ("sql[0].user_id", 7), ("sql.result[0].user_id", 7), ("sql.row_count", 2), ("sql.columns", ["user_id"]),
+        ("sql | map(attribute='user_id')", [7, 8]), ("sql | first", {"user_id": 7}), ("sql[1:]", [{"user_id": 8}]),
+        ("{'user_id': 8} in sql", True), ("sql[9].a | default(0)", 0),
+        ("loop_step", [{"n": 1}, {"n": 2}]), ("loop_step.results[1].n", 2), ("loop_step.count", 3),
+        ("loop_step.failed", 1), ("loop_step.data | length", 2), ("loop_step[0].n", 1),
+        ("py.field", 4), ("py.items", [1]), ("py.data.field", 4), ("py.result.field", 4),
+        ("py", {"field": 4, "items": [1]}),
+        ("py.get('field')", 4), ("'field' in py", True), ("wrapped.data.x", 1),
+        ("num", 5), ("num.data", 5), ("num.result", 5), ("num + 1", 6), ("1 + num", 6), ("num > 4 and 6 > num", True),
+        ("-num", -5), ("num == 5", True), ("num in [5]", True), ("num | string", "5"),
+        ("[10, 20, 30, 40, 50, 60][num]", 60),
+        ("txt", "abc"), ("txt.data", "abc"), ("txt ~ '!'", "abc!"), ("txt.upper()", "ABC"), ("txt in 'xabcx'", True),
+        ("'b' in txt", True), ("txt[0]", "a"), ("{txt: num}", {"abc": 5}), ("[num, http]", [5, HTTP]),
+        ("nothing", None), ("nothing.data", None), ("nothing.a.b | default(1)", 1), ("txt is string", True),
+        ("py is mapping", True), ("num is number", True), ("http | default(1)", HTTP),
+        ("big.ref.store", "nats"), ("{'a': num} | tojson", '{"a":5}'), ("num ~ ''", "5"), ("sql == sql.rows", True),
+    ],
+)  # fmt: skip
+def test_a_result_answers_for_its_payload_and_its_own_keys(expression: str, value: Any) -> None:
+    assert evaluate("{{ " + expression + " }}", SCOPE) == value
+
+
+def test_views_work_in_statements_and_conditions() -> None:
+    assert evaluate("{% for r in sql %}{{ r.user_id }},{% endfor %}", SCOPE) == "7,8,"
+    assert evaluate("n={{ num }} h={{ http.status_code }}", SCOPE) == "n=5 h=200"
+    assert truth("{{ sql }}", SCOPE) is True
+    assert truth("{{ nothing }}", SCOPE) is False
+    with pytest.raises(TemplateError, match="'field' is undefined"):
+        evaluate("{{ big.field }}", SCOPE)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("{'a': '<é>'} | tojson", '{"a":"<é>"}'), ("'[1, 2]' | fromjson", [1, 2]), ("'hé' | b64encode", "aMOp"),
+        ("'aMOp' | b64decode", "hé"), ("'a.b\"c' | identifier", '"a"."b""c"'), ("'3' | int + 1", 4),
+        ("'x' | int(7)", 7),
+        ("'1.5' | float", 1.5), ("5 | string", "5"), ("[3, 4] | first", 3), ("'AB' | lower", "ab"),
+        ("'aXb' | replace('X', '-')", "a-b"), ("[1, 2] | join(',')", "1,2"), ("[1, 1, 2] | unique", [1, 2]),
+        ("[3, 1] | sort", [1, 3]), ("[1, 2, 3] | batch(2)", [[1, 2], [3]]), ("[1, 2] | reverse", [2, 1]),
+        ("{'b': 1} | items", [["b", 1]]), ("2.567 | round(2)", 2.57), ("'a b' | urlencode", "a%20b"),
+        ("'<a>' | escape", "&lt;a&gt;"), ("'%s!' | format('x')", "x!"), ("[{'a': 1}] | tojson(indent=2)",
+        '[\n  {\n    "a": 1\n  }\n]'), ("'ab' | list", ["a", "b"]), ("dict(a=1)", {"a": 1}), ("' a ' | trim", "a"),
+    ],
+)  # fmt: skip
+def test_filters(expression: str, value: Any) -> None:
+    assert evaluate("{{ " + expression + " }}", {}) == value
+
+
+ALL = frozenset({EVERYTHING})
+
+
+@pytest.mark.parametrize(
+    ("value", "needs"),
+    [
+        ("plain", Needs()),
+        ({"a": ["{{ x.y }}", {"b": "{{ z }}"}], "n": 1}, Needs(names=frozenset({"x", "z"}))),
+        ("{{ ctx.a }}{{ ctx['b'].c }}{{ workload.d }}", Needs(ctx=frozenset("ab"), workload=frozenset("d"))),
+        ("{{ ctx.get('a') }}{{ ctx.items }}", Needs(ctx=frozenset({"a", "items"}))),
+        ("{{ ctx | tojson }}", Needs(ctx=ALL)),
+        ("{{ ctx.items() }}", Needs(ctx=ALL)),
+        ("{{ workload[key] }}", Needs(names=frozenset({"key"}), workload=ALL)),
+        ("{{ f(ctx).a }}{{ ctx.b }}", Needs(names=frozenset("f"), ctx=frozenset({"b", EVERYTHING}))),
+        ("{% for i in xs %}{{ i }}{{ loop.index }}{% set q = i %}{{ q }}{% endfor %}", Needs(names=frozenset({"xs"}))),
+        ("{{ range(3) }}{{ dict(a=b) }}", Needs(names=frozenset("b"))),
+        ("{{ range }}", Needs(names=frozenset({"range"}))),
+        ("{{ x | default(y) if z is defined else iter.w }}", Needs(names=frozenset({"x", "y", "z", "iter"}))),
+        ("{{ broken", Needs()),
+    ],
+)
+def test_names_used(value: Any, needs: Needs) -> None:
+    assert names_used(value) == needs
