@@ -24,7 +24,7 @@ from shared.bus.ports import Bus
 from shared.engine.summary import Summary
 from shared.events.request import Request
 from shared.runtime import catalog, folder, logging
-from shared.runtime.main import connect
+from shared.runtime.main import cancelled, connect
 from shared.runtime.nats_config import inbox_prefix
 from shared.runtime.stack import Options, Stack
 
@@ -93,8 +93,7 @@ async def _unless_failed(work: Coroutine[Any, Any, T], stack: Stack) -> T:
             stack.failure.result()
         return task.result()
     finally:
-        task.cancel()
-        await asyncio.wait({task})
+        await cancelled(task)
 
 
 async def _caught_up(stack: Stack, execution_id: str) -> None:

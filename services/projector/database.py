@@ -11,6 +11,7 @@ FIRST_RETRY_S = 0.1
 LONGEST_RETRY_S = 5.0
 COMMAND_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 10.0
+MAX_CLIENT_ERRORS = 5  # in a row: then it is not the connection
 
 # PostgreSQL is away, restarting, overloaded or full: it will be back.
 AWAY = (
@@ -43,13 +44,20 @@ class Database:
 
     async def run(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
         """Until PostgreSQL answers. `work` is one transaction and may have been applied before."""
-        pause = FIRST_RETRY_S
+        pause, confused = FIRST_RETRY_S, 0
         while True:
             try:
                 async with self._turn:
                     return await self._attempt(work)
             except AWAY as error:
-                log.warning("projector.postgres_away", error=str(error) or repr(error), retry_in_s=pause)
+                why: Exception = error
+            except asyncpg.InterfaceError as error:
+                # The rollback on a connection that is about to break fails like a misuse of the client.
+                confused += 1
+                if confused == MAX_CLIENT_ERRORS:
+                    raise
+                why = error
+            log.warning("projector.postgres_away", error=str(why) or repr(why), retry_in_s=pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_RETRY_S)
 
@@ -59,9 +67,11 @@ class Database:
         try:
             return await work(self._connection)
         except asyncpg.InterfaceError as error:
-            if not self._connection.is_closed():
-                raise
-            raise ConnectionError(str(error)) from error
+            lost = self._connection.is_closed()
+            self.close()
+            if lost:
+                raise ConnectionError(str(error)) from error
+            raise
         except AWAY:
             self.close()
             raise

@@ -53,6 +53,7 @@ class CommandQueue:
         self._waiting: deque[tuple[Command, _Batch]] = deque()
         self._wake = asyncio.Event()
         self._created = 0
+        self._known = asyncio.Event()
         self._skipped: set[Key] = set()
 
     def send(self, commands: Sequence[Command], then: Callable[[], None]) -> None:
@@ -61,6 +62,8 @@ class CommandQueue:
         self._wake.set()
 
     async def run(self) -> None:
+        """Publishes only once it knows the queue's time of creation: else a loss could go unnoticed."""
+        await self._known.wait()
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -118,6 +121,7 @@ class CommandQueue:
         elif self._skipped:
             await self._look_at_skipped()
         self._created = created
+        self._known.set()
 
     async def _issue_again(self) -> None:
         held = await self._held()

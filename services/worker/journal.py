@@ -41,19 +41,25 @@ class Journal:
             self._waiting.append(event)
 
     async def flush(self) -> int:
-        """Everything noted is in the log when this returns; its sequence."""
+        """Everything noted is in the log when this returns; its last sequence. A lease's facts stand
+        each for itself, so what does not fit into one record goes into several."""
         events, self._waiting = self._waiting, []
-        if not events:
-            return 0
         small, blobs = shrink(self._execution_id, events, self._limit)
+        if blobs:
+            await results.store(self._bus, self._execution_id, blobs)
+        return await self._write(small) if small else 0
+
+    async def _write(self, events: list[Event]) -> int:
         record = Record(
-            self._execution_id, self._writer, self._n + 1, stamp(self._clock.now()), tuple(small), lease=self._lease
+            self._execution_id, self._writer, self._n + 1, stamp(self._clock.now()), tuple(events), lease=self._lease
         )
         data = encode(record)
         if len(data) > MAX_RECORD_BYTES:
-            raise TooLarge(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")
-        if blobs:
-            await results.store(self._bus, self._execution_id, blobs)
+            if len(events) == 1:
+                raise TooLarge(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")
+            half = len(events) // 2
+            await self._write(events[:half])
+            return await self._write(events[half:])
         seq = await self._append(data)
         self._n += len(events)
         return seq

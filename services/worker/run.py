@@ -58,8 +58,15 @@ class StepRun:
     async def run(self) -> None:
         """Raises Fenced when the run is someone else's or over; any return means: acknowledge."""
         progress = await self._begin()
-        while progress.state == "running":
-            progress = await self._advance(progress)
+        try:
+            while progress.state == "running":
+                progress = await self._advance(progress)
+            await self._end(progress)
+        except TooLarge as error:
+            limit = {"kind": "limit", "message": str(error), "retryable": False}
+            await self._end(replace(progress, state="failed", error=limit, patches=()))
+
+    async def _end(self, progress: Progress) -> None:
         self._note(progress, pipeline.ending(progress, iteration=self._command.index >= 0))
         await self._flush()
 

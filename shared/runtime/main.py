@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, BAD_SETTINGS, NOT_DRAINED = 0, 1, 2, 3
 CONNECT_RETRY_S = 0.5
+CANCEL_AGAIN_S = 1.0
 
 log = structlog.get_logger()
 
@@ -152,6 +153,11 @@ def _verdict(task: "asyncio.Task[None]", stop: asyncio.Event) -> int:
 
 
 async def cancelled(task: "asyncio.Future[Any]") -> None:
-    """Cancels, unless it is done, and waits; an error that comes now comes too late to matter."""
-    task.cancel()
-    await asyncio.wait({task})
+    """Cancels until it is done; an error that comes now comes too late to matter.
+
+    Once is not enough: `wait_for` of Python 3.11, which the client library uses, loses a cancellation
+    that meets the end of what it waits for.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=CANCEL_AGAIN_S)

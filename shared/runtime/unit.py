@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from shared.runtime.child import KILL_AFTER_S, Child
 from shared.runtime.health import Health, is_ready
-from shared.runtime.main import Serve, connect, hold
+from shared.runtime.main import Serve, cancelled, connect, hold
 from shared.runtime.settings import Settings
 
 
@@ -64,8 +64,7 @@ class Unit:
         _, late = await asyncio.wait({self.task}, timeout=self.settings.drain_s + KILL_AFTER_S)
         if late and self.child is not None:
             self.child.kill()
-        self.task.cancel()
-        await asyncio.wait({self.task})
+        await cancelled(self.task)
 
 
 def environment(settings: Settings) -> dict[str, str]:

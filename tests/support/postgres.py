@@ -1,7 +1,10 @@
 """A real PostgreSQL for tests: one server per folder, a fresh database per test."""
 
+import contextlib
+import tempfile
 import uuid
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -25,6 +28,18 @@ def start_postgres(folder: Path) -> str:
 
 def stop_postgres(folder: Path) -> None:
     _server(folder).cleanup()
+
+
+@contextlib.contextmanager
+def running_postgres() -> Iterator[str]:
+    """A server in a folder of its own. Not in pytest's: run by root, the server is another user's, and
+    every pytest that starts takes that user's way into pytest's folder away."""
+    with tempfile.TemporaryDirectory(prefix="noetl-postgres-") as folder:
+        data = Path(folder) / "data"
+        try:
+            yield start_postgres(data)
+        finally:
+            stop_postgres(data)
 
 
 async def fresh_database(dsn: str) -> str:

@@ -10,14 +10,13 @@ from aiohttp.test_utils import TestServer
 
 from shared.tools.contract import Tool, ToolOptions
 from shared.tools.registry import open_tool
-from tests.support.postgres import drop_database, fresh_database, start_postgres, stop_postgres
+from tests.support.postgres import drop_database, fresh_database, running_postgres
 
 
 @pytest.fixture(scope="session")
-def postgres_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("postgres") / "data"
-    yield start_postgres(folder)
-    stop_postgres(folder)
+def postgres_dsn() -> Iterator[str]:
+    with running_postgres() as dsn:
+        yield dsn
 
 
 @pytest.fixture
