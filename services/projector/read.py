@@ -59,7 +59,7 @@ def _time(text: str) -> datetime:
 
 
 def event_rows(entry: Entry) -> Iterator[EventRow]:
-    """In the order of EVENT_COLUMNS."""
+    """In the column order of `queries/insert_events.sql`."""
     for e in records.envelopes(entry.record):
         yield (
             e["execution_id"], e["event_id"], e["event_type"], entry.at, e["n"], e["source"],

@@ -19,10 +19,6 @@ LoopKey = tuple[str, str]
 CtxKey = tuple[str, str]
 TaskKey = tuple[str, str, int, int, int, int]  # a RunKey, the epoch, the number of the first event
 EventRow = tuple[Any, ...]
-EVENT_COLUMNS = (
-    "execution_id", "event_id", "event_type", "ts", "n", "source", "entity_type", "entity_id", "status",
-    "step_run_id", "task_run_id", "trace_id", "parent_id", "partition", "seq", "payload",
-)  # fmt: skip
 
 
 class Execution(Struct):

@@ -14,19 +14,14 @@ from msgspec import Struct
 
 from services.projector.fold import fold
 from services.projector.read import Entry, Touched, read
-from services.projector.rows import EVENT_COLUMNS, Ctx, Execution, Loop, Rows, Run, ctx_values
+from services.projector.rows import Ctx, Execution, Loop, Rows, Run, ctx_values
 from shared.bus.ports import Message
 from shared.errors import Corrupt
 
 SQL = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "queries").glob("*.sql"))}
 
 # The database refuses the values, and would refuse them for ever.
-REFUSED = (
-    asyncpg.DataError,
-    asyncpg.IntegrityConstraintViolationError,
-    asyncpg.ProgramLimitExceededError,
-    OverflowError,  # raised by the client for a number that does not fit its column
-)
+REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
 
 log = structlog.get_logger()
 
@@ -119,10 +114,7 @@ async def _write(connection: asyncpg.Connection, rows: Rows) -> None:
             await connection.execute(SQL[query], *columns)
 
     runs = rows.runs.values()
-    try:
-        await _copy_events(connection, rows)
-    except asyncpg.UniqueViolationError:  # a record that was published twice
-        await write("insert_events", rows.events.values())
+    await write("insert_events", rows.events.values())
     await write("upsert_executions", _tuples(rows.executions.values()))
     await write("upsert_step_runs", _tuples(run for run in runs if run.iteration < 0))
     await write("upsert_iterations", _tuples(run for run in runs if run.iteration >= 0))
@@ -131,14 +123,6 @@ async def _write(connection: asyncpg.Connection, rows: Rows) -> None:
     await write("upsert_ctx", (ctx_values(row) for row in rows.ctx.values()))
     await write("cancel_iterations", _tuples(rows.endings))
     await write("lose_tasks", _tuples(rows.endings))
-
-
-async def _copy_events(connection: asyncpg.Connection, rows: Rows) -> None:
-    """Half the cost of arrays of parameters, but it takes all or nothing."""
-    if rows.events:
-        async with connection.transaction():
-            events = rows.events.values()
-            await connection.copy_records_to_table("event", schema_name="noetl", columns=EVENT_COLUMNS, records=events)
 
 
 def _tuples(rows: Iterable[Struct]) -> Iterable[tuple[Any, ...]]:

@@ -32,22 +32,23 @@ class Journal:
         self._partition = subjects.partition_of(execution_id, partitions)
         self._subject = subjects.event(self._partition, execution_id, self._writer)
         self._waiting: list[Event] = []
+        self._blobs: dict[str, bytes] = {}
         self._n = 0
 
     def note(self, *events: Event) -> None:
         """These go out with the next record. TooLarge when a value is over the limit for one."""
-        for event in events:
-            shrink(self._execution_id, [event], self._limit)
-            self._waiting.append(event)
+        small, blobs = shrink(self._execution_id, list(events), self._limit)
+        self._waiting += small
+        self._blobs.update(blobs)
 
     async def flush(self) -> int:
         """Everything noted is in the log when this returns; its last sequence. A lease's facts stand
         each for itself, so what does not fit into one record goes into several."""
         events, self._waiting = self._waiting, []
-        small, blobs = shrink(self._execution_id, events, self._limit)
-        if blobs:
-            await results.store(self._bus, self._execution_id, blobs)
-        return await self._write(small) if small else 0
+        if self._blobs:
+            await results.store(self._bus, self._execution_id, self._blobs)
+            self._blobs = {}
+        return await self._write(events) if events else 0
 
     async def _write(self, events: list[Event]) -> int:
         record = Record(

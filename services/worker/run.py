@@ -188,8 +188,10 @@ class StepRun:
 
     async def _render(self, task: Task, progress: Progress, names: dict[str, Any], left: float) -> Call:
         keys = self._tools.spec(task.kind).keys
+        secrets: dict[str, Any] = {}
         if "keychain" in names_used(task.config).names:
-            names = {**names, "keychain": await self._keychain()}
+            secrets = await self._keychain()
+            names = {**names, "keychain": secrets}
         config: dict[str, Any] = {}
         for key, value in task.config.items():
             spec = keys.get(key)
@@ -200,7 +202,7 @@ class StepRun:
             else:
                 config[key] = evaluate(value, names)
         auth = await credentials.resolve(self._bus, config.pop("auth", None))
-        return Call(config, evaluate(task.spec, names), auth, self._key(progress), left)
+        return Call(config, evaluate(task.spec, names), auth, self._key(progress), left, secrets)
 
     async def _keychain(self) -> dict[str, Any]:
         return {entry["name"]: await credentials.find(self._bus, entry["name"]) for entry in self._plan.keychain}

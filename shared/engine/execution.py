@@ -13,7 +13,7 @@ from shared.engine.patch import apply_patch
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events.outcome import Result
-from shared.events.record import Epoch, Record
+from shared.events.record import Epoch, Lease, Record
 from shared.events.stamp import seconds
 
 Status = Literal["new", "running", "completed", "failed"]
@@ -130,19 +130,21 @@ def _close(state: Execution, run: Run, boundary: str) -> None:
 
 
 def _fold_input(state: Execution, record: Record, seq: int) -> None:
-    lease = record.lease
+    if record.lease is not None:
+        _fold_report(state, record, record.lease, seq)
+        return
     for event in record.events:
-        run_id = lease.run_id if lease else getattr(event, "run_id", "")
-        run = state.runs.get(run_id)
-        if run is None or run.end is not None:
-            continue
-        if lease:
-            if lease.epoch < run.epoch:
-                continue
-            if lease.epoch > run.epoch:
-                run = Run(run.run_id, run.step, run.args, lease.epoch)
-        end = _end(event, seq)
-        state.runs[run_id] = Run(run.run_id, run.step, run.args, run.epoch, end) if end else run
+        run = state.runs.get(getattr(event, "run_id", ""))
+        if run is not None and run.end is None and (end := _end(event, seq)) is not None:
+            state.runs[run.run_id] = Run(run.run_id, run.step, run.args, run.epoch, end)
+
+
+def _fold_report(state: Execution, record: Record, lease: Lease, seq: int) -> None:
+    """Only the last event of a lease's record can be terminal."""
+    run = state.runs.get(lease.run_id)
+    if run is not None and run.end is None and lease.epoch >= run.epoch:
+        end = _end(record.events[-1], seq)
+        state.runs[run.run_id] = Run(run.run_id, run.step, run.args, lease.epoch, end)
 
 
 def _end(event: ev.Event, seq: int) -> End | None:

@@ -65,6 +65,8 @@ def shrink_result(execution_id: str, result: Result, limit: int, blobs: Blobs) -
 
 
 def shrink_outcome(execution_id: str, outcome: Outcome, limit: int, blobs: Blobs) -> Outcome:
+    if outcome.result is None or outcome.ref is not None:
+        return outcome
     small = shrink_result(execution_id, Result(outcome.result, outcome.shape), limit, blobs)
     if small.ref is None:
         return outcome
@@ -74,20 +76,28 @@ def shrink_outcome(execution_id: str, outcome: Outcome, limit: int, blobs: Blobs
 def shrink(execution_id: str, events: list[Event], limit: int = MAX_INLINE_BYTES) -> tuple[list[Event], Blobs]:
     """The events as they go into the log, and what has to be stored before them."""
     blobs: Blobs = {}
-    return [_shrink_event(execution_id, event, limit, blobs) for event in events], blobs
+    for place, event in enumerate(events):
+        if type(event) in _SHRINKABLE:
+            less = _shrink_event(execution_id, event, limit, blobs)
+            if less is not event:
+                events = [*events[:place], less, *events[place + 1 :]]
+    return events, blobs
+
+
+_SHRINKABLE = frozenset({StepScheduled, LoopStarted, StepDone, IterationDone, LoopDone, TaskDone, TaskRetried})
 
 
 def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> Event:
     match event:
-        case StepScheduled(scope=scope) if scope.steps or scope.ctx or scope.workload:
-            data = _encode(scope)
-            if len(data) > limit:
-                ref = refer(execution_id, data, "scope", blobs)
-                return msgspec.structs.replace(event, scope=Scope(), scope_ref=ref)
-        case LoopStarted(items=items) if items:
-            data = _encode(items)
-            if len(data) > limit:
-                return msgspec.structs.replace(event, items=[], items_ref=refer(execution_id, data, "items", blobs))
+        case StepScheduled(scope=scope):
+            if _is_tiny(scope) or len(data := _encode(scope)) <= limit:
+                return event
+            ref = refer(execution_id, data, "scope", blobs)
+            return msgspec.structs.replace(event, scope=Scope(), scope_ref=ref)
+        case LoopStarted(items=items):
+            if not items or len(data := _encode(items)) <= limit:
+                return event
+            return msgspec.structs.replace(event, items=[], items_ref=refer(execution_id, data, "items", blobs))
         case StepDone(result=result) | IterationDone(result=result) | LoopDone(result=result):
             small = shrink_result(execution_id, result, limit, blobs)
             return event if small is result else msgspec.structs.replace(event, result=small)
@@ -95,6 +105,10 @@ def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> 
             less = shrink_outcome(execution_id, outcome, limit, blobs)
             return event if less is outcome else msgspec.structs.replace(event, outcome=less)
     return event
+
+
+def _is_tiny(scope: Scope) -> bool:
+    return not scope.workload and not scope.ctx and not scope.steps
 
 
 def _is_small(value: Any) -> bool:

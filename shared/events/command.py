@@ -11,7 +11,7 @@ from shared.events.model import Patch, Scope
 from shared.events.outcome import Ref
 
 
-class Command(Struct, frozen=True, omit_defaults=True):
+class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     """`fresh` is a hint: nobody can have held this run before, so its history need not be read."""
 
     execution_id: str

@@ -14,7 +14,7 @@ from shared.events.outcome import Outcome, Ref, Result
 Patch = dict[str, Any]
 
 
-class Scope(Struct, frozen=True, omit_defaults=True):
+class Scope(Struct, frozen=True, omit_defaults=True, gc=False):
     """The part of the execution's state a step's templates name, as of its scheduling."""
 
     workload: dict[str, Any] = {}
@@ -22,7 +22,7 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     steps: dict[str, Result] = {}
 
 
-class Base(Struct, frozen=True, omit_defaults=True, tag_field="event_type"):
+class Base(Struct, frozen=True, omit_defaults=True, gc=False, tag_field="event_type"):
     entity: ClassVar[str] = "step"
     state: ClassVar[str] = "in_progress"
 

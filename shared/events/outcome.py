@@ -7,7 +7,7 @@ from msgspec import Struct
 Shape = Literal["value", "http", "sql", "loop"]
 
 
-class Ref(Struct, frozen=True):
+class Ref(Struct, frozen=True, gc=False):
     """A value too large for the log: where it lies and how to check it (V10 §10)."""
 
     store: str
@@ -17,7 +17,7 @@ class Ref(Struct, frozen=True):
     schema_hint: str = ""
 
 
-class Result(Struct, frozen=True, omit_defaults=True):
+class Result(Struct, frozen=True, omit_defaults=True, gc=False):
     """A step's or task's result; `shape` tells templates where its payload is."""
 
     value: Any = None
@@ -25,7 +25,7 @@ class Result(Struct, frozen=True, omit_defaults=True):
     ref: Ref | None = None
 
 
-class Outcome(Struct, frozen=True, omit_defaults=True):
+class Outcome(Struct, frozen=True, omit_defaults=True, gc=False):
     """Exactly one per tool invocation (DSL2 §5.3)."""
 
     status: Literal["ok", "error"]

@@ -21,7 +21,7 @@ Epoch = tuple[int, int]
 VERSION = 1
 
 
-class Lease(Struct, frozen=True, omit_defaults=True):
+class Lease(Struct, frozen=True, omit_defaults=True, gc=False):
     """Who writes: a worker's hold on a step-run, or on one iteration of it (index ≥ 0).
 
     The epoch is the command's broker timestamp and its delivery count: every later hold of the
@@ -35,7 +35,7 @@ class Lease(Struct, frozen=True, omit_defaults=True):
     index: int = -1
 
 
-class Record(Struct, frozen=True, omit_defaults=True):
+class Record(Struct, frozen=True, omit_defaults=True, gc=False):
     """`as_of` is the last log sequence a decision had folded: with it the decision can be re-derived."""
 
     execution_id: str

@@ -1,10 +1,17 @@
 """Time on the wire: RFC 3339 in UTC, seconds since the epoch inside."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def stamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    whole, micros = divmod(round(seconds * 1e6), 1_000_000)
+    return f"{_second(whole)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(whole: int) -> str:
+    return datetime.fromtimestamp(whole, UTC).isoformat()[:-6]
 
 
 def seconds(text: str) -> float:

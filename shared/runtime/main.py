@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, BAD_SETTINGS, NOT_DRAINED = 0, 1, 2, 3
 CONNECT_RETRY_S = 0.5
+GC_THRESHOLD = (20_000, 20, 50)  # states and records hold no cycles: looking for them often is waste
 CANCEL_AGAIN_S = 1.0
 
 log = structlog.get_logger()
@@ -50,6 +52,8 @@ def run_service(name: str, serve: Serve) -> NoReturn:
     except BadSettings as error:
         sys.stderr.write(f"{name}: {error}\n")
         sys.exit(BAD_SETTINGS)
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLD)
     sys.exit(_runner()(_main(name, serve, settings)))
 
 

@@ -19,6 +19,7 @@ class Call(Struct, frozen=True):
 
     `auth` is the resolved credential (`auth:` of the task), never logged. `idempotency_key` is the
     same on every repetition of the same attempt. `timeout_s` is what is left of the run's time.
+    `secrets` are keychain values rendered into `config`: blanked out of whatever the tool says.
     """
 
     config: Mapping[str, Any]
@@ -26,6 +27,7 @@ class Call(Struct, frozen=True):
     auth: Mapping[str, Any] | None
     idempotency_key: str
     timeout_s: float
+    secrets: Mapping[str, Any] = {}
 
 
 class ToolOptions(Struct, frozen=True):

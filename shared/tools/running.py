@@ -121,7 +121,7 @@ def mapping(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def scrubbed(outcome: Outcome, call: Call) -> Outcome:
     """The same outcome without a value of the credential in its error, its output or its traceback."""
-    secrets = [text for text in _texts(call.auth) if len(text) >= SECRET_MIN_LENGTH]
+    secrets = [text for text in _texts([call.auth, call.secrets]) if len(text) >= SECRET_MIN_LENGTH]
     if not secrets or (outcome.error is None and not outcome.meta):
         return outcome
     secrets.sort(key=len, reverse=True)

@@ -8,7 +8,7 @@ from shared.bus import kv, topology
 from tests.sim.network import Client, Odds
 
 if TYPE_CHECKING:
-    from tests.sim.world import World
+    from tests.sim.world import Process, World
 
 OUTAGE_S = 150.0  # longer than the window in which the broker knows message ids
 
@@ -17,9 +17,9 @@ async def rage(world: "World", span: float) -> None:
     rng = world.rng
     world.network.odds = Odds(
         rng.choice((0.0, 0.0, 0.01, 0.05)), rng.choice((0.0, 0.0, 0.01, 0.05)), rng.choice((0.0, 0.01, 0.05)),
-        rng.choice((0.0, 0.0, 0.2)),
+        rng.choice((0.0, 0.0, 0.2)), rng.choice((0.0, 0.0, 0.02, 0.1)),
     )
-    faults = rng.choices(list(FAULTS), weights=[FAULTS[fault] for fault in FAULTS], k=rng.randint(0, 8))
+    faults = rng.choices(list(FAULTS), weights=[FAULTS[fault] for fault in FAULTS], k=rng.randint(0, 10))
     times = sorted(rng.uniform(0.2, span) for _ in faults)
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -52,6 +52,24 @@ async def freeze(world: "World") -> None:
         asyncio.get_running_loop().call_later(world.rng.choice((1.0, 5.0, 18.0, 40.0)), client.thaw)
 
 
+async def zombie(world: "World") -> None:
+    """A worker is frozen past its lease; when it goes on, another one dies."""
+    workers = [p for p in world.processes if p.kind == "worker" and p.client is not None and not p.client.dead]
+    if len(workers) > 1:
+        first, second = world.rng.sample(workers, 2)
+        assert first.client is not None
+        first.client.freeze()
+        after = world.rng.uniform(15.5, 22.0)
+        loop = asyncio.get_running_loop()
+        loop.call_later(after, first.client.thaw)
+        loop.call_later(after + world.rng.uniform(0.05, 3.0), _kill, world, second)
+
+
+def _kill(world: "World", process: "Process") -> None:
+    if process.client is not None and not process.client.dead and not process.stop.is_set():
+        world.crash(process.client.name)
+
+
 async def outage(world: "World") -> None:
     world.broker.set_down(True)
     await asyncio.sleep(OUTAGE_S if world.rng.random() < 0.15 else world.rng.uniform(0.1, 8.0))
@@ -80,5 +98,5 @@ async def deliver_again(world: "World") -> None:
 
 
 FAULTS: dict[Callable[["World"], Awaitable[None]], int] = {
-    crash_now: 3, crash_in_a_call: 6, freeze: 4, outage: 2, lose_queue: 3, wipe_cursors: 1, deliver_again: 3,
+    crash_now: 3, crash_in_a_call: 6, freeze: 4, zombie: 2, outage: 2, lose_queue: 3, wipe_cursors: 1, deliver_again: 3,
 }

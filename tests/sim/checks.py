@@ -14,7 +14,6 @@ from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Record, decode
 from shared.events.request import derive_id
-from shared.events.stamp import seconds
 from tests.sim.playbooks import BOOKS, Expected, compiled
 from tests.sim.world import PARTITIONS, Asked, World
 
@@ -105,19 +104,20 @@ def _check_calls(world: World, histories: dict[str, list[tuple[int, Record]]]) -
     """A task whose end is in the log, and counts, is not called again by a later lease."""
     done: dict[str, tuple[float, tuple[int, int]]] = {}
     for execution_id, records in histories.items():
+        stream = world.broker.streams[topology.events_stream(subjects.partition_of(execution_id, PARTITIONS))]
         for key, held in History(execution_id, records).held.items():
             index = f".{key.index}" if key.index >= 0 else ""
             ran = 0
-            for _, record in held.kept:
+            for seq, record in held.kept:
                 assert record.lease is not None
                 for event in record.events:
                     if isinstance(event, ev.TaskDone | ev.TaskRetried):
                         ran += 1
                         call = f"{execution_id}/{key.run_id}{index}/{event.task}/{ran}"
-                        done[call] = (seconds(record.ts), record.lease.epoch)
+                        done[call] = (stream.stored[seq].timestamp / 1e9, record.lease.epoch)
     found = []
     for entry in world.ledger:
         at, epoch = done.get(entry.key, (float("inf"), (0, 0)))
-        if entry.at > at + 2.5 and entry.epoch > epoch:
+        if entry.at > at and entry.epoch > epoch:
             found.append(f"call: {entry.key} by {entry.worker} under {entry.epoch}, done under {epoch} before")
     return found

@@ -3,10 +3,13 @@
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
-from shared.bus.memory_broker import Faults
-from shared.errors import Unknown
+from shared.bus.memory import MemoryBus
+from shared.bus.memory_broker import Faults, MemoryBroker
+from shared.errors import NoetlError, Unknown
+from shared.events import subjects
 from tests.sim.loop import now
 
 TIMEOUT_S = 2.0  # a publish without an answer
@@ -57,6 +60,7 @@ class Odds(NamedTuple):
     lost_answer: float = 0.0
     slow: float = 0.0
     ghost: float = 0.0  # an acknowledged message that comes back later
+    late: float = 0.0  # applied when the sender has long given up
 
 
 class Network(Faults):
@@ -105,6 +109,32 @@ class Network(Faults):
         elif dice < 0.5 and operation != "deliver":
             await asyncio.sleep(dice / 100)
 
+    def is_late(self, client: str, subject: str) -> float:
+        """After how many seconds a message arrives that its sender gives up; 0: it is not late."""
+        if not self.odds.late or not subject.startswith(subjects.EVENTS) or self._rng.random() > self.odds.late:
+            return 0.0
+        self._tell(f"late          {client} {subject}")
+        return self._rng.uniform(0.0, 2.0 * TIMEOUT_S)
+
     def _tell(self, text: str) -> None:
         if self.trace is not None:
             self.trace(text)
+
+
+class SimBus(MemoryBus):
+    """A bus on which an append may be applied after its sender was told that nobody answers."""
+
+    def __init__(self, broker: MemoryBroker, name: str, network: Network) -> None:
+        super().__init__(broker, name)
+        self._network = network
+
+    def _store(self, subject: str, data: bytes, expected: int | None, headers: dict[str, str] | None) -> int:
+        delay = self._network.is_late(self.name, subject)
+        if not delay:
+            return super()._store(subject, data, expected, headers)
+        asyncio.get_running_loop().call_later(delay, self._store_late, subject, data, expected, headers)
+        raise Unknown(f"{subject}: no answer")
+
+    def _store_late(self, subject: str, data: bytes, expected: int | None, headers: dict[str, str] | None) -> None:
+        with suppress(NoetlError):
+            super()._store(subject, data, expected, headers)

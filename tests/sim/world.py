@@ -23,7 +23,7 @@ from shared.runtime import catalog
 from shared.runtime.settings import Settings
 from tests.sim import chaos
 from tests.sim.loop import now
-from tests.sim.network import Client, Network, Odds
+from tests.sim.network import Client, Network, Odds, SimBus
 from tests.sim.playbooks import BOOKS, Playbook, compiled
 from tests.sim.tools import LEASE, Entry, FakeTools
 
@@ -74,7 +74,6 @@ class World:
         self.problems: list[str] = []
         self.processes: list[Process] = []
         self.ghosts: list[tuple[str, Stored, int]] = []
-        self.healing = False
         self.broker = MemoryBroker(_WorldClock(), topology.wanted(partitions=PARTITIONS), self.network)
         self.admin = MemoryBus(self.broker, "admin")
 
@@ -145,7 +144,6 @@ class World:
         await self.drain("on the next day")
 
     def heal(self) -> None:
-        self.healing = True
         self.tell("the faults stop")
         self.network.odds = Odds()
         self.broker.set_down(False)
@@ -191,7 +189,7 @@ class World:
         client = Client(f"{process.name}#{process.runs}")
         process.client, process.stop = client, asyncio.Event()
         self.network.clients[client.name] = client
-        bus = MemoryBus(self.broker, client.name)
+        bus = SimBus(self.broker, client.name, self.network)
         settings = Settings(instance=instance, partitions=PARTITIONS, slots=self.rng.choice((1, 2, 4, 16)))
         service: Router | Scheduler | Worker
         match process.kind:
@@ -223,12 +221,11 @@ class World:
         client.dead = True
         self.broker.kill(name)
         process = next(p for p in self.processes if p.client is client)
-        if not self.healing:
-            delay, renamed = self.rng.uniform(0, 8.0), self.rng.random() < 0.5
-            asyncio.get_running_loop().call_later(delay, self._restart, process, renamed)
+        delay, renamed = self.rng.uniform(0, 8.0), self.rng.random() < 0.5
+        asyncio.get_running_loop().call_later(delay, self._restart, process, renamed)
 
     def _restart(self, process: Process, renamed: bool) -> None:
-        if process.client is not None and process.client.dead:
+        if process.client is not None and process.client.dead and not process.stop.is_set():
             self.start(process, renamed=renamed)
 
     async def stop_all(self) -> None:
@@ -236,7 +233,7 @@ class World:
         self.tell("stop")
         for process in self.processes:
             process.stop.set()
-        tasks = {process.task for process in self.processes if process.task is not None}
+        tasks = {p.task for p in self.processes if p.task is not None and p.client is not None and not p.client.dead}
         _, left = await asyncio.wait(tasks, timeout=STOP_S)
         if left:
             self.problems.append(f"does not stop: {sorted(task.get_name() for task in left)}")

@@ -1,0 +1,147 @@
+"""One embedded stack for many playbooks: real broker, real services, real PostgreSQL, the log read back."""
+
+import asyncio
+import tempfile
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import asyncpg
+import structlog
+from msgspec import Struct
+
+from services.cli import credential, requests, watch
+from services.cli.embedded import SERVICES
+from shared.bus.ports import Bus
+from shared.dsl.compile import compile_playbook
+from shared.engine.summary import Summary
+from shared.events.record import Record, envelopes
+from shared.events.request import Request
+from shared.runtime import catalog, logging
+from shared.runtime.main import connect
+from shared.runtime.nats_config import inbox_prefix
+from shared.runtime.stack import Options, Stack
+from shared.tools import registry
+from tests.support.postgres import fresh_database
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+LIMIT_S = 60.0
+PG = "pg_k8s"
+
+
+class Ran(Struct, frozen=True):
+    """A finished execution: what its log says."""
+
+    summary: Summary
+    records: list[Record]
+    events: list[dict[str, Any]]
+
+    def of(self, event_type: str, **fields: Any) -> list[dict[str, Any]]:
+        """The payloads of that type whose fields have these values."""
+        found = [event["payload"] for event in self.events if event["event_type"] == event_type]
+        return [payload for payload in found if all(payload.get(name) == value for name, value in fields.items())]
+
+    def types(self, run_id: str, source: str = "worker", index: int = -1) -> list[str]:
+        """The event types of one run (or iteration) by one source, in the order of the log."""
+        mine = [
+            record for record in self.records
+            if record.lease is not None and (record.lease.run_id, record.lease.index) == (run_id, index)
+        ]
+        if source == "worker":
+            return [event["event_type"] for record in mine for event in envelopes(record)]
+        return [e["event_type"] for e in self.events if e["source"] == source and e["step_run_id"] == run_id]
+
+    def result(self) -> Any:
+        return self.summary.as_dict()["result"]
+
+    @property
+    def status(self) -> str:
+        return self.summary.status
+
+    @property
+    def error(self) -> dict[str, Any]:
+        return self.summary.error or {}
+
+
+class _Silent:
+    def update(self, _summary: Summary) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Lab:
+    def __init__(self, stack: Stack, bus: Bus, folder: Path) -> None:
+        self.stack, self.bus, self.folder = stack, bus, folder
+
+    @property
+    def log(self) -> str:
+        """Every log line of the services so far."""
+        return (self.folder / "services.log").read_text(encoding="utf-8")
+
+    async def credential(self, name: str, value: dict[str, Any]) -> None:
+        await credential.store(self.bus, name, value)
+
+    async def database(self) -> str:
+        """A fresh database that the credential of the examples leads to."""
+        dsn = await fresh_database(self.stack.dsn)
+        await self.credential(PG, {"dsn": dsn})
+        return dsn
+
+    async def run(self, source: str | Path, payload: dict[str, Any] | None = None) -> Ran:
+        """The playbook, registered and executed to its end."""
+        text = source.read_bytes() if isinstance(source, Path) else source.encode()
+        compiled = compile_playbook(text, kinds=registry.specs(), file="test.yaml")
+        assert compiled.plan is not None, [str(found) for found in compiled.diagnostics]
+        entry = await catalog.register(self.bus, text, compiled.plan)
+        execution_id, partitions = uuid.uuid4().hex[:20], self.stack.options.partitions
+        request = Request(entry.path, entry.version, payload or {}, execution_id)
+        async with asyncio.timeout(LIMIT_S):
+            await requests.start(self.bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
+            summary = await requests.finish(self.bus, execution_id, partitions, _Silent())
+        records = await watch.history(self.bus, execution_id, partitions)
+        return Ran(summary, records, [event for record in records for event in envelopes(record)])
+
+
+def playbook(workflow: str, *, workload: str = "{}", root: str = "") -> str:
+    """A short playbook around a workflow."""
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: tests/conformance}\n"
+    return f"{head}{dedent(root)}workload: {workload}\nworkflow:\n{indent(dedent(workflow), '  ')}"
+
+
+async def rows(dsn: str, query: str) -> list[tuple[Any, ...]]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return [tuple(row) for row in await connection.fetch(query)]
+    finally:
+        await connection.close()
+
+
+async def execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Lab]:
+    """In a folder of its own, not in pytest's: run by root, PostgreSQL is another user's."""
+    with tempfile.TemporaryDirectory(prefix="noetl-conformance-") as name:
+        folder = Path(name)
+        with (folder / "services.log").open("a", encoding="utf-8") as file:
+            logging.configure("info", file)
+            try:
+                async with Stack(Options(folder, postgres=True, drain_s=5.0), SERVICES) as stack:
+                    await stack.ready()
+                    bus = await connect("conformance", stack.settings_for("admin"))
+                    try:
+                        yield Lab(stack, bus, folder)
+                    finally:
+                        await bus.close()
+            finally:
+                structlog.reset_defaults()
