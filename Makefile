@@ -6,6 +6,9 @@ STAMP := $(VENV)/.installed
 CODE := shared services tests benchmarks
 MAX_LINES := 400
 
+# Compiled modules make every start after the first one fast.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup run test check bench clean
 
 help:

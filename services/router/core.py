@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from shared.bus import topology
 from shared.engine import routing
 from shared.engine.execution import Execution, evolve
 from shared.events.command import Command
@@ -15,6 +16,8 @@ from shared.runtime.plans import Plans
 class RouterCore:
     writer: Writer = "router"
     listens: tuple[Writer, ...] = ("worker", "scheduler")
+    bucket = topology.CTX
+    kind = Execution
 
     def __init__(self, plans: Plans) -> None:
         self._plans = plans

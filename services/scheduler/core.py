@@ -4,6 +4,7 @@ derives commands."""
 from collections.abc import Sequence
 from typing import Any
 
+from shared.bus import topology
 from shared.engine import schedule, scheduling
 from shared.engine.schedule import Schedule
 from shared.events import model as ev
@@ -16,6 +17,8 @@ from shared.runtime.plans import Plans
 class SchedulerCore:
     writer: Writer = "scheduler"
     listens: tuple[Writer, ...] = ("router", "iteration")
+    bucket = topology.LOOPS
+    kind = Schedule
 
     def __init__(self, plans: Plans) -> None:
         self._plans = plans

@@ -2,8 +2,9 @@
 
 What is asked for is what the caller of `batch` says it can hold, because the lease of a delivered
 message is already running. Only a caller that gets through its messages quickly is served ahead: up to
-`prefetch`, and no more than it finished in the last moment. The durable may be missing for a while (a memory queue is gone
-after a server restart, until a scheduler makes it again): asking goes on with a short backoff.
+`prefetch`, and no more than it finished in the last moment. The durable may be missing for a while (a
+memory queue is gone after a server restart, until a scheduler makes it again): asking goes on with a
+short backoff.
 """
 
 import asyncio

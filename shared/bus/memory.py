@@ -99,7 +99,7 @@ class MemoryBus:
 
     # The queue
 
-    async def consume(self, stream: str, durable: str, prefetch: int) -> "MemoryConsumer":  # noqa: ARG002
+    async def consume(self, stream: str, durable: str, prefetch: int) -> "MemoryConsumer":
         """Nothing is fetched ahead: a take costs nothing here."""
         return MemoryConsumer(self, stream, durable)
 

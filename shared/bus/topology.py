@@ -17,6 +17,7 @@ CURSORS = "noetl_cursors"
 WORKERS = "noetl_workers"
 KEYCHAIN = "noetl_keychain"
 CTX = "noetl_ctx"
+LOOPS = "noetl_loops"
 
 WORKER_TTL_S = 10.0
 COMMAND_LEASE_S = 15.0
@@ -81,6 +82,7 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
             Bucket(WORKERS, ttl_s=WORKER_TTL_S),
             Bucket(KEYCHAIN),
             Bucket(CTX),
+            Bucket(LOOPS),
         ),
         partitions=partitions,
     )

@@ -27,6 +27,8 @@ class Core(Protocol[S]):
 
     writer: Writer
     listens: tuple[Writer, ...]
+    bucket: str  # where its snapshots are kept
+    kind: type[S]
 
     def empty(self, execution_id: str) -> S: ...
 
@@ -57,15 +59,18 @@ class Core(Protocol[S]):
 
 class Actor(Generic[S]):
     """One execution in one service. `carried` are messages whose decision did not get into the log
-    yet, `due` commands of a recovery, `stored` large values already written."""
+    yet, `due` commands of a recovery, `stored` large values already written, `folded` the records since
+    the last snapshot, `saved` whether there is one."""
 
-    __slots__ = ("busy", "carried", "due", "execution_id", "inbox", "state", "stored", "values")
+    __slots__ = ("busy", "carried", "due", "execution_id", "folded", "inbox", "saved", "state", "stored", "values")
 
     def __init__(self, execution_id: str, state: S | None = None) -> None:
         self.execution_id = execution_id
         self.state = state
         self.inbox: list[Entry] = []
         self.busy = False
+        self.folded = 0
+        self.saved = False
         self.carried: list[int] = []
         self.due: list[Command] = []
         self.values: dict[str, Any] = {}

@@ -111,7 +111,7 @@ def _services(pool: str, partitions: int) -> list[tuple[str, bool]]:
     readable = [
         *map(topology.events_stream, range(partitions)),
         topology.RESULTS,
-        *(stream_of(bucket) for bucket in (topology.PLAYBOOKS, topology.KEYCHAIN, topology.CTX)),
+        *(stream_of(bucket) for bucket in (topology.PLAYBOOKS, topology.KEYCHAIN)),
     ]
     return [
         (f"$JS.API.CONSUMER.MSG.NEXT.{commands}.{pool}", True),
@@ -135,6 +135,7 @@ def _router(partitions: int) -> list[str]:
         f"$JS.API.CONSUMER.MSG.NEXT.{topology.REQUESTS}.router",
         f"$JS.ACK.{topology.REQUESTS}.router.>",
         *_follows(partitions),
+        f"$KV.{topology.CTX}.>",
         *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.CTX),
     ]
 
@@ -150,12 +151,13 @@ def _scheduler(partitions: int) -> list[str]:
         f"$JS.API.CONSUMER.CREATE.{commands}.>",
         f"$JS.API.CONSUMER.INFO.{commands}.*",
         *_follows(partitions),
-        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.CTX, topology.WORKERS),
+        f"$KV.{topology.LOOPS}.>",
+        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.LOOPS, topology.WORKERS),
     ]
 
 
 def _projector(partitions: int) -> list[str]:
-    buckets = (topology.PLAYBOOKS, topology.CURSORS, topology.CTX, topology.WORKERS)
+    buckets = (topology.PLAYBOOKS, topology.CURSORS, topology.WORKERS)
     return [f"{subjects.MEMBERS}.>", *_follows(partitions), *_reads(*buckets), *_follow(topology.DEAD)]
 
 
@@ -166,7 +168,6 @@ def _shared_writes() -> list[str]:
         f"{subjects.MEMBERS}.>",
         f"{subjects.RESULTS}.>",
         f"$KV.{topology.CURSORS}.>",
-        f"$KV.{topology.CTX}.>",
     ]
 
 

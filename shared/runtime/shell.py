@@ -26,11 +26,13 @@ from shared.events.stamp import seconds, stamp
 from shared.runtime import results
 from shared.runtime.core import Actor, Core, S
 from shared.runtime.plans import PlanMissing, Plans
+from shared.runtime.snapshots import Snapshots
 
 log = structlog.get_logger()
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 MAX_ACTORS = 20_000
 SETTLE_S, SETTLE_TRIES = 0.05, 40
+SNAPSHOT_EVERY = 500  # records folded into one execution
 SendCommands = Callable[[Sequence[Command], Callable[[], None]], None]
 
 
@@ -47,6 +49,8 @@ class Shell(Generic[S]):
         self.core = core
         self.plans = plans
         self.send_commands = send_commands
+        self.snapshots: Snapshots[S] = Snapshots(bus, core.bucket, core.kind)
+        self.snapshot_every = SNAPSHOT_EVERY
         self.stream = topology.events_stream(partition)
         self.actors: dict[str, Actor[S]] = {}
         self.conflicts = 0
@@ -164,6 +168,7 @@ class Shell(Generic[S]):
             commands, actor.due = actor.due + commands, []
         taken = actor.carried + [seq for seq, _ in actor.inbox]
         actor.carried, actor.inbox, actor.state = [], [], state
+        actor.folded += len(taken)
         if not events:
             return self._settle(actor, commands, taken)
         actor.busy = True
@@ -209,8 +214,15 @@ class Shell(Generic[S]):
             self.send_commands(commands, partial(self._handled, taken))
         else:
             self._handled(taken)
-        if actor.state is not None and not actor.inbox and self.core.over(actor.state):
+        if actor.state is None or actor.inbox:
+            return
+        if self.core.over(actor.state):
             self.actors.pop(actor.execution_id, None)
+            if actor.saved:
+                self._start(self.snapshots.drop(actor.execution_id))
+        elif actor.folded >= self.snapshot_every:
+            actor.folded, actor.saved = 0, True
+            self._start(self.snapshots.put(actor.execution_id, actor.state))
 
     def _handled(self, taken: list[int]) -> None:
         for seq in taken:
@@ -265,11 +277,20 @@ class Shell(Generic[S]):
         await self.turn(actor)
 
     async def _load(self, actor: Actor[S]) -> None:
+        """From the snapshot, if there is one, and what the log holds beyond it."""
+        known = await self.snapshots.get(actor.execution_id)
+        actor.saved = known is not None
+        start = known if known is not None else self.core.empty(actor.execution_id)
         writers = (self.core.writer, *self.core.listens)
         filters = [subjects.event(self.partition, actor.execution_id, writer) for writer in writers]
-        messages = await self.bus.read(self.stream, filters)
+        messages = await self.bus.read(self.stream, filters, after=min(start.seq, start.as_of))
         records = [(message.seq, decode(message.data)) for message in messages]
-        state = self.core.fold(self.core.empty(actor.execution_id), records)
+        news = [
+            (seq, record)
+            for seq, record in records
+            if seq > (start.seq if record.writer == self.core.writer else start.as_of)
+        ]
+        state = self.core.fold(start, news)
 
         def recover() -> None:
             actor.due = self.core.recover(state, actor.values)
