@@ -11,7 +11,6 @@ FIRST_RETRY_S = 0.1
 LONGEST_RETRY_S = 5.0
 COMMAND_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 10.0
-MAX_CLIENT_ERRORS = 5  # in a row: then it is not the connection
 
 # PostgreSQL is away, restarting, overloaded or full: it will be back.
 AWAY = (
@@ -23,6 +22,11 @@ AWAY = (
     asyncpg.TransactionRollbackError,
     asyncpg.LockNotAvailableError,
 )
+
+# The client's own complaints. A statement or rollback on a connection that is just breaking looks like
+# a misuse of the client, so these are tried again on a new connection, a few times.
+CONFUSED = (asyncpg.InterfaceError, asyncpg.InternalClientError)
+MAX_CONFUSED = 5
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -51,10 +55,9 @@ class Database:
                     return await self._attempt(work)
             except AWAY as error:
                 why: Exception = error
-            except asyncpg.InterfaceError as error:
-                # The rollback on a connection that is about to break fails like a misuse of the client.
+            except CONFUSED as error:
                 confused += 1
-                if confused == MAX_CLIENT_ERRORS:
+                if confused == MAX_CONFUSED:
                     raise
                 why = error
             log.warning("projector.postgres_away", error=str(why) or repr(why), retry_in_s=pause)
@@ -66,7 +69,7 @@ class Database:
             self._connection = await connect(self._dsn)
         try:
             return await work(self._connection)
-        except asyncpg.InterfaceError as error:
+        except CONFUSED as error:
             lost = self._connection.is_closed()
             self.close()
             if lost:

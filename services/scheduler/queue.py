@@ -3,6 +3,9 @@
 The queue is in memory. When the broker restarts it is gone, and its creation time is new: then every
 command that the log says is due is published again, except those a live worker still holds. A run
 skipped for that reason is looked at until its worker reports or is gone.
+Single commands get lost too: the queue takes an acknowledgement from a lease that is over, and with it
+goes the command that a later lease holds; if that worker dies, nobody is left. So a sweep publishes
+what was due and held by nobody twice in a row: what is still in the queue is refused there.
 """
 
 import asyncio
@@ -19,11 +22,15 @@ from shared.errors import Duplicate, NoetlError, Unavailable
 from shared.events import command, subjects
 from shared.events.beat import Beat, Key
 from shared.events.command import Command
+from shared.runtime.shell import FRESH_S
 
 log = structlog.get_logger()
 WATCH_S = 1.0
 RETRY_S = 0.25
 GRACE_S = 2.0  # after a loss, workers get this long to connect again and say what they hold
+SWEEP_S = 20.0
+MAX_SWEEP = 2000  # commands; the oldest first, and a queue in order gets to the oldest first too
+MSG_ID_HEADER = "Nats-Msg-Id"
 
 
 class _Batch:
@@ -50,15 +57,17 @@ class CommandQueue:
         self._clock = clock
         self._remake = remake
         self._due = due
-        self._waiting: deque[tuple[Command, _Batch]] = deque()
+        self._waiting: deque[tuple[Command, _Batch, float]] = deque()
         self._wake = asyncio.Event()
         self._created = 0
         self._known = asyncio.Event()
         self._skipped: set[Key] = set()
+        self._idle: set[Key] = set()
+        self._swept = clock.now()
 
     def send(self, commands: Sequence[Command], then: Callable[[], None]) -> None:
-        batch = _Batch(len(commands), then)
-        self._waiting.extend((item, batch) for item in commands)
+        batch, now = _Batch(len(commands), then), self._clock.now()
+        self._waiting.extend((item, batch, now) for item in commands)
         self._wake.set()
 
     async def run(self) -> None:
@@ -68,10 +77,15 @@ class CommandQueue:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                item, batch = self._waiting.popleft()
+                item, batch, since = self._waiting.popleft()
                 subject = subjects.command(item.pool, item.execution_id, item.run_id, item.index)
+                if item.fresh and self._clock.now() - since > FRESH_S:
+                    item = msgspec.structs.replace(item, fresh=False)
+                # Another scheduler may believe it owns the partition too. The broker remembers ids for
+                # longer than twice FRESH_S: a fresh command is refused if the run ever had one.
+                headers = {MSG_ID_HEADER: subject}
                 try:
-                    future = await self._bus.send(subject, command.encode(item))
+                    future = await self._bus.send(subject, command.encode(item), headers=headers)
                 except NoetlError:
                     self._again(item, batch)
                 else:
@@ -94,7 +108,7 @@ class CommandQueue:
         asyncio.get_running_loop().call_later(RETRY_S, self._requeue, stale, batch)
 
     def _requeue(self, item: Command, batch: _Batch) -> None:
-        self._waiting.append((item, batch))
+        self._waiting.append((item, batch, self._clock.now()))
         self._wake.set()
 
     # -- loss --------------------------------------------------------------------------
@@ -120,6 +134,8 @@ class CommandQueue:
             await self._issue_again()
         elif self._skipped:
             await self._look_at_skipped()
+        elif self._clock.now() - self._swept > SWEEP_S:
+            await self._sweep()
         self._created = created
         self._known.set()
 
@@ -140,6 +156,14 @@ class CommandQueue:
         if gone:
             log.warning("worker.gone", issued_again=len(gone))
             self.send(gone, lambda: None)
+
+    async def _sweep(self) -> None:
+        held = await self._held()
+        due = {key: item for item in self._due() if (key := _key(item)) not in held}
+        lost = [item for key, item in due.items() if key in self._idle][:MAX_SWEEP]
+        self._idle, self._swept = set(due), self._clock.now()
+        if lost:
+            self.send(lost, lambda: None)
 
     async def _held(self) -> set[Key]:
         beats = await self._bus.kv_all(topology.WORKERS)

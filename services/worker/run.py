@@ -36,8 +36,12 @@ MAX_RUN_S = 24 * 3600.0  # a run without a timeout of its own
 T = TypeVar("T")
 
 
-class Fenced(Exception):
-    """A later lease holds the run, or it is over."""
+class Fenced(Exception):  # noqa: N818  not an error: the run is not ours
+    """The run is over, or a later lease holds it: then its command is that lease's to acknowledge."""
+
+    def __init__(self, *, over: bool) -> None:
+        super().__init__("over" if over else "held by a later lease")
+        self.over = over
 
 
 class StepRun:
@@ -87,12 +91,12 @@ class StepRun:
     async def _claim(self) -> history.History:
         before = await history.read(self._bus, self._command, self._partitions)
         if before.over or before.epoch > self._lease.epoch:
-            raise Fenced
+            raise Fenced(over=before.over)
         self._journal.note(ev.StepStarted())
         await self._journal.flush()
         known = await history.read(self._bus, self._command, self._partitions)
         if known.over or known.epoch > self._lease.epoch:
-            raise Fenced
+            raise Fenced(over=known.over)
         return known
 
     def _limit(self, began: float) -> float:

@@ -93,8 +93,9 @@ class Worker:
             )
             await run.run()
             await delivery.ack()
-        except Fenced:
-            await delivery.ack()
+        except Fenced as fenced:
+            if fenced.over:
+                await delivery.ack()
         except NoetlError as error:
             log.warning("run.later", execution_id=key[0], run_id=key[1], error=str(error))
             await delivery.nak(LATER_S)

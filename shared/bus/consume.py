@@ -141,7 +141,7 @@ class QueueConsumer:
             return
         self._closed = True
         if self._subscription is not None:
-            await self._connection.unroute(self._subscription)
+            await self._connection.unroute(self._subscription, finish=True)
         if self._tidying is not None:
             self._tidying.cancel()
         self._hand_back()

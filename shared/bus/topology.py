@@ -22,6 +22,7 @@ LOOPS = "noetl_loops"
 WORKER_TTL_S = 10.0
 COMMAND_LEASE_S = 15.0
 REQUEST_LEASE_S = 15.0
+COMMAND_WINDOW_S = 30.0  # over twice the time a command counts as fresh
 
 
 def events_stream(partition: int) -> str:
@@ -68,7 +69,10 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
         streams=(
             *events,
             Stream(REQUESTS, (f"{subjects.REQUESTS}.>",), retention="workqueue"),
-            Stream(COMMANDS, (f"{subjects.COMMANDS}.>",), "memory", "workqueue", write_once=True),
+            Stream(
+                COMMANDS, (f"{subjects.COMMANDS}.>",), "memory", "workqueue", write_once=True,
+                duplicate_window_s=COMMAND_WINDOW_S,
+            ),
             Stream(RESULTS, (f"{subjects.RESULTS}.>",), write_once=True),
             Stream(DEAD, (f"{subjects.DEAD}.>",)),
         ),

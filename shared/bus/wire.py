@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from nats.aio.client import Client
@@ -21,6 +22,7 @@ Handler = Callable[[bytes, bytes, bytes, bytes], None]
 """Takes (subject, reply, header, payload); header is empty when there is none."""
 
 DRAIN_BYTES = 1 << 20
+FLUSH_S = 2
 _LINE = re.compile(r"[^\r\n]*")
 _M, _H, _P, _PLUS, _MINUS, _I = b"MHP+-I"
 
@@ -40,10 +42,14 @@ class Connection(Client):
         self.routes[b"%d" % (self._sid + 1)] = handler
         return await self.subscribe(subject)
 
-    async def unroute(self, subscription: Subscription) -> None:
-        self.routes.pop(b"%d" % subscription._id, None)
+    async def unroute(self, subscription: Subscription, *, finish: bool = False) -> None:
+        """With `finish`, what the broker had sent before it knew is still handled."""
         if not self.is_closed:
             await subscription.unsubscribe()
+        if finish and self.is_connected:
+            with suppress(Error, TimeoutError):
+                await self.flush(FLUSH_S)
+        self.routes.pop(b"%d" % subscription._id, None)
 
     def write(self, command: bytes) -> None:
         """Everything written in one turn of the event loop leaves in one system call."""

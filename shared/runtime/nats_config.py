@@ -18,6 +18,7 @@ from shared.events import subjects
 
 CONTROL = ("router", "scheduler", "projector", "admin")
 ACCOUNT = "NOETL"
+# An answer that is empty and has no header ends a run of answers: a queue message must not be empty.
 # The broker remembers where the answers of a request go until none came for so long (2 minutes if not
 # said, about 1 KB each). A waiting pull has a heartbeat every 5 s.
 REPLY_S = "15s"

@@ -52,6 +52,7 @@ class NatsServer:
         partitions: int = PARTITIONS,
         sync_always: bool = False,
         monitor_port: int = 0,
+        own_session: bool = False,  # Ctrl-C does not reach it: for an owner who stops things in order
     ) -> None:
         self.folder, self.port, self.monitor_port = folder, port or free_port(), monitor_port
         self._name = f"noetl-{secrets.token_hex(8)}"
@@ -70,6 +71,7 @@ class NatsServer:
         )
         self._config = folder / "nats.conf"
         _write_private(self._config, config.encode())
+        self._own_session = own_session
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -94,7 +96,7 @@ class NatsServer:
             command = [find_binary(), "-c", str(self._config)]
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the one who stops things in order
+                start_new_session=self._own_session,
             )  # fmt: skip
         self._wait_until_ready()
         return self

@@ -32,6 +32,7 @@ log = structlog.get_logger()
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 MAX_ACTORS = 20_000
 SETTLE_S, SETTLE_TRIES = 0.05, 40
+FRESH_S = 10.0  # an older record may have been handled by someone else, however new it is here
 SNAPSHOT_EVERY = 500  # records folded into one execution
 SendCommands = Callable[[Sequence[Command], Callable[[], None]], None]
 
@@ -90,11 +91,14 @@ class Shell(Generic[S]):
 
     async def take(self, batch: Sequence[Message]) -> None:
         touched: dict[str, Actor[S]] = {}
+        oldest = stamp(self.clock.now() - FRESH_S)
         for message in batch:
             self._seen = message.seq
             record = await self._decoded(message)
             if record is None:
                 continue
+            if record.ts < oldest:
+                self.horizon = max(self.horizon, message.seq)
             actor = self.actors.get(record.execution_id)
             if actor is None:
                 actor = self._new_actor(record)

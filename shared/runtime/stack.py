@@ -96,7 +96,9 @@ class Stack:
         options = self.options
         folder = options.folder / "nats"
         orphan.end(folder)
-        self._server = NatsServer(folder, options.port, pools=options.pools, partitions=options.partitions)
+        self._server = NatsServer(
+            folder, options.port, pools=options.pools, partitions=options.partitions, own_session=True
+        )
         self._server.start()
         orphan.remember(folder, self._server.pid)
 

@@ -163,10 +163,14 @@ def _commands() -> str:
 
 
 def test_credentials_reach_the_tool_and_not_the_output(cli: Cli, tmp_path: Path) -> None:
-    file = playbook(tmp_path, {"step": "start", "tool": {"kind": "noop"}})
-    done = cli("run", file, "--credential", 'pg={"password": "s3cret"}')
-    assert done.returncode == 0, done.stderr
-    assert "s3cret" not in done.stdout + done.stderr
+    file = playbook(
+        tmp_path,
+        {"step": "start", "tool": python("result = len(secret)", secret="{{ keychain.pg.password }}")},
+        keychain=[{"name": "pg", "kind": "secret"}],
+    )
+    done = cli("run", file, "--folder", "kept", "--credential", 'pg={"password": "s3cret"}')
+    assert (done.returncode, done.stdout) == (0, "6\n"), done.stderr
+    assert "s3cret" not in done.stderr + (tmp_path / "kept" / "run.log").read_text()
 
 
 def test_a_folder_keeps_the_log_and_the_read_model_between_runs(cli: Cli, tmp_path: Path) -> None:

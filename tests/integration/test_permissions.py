@@ -175,11 +175,13 @@ async def test_a_worker_does_its_work(as_user: As, admin: JetStreamBus) -> None:
     delivery = (await asyncio.wait_for((await worker.consume(COMMANDS, "default", 4)).batch(1), 5))[0]
     assert (delivery.subject, delivery.data) == ("noetl.commands.default.x.r1", b"mine")
     await worker.append("noetl.events.0.x.worker", b"done")
-    await worker.append("noetl.events.0.x.iteration", b"done")
+    await worker.append("noetl.events.0.x.iteration", b"")
+    await worker.append("noetl.events.0.x.worker", b"more")
     await worker.append("noetl.results.x.sha.1", b"chunk")
     await worker.kv_put(topology.WORKERS, "default.w1", b"beat")
     await delivery.ack()
-    assert [m.data for m in await worker.read(STREAM, ["noetl.events.0.x.*"])] == [b"decided", b"done", b"done"]
+    read = await worker.read(STREAM, ["noetl.events.0.x.*"])
+    assert [m.data for m in read] == [b"decided", b"done", b"", b"more"]
     assert [m.data for m in await worker.read(RESULTS, ["noetl.results.x.sha.*"])] == [b"chunk", b"chunk"]
     entry = await worker.kv_get(KEYCHAIN, "db")
     assert entry is not None

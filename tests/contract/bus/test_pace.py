@@ -40,7 +40,7 @@ async def test_what_a_stalled_worker_fetched_ahead_goes_to_another(
     quick = await connect(nats_server.url_for("worker_default"))
     consumer = await quick.consume(COMMANDS, "default", 16)
     for i in range(40):
-        await admin.append(f"noetl.commands.default.x.r{i}", b"")
+        await admin.append(f"noetl.commands.default.x.r{i}", b"run")
     done = 0
     while done < 24:
         for delivery in await consumer.batch(2):

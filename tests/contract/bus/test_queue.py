@@ -135,6 +135,24 @@ async def test_closing_hands_back_what_was_not_taken(connect_as: Connect) -> Non
             found += len(await other.batch(4))
 
 
+async def test_closing_while_commands_arrive_leaves_none_behind(connect_as: Connect) -> None:
+    bus, leaving = await connect_as("admin"), await connect_as("worker_default")
+    staying = await connect_as("worker_default")
+    consumer = await leaving.consume(COMMANDS, "default", 16)
+    waiting = asyncio.create_task(consumer.batch(16))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    futures = [await bus.send(command(f"r{i}"), b"run") for i in range(8)]
+    closing = asyncio.create_task(consumer.close())
+    futures += [await bus.send(command(f"r{i}"), b"run") for i in range(8, 16)]
+    await asyncio.gather(closing, *futures)
+    other = await staying.consume(COMMANDS, "default", 16)
+    async with asyncio.timeout(LEASE_S / 2):
+        found = 0
+        while found < 16:
+            found += len(await other.batch(16))
+
+
 async def test_many_commands_reach_exactly_one_of_two_workers(connect_as: Connect) -> None:
     bus = await connect_as("admin")
     workers = [await connect_as("worker_default") for _ in range(2)]

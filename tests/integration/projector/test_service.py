@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, suppress
 import asyncpg
 import pytest
 
-from services.projector import service
+from services.projector import database, service
 from services.projector.migrate import migrate
 from services.projector.rebuild import rebuild
 from services.projector.service import MAX_BATCH, MAX_BATCH_BYTES, chunks, serve
@@ -148,3 +148,18 @@ def test_a_transaction_is_bounded_in_messages_and_in_bytes() -> None:
     large = [Message("s", b"x" * (MAX_BATCH_BYTES // 2), seq) for seq in range(1, 4)]
     assert [len(chunk) for chunk in chunks(large)] == [2, 1]
     assert [len(chunk) for chunk in chunks([Message("s", b"x" * (MAX_BATCH_BYTES + 1), 1)])] == [1]
+
+
+async def test_a_misuse_of_the_client_is_not_tried_for_ever(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "FIRST_RETRY_S", 0.0)
+    tried: list[asyncpg.Connection] = []
+
+    async def misuse(connection: asyncpg.Connection) -> None:
+        tried.append(connection)
+        raise asyncpg.InterfaceError("no such thing")
+
+    held = database.Database(dsn)
+    with pytest.raises(asyncpg.InterfaceError):
+        await held.run(misuse)
+    assert len(set(tried)) == database.MAX_CONFUSED
+    held.close()

@@ -1,0 +1,40 @@
+"""The systems that the chaos tests break: one of each service, and two of each."""
+
+from collections.abc import AsyncIterator, Generator, Iterator
+
+import pytest
+
+from shared.bus.jetstream import JetStreamBus
+from tests.chaos.support import Cluster
+
+ONE = {"router": 1, "scheduler": 1, "worker": 1, "projector": 1}
+TWO = {"router": 2, "scheduler": 2, "worker": 2, "projector": 1}
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A module says with SIZES how many of each it wants."""
+    with Cluster(getattr(request.module, "SIZES", ONE)) as running:
+        yield running
+
+
+@pytest.fixture
+async def bus(cluster: Cluster) -> AsyncIterator[JetStreamBus]:
+    """The administrator's, of a system in which everything runs."""
+    await cluster.heal()
+    bus = await cluster.connect()
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows what the processes said last."""
+    report = yield
+    if report.failed:
+        for value in getattr(item, "funcargs", {}).values():
+            if isinstance(value, Cluster):
+                report.sections.append(("logs of the processes", value.tails()))
+    return report

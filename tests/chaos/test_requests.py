@@ -1,0 +1,58 @@
+"""The same request again, however it comes again, starts one execution."""
+
+import asyncio
+
+import msgspec
+
+from shared.bus import topology
+from shared.bus.jetstream import JetStreamBus
+from shared.events import model as ev
+from shared.events import subjects
+from shared.events.request import Request, derive_id
+from tests.chaos.log import Log, check
+from tests.chaos.support import Cluster
+
+KEY = "order-17"
+ANSWER_S = 60.0
+
+
+async def ask(bus: JetStreamBus, inbox: str) -> None:
+    headers = {"Nats-Msg-Id": KEY, "Noetl-Reply-To": inbox}
+    await bus.append(subjects.EXECUTE, msgspec.json.encode(Request("chaos/chain")), headers=headers)
+
+
+async def test_a_request_repeated_within_and_beyond_the_broker_s_memory_starts_one_execution(
+    cluster: Cluster, bus: JetStreamBus
+) -> None:
+    log, execution_id = await Log.open(bus), derive_id("id", KEY)
+    answers = await bus.subscribe("_INBOX_admin.answers")
+    await ask(bus, "_INBOX_admin.answers")
+    await ask(bus, "_INBOX_admin.answers")  # the broker remembers the id and drops it
+    await log.until_over([execution_id])
+    assert await answer(answers) == {"execution_id": execution_id, "status": "started", "error": None}
+
+    await cluster.kill_nats()  # its memory of ids goes with the process
+    await cluster.start_nats_again(bus)
+    await ask(bus, "_INBOX_admin.answers")
+    assert await answer(answers) == {"execution_id": execution_id, "status": "duplicate", "error": None}
+
+    await log.poll()
+    assert set(log.histories) == {execution_id}
+    assert sum(isinstance(event, ev.ExecutionRequested) for _, event in log.events(execution_id)) == 1
+    await check(log, [execution_id])
+    assert await waiting(bus) == 0
+
+
+async def answer(answers: object) -> object:
+    async with asyncio.timeout(ANSWER_S):
+        return msgspec.json.decode(await answers.next())
+
+
+async def waiting(bus: JetStreamBus) -> int:
+    """Requests still in the queue, once the routers' acks have arrived."""
+    for _ in range(100):
+        left = int((await bus.requests.api(f"STREAM.INFO.{topology.REQUESTS}"))["state"]["messages"])
+        if not left:
+            break
+        await asyncio.sleep(0.05)
+    return left
