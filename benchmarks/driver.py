@@ -11,7 +11,6 @@ from nats.aio.msg import Msg
 from benchmarks.wire import Server, Wire
 
 END_TIMEOUT_S = 180.0
-LINGER_S = 0.2  # for records of the run that arrive after its last end
 
 Starts = Mapping[str, tuple[str, bytes]]  # execution id: the subject and data that start it
 
@@ -65,7 +64,7 @@ class Driver:
         self._reset()
         start = time.perf_counter()
         await self._start(starts)
-        return await self._result(start, time.perf_counter())
+        return self._result(start, time.perf_counter())
 
     async def one_by_one(self, starts: Starts) -> Run:
         """Each after the end of the one before."""
@@ -73,7 +72,7 @@ class Driver:
         start = time.perf_counter()
         for eid, how in starts.items():
             await self._start({eid: how})
-        return await self._result(start, time.perf_counter())
+        return self._result(start, time.perf_counter())
 
     def _reset(self) -> None:
         self._each, self._records, self._awaited = [], [], 0
@@ -93,6 +92,5 @@ class Driver:
             missing = f"{self._awaited} of {len(starts)} executions"
             raise SystemExit(f"{missing} did not end within {END_TIMEOUT_S} s") from None
 
-    async def _result(self, start: float, end: float) -> Run:
-        await asyncio.sleep(LINGER_S)
+    def _result(self, start: float, end: float) -> Run:
         return Run(end - start, self._each, self._records)

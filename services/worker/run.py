@@ -33,10 +33,11 @@ from shared.tools.open import Tools
 
 log = structlog.get_logger()
 MAX_RUN_S = 24 * 3600.0  # a run without a timeout of its own
+PURE_IN_A_ROW = 200  # tasks without effects, before what they noted is written and other runs get a turn
 T = TypeVar("T")
 
 
-class Fenced(Exception):  # noqa: N818  not an error: the run is not ours
+class Fenced(Exception):
     """The run is over, or a later lease holds it: then its command is that lease's to acknowledge."""
 
     def __init__(self, *, over: bool) -> None:
@@ -47,8 +48,10 @@ class Fenced(Exception):  # noqa: N818  not an error: the run is not ours
 class StepRun:
     def __init__(
         self, bus: Bus, clock: Clock, tools: Tools, plan: Plan, command: Command, delivery: Delivery,
-        worker: str, partitions: int,
+        worker: str, partitions: int, absences: Callable[[], int], mark: int,
     ) -> None:
+        """`mark` is what `absences` said before the command came: since then nobody else can have the
+        run, unless it says more."""
         self._bus, self._clock, self._tools = bus, clock, tools
         self._plan, self._command, self._delivery = plan, command, delivery
         self._step: Step = plan.steps[command.step]
@@ -58,6 +61,7 @@ class StepRun:
         self._lease = lease
         self._journal = Journal(bus, clock, command.execution_id, lease, partitions, self._step.max_payload_bytes)
         self._due = 0.0
+        self._absences, self._mark = absences, mark
 
     async def run(self) -> None:
         """Raises Fenced when the run is someone else's or over; any return means: acknowledge."""
@@ -80,7 +84,9 @@ class StepRun:
         command, step = self._command, self._step
         start = await self._with_values(lambda: pipeline.begin(step, command, self._values))
         began: float | None = None
-        if not command.fresh or self._delivery.epoch[1] > 1:
+        absences = self._absences()
+        if not command.fresh or self._delivery.epoch[1] > 1 or absences != self._mark:
+            self._mark = absences
             known = await self._claim()
             start, began = known.progress(step, start), known.began
         else:
@@ -89,15 +95,23 @@ class StepRun:
         return start
 
     async def _claim(self) -> history.History:
-        before = await history.read(self._bus, self._command, self._partitions)
-        if before.over or before.epoch > self._lease.epoch:
-            raise Fenced(over=before.over)
+        await self._known()
         self._journal.note(ev.StepStarted())
         await self._journal.flush()
+        return await self._known()
+
+    async def _known(self) -> history.History:
         known = await history.read(self._bus, self._command, self._partitions)
         if known.over or known.epoch > self._lease.epoch:
             raise Fenced(over=known.over)
         return known
+
+    async def _stay(self) -> None:
+        """After an absence another worker may have the run: then its tools are not ours to call."""
+        absences = self._absences()
+        if absences != self._mark:
+            await self._known()
+            self._mark = absences
 
     def _limit(self, began: float) -> float:
         limits = [began + MAX_RUN_S]
@@ -121,8 +135,10 @@ class StepRun:
         task = pipeline.task_at(self._step, progress)
         names = await self._with_values(lambda: pipeline.names(self._command, progress, self._values))
         pure = self._tools.pure(task.kind)
-        if not pure and progress.ran:
-            await self._flush()
+        if not pure:
+            await self._stay()
+            if progress.ran:
+                await self._flush()
         self._journal.note(ev.TaskStarted(task.name, progress.attempt))
         began = self._clock.now()
         outcome = await self._call(task, progress, names, pure)
@@ -134,7 +150,7 @@ class StepRun:
         key = self._key(progress)
         events = pipeline.decide(self._step, progress, outcome, names, key)
         progress = self._note(progress, *events)
-        if not pure and progress.state == "running":
+        if progress.state == "running" and (not pure or progress.ran % PURE_IN_A_ROW == 0):
             await self._flush()
         last = events[-1]
         if isinstance(last, ev.TaskRetried) and last.delay > 0:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
+from services.worker.presence import Presence
 from services.worker.run import Fenced, StepRun
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
@@ -29,6 +30,7 @@ class Worker:
     def __init__(self, bus: Bus, settings: Settings, clock: Clock, tools: Tools) -> None:
         self._bus, self._settings, self._clock, self._tools = bus, settings, clock, tools
         self._plans = Plans(bus)
+        self._presence = Presence(clock)
         self._held: dict[Key, Delivery] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Event()
@@ -55,13 +57,14 @@ class Worker:
                 while len(self._tasks) >= slots:
                     self._free.clear()
                     await self._free.wait()
+                mark = self._presence.absences()
                 for delivery in await consumer.batch(slots - len(self._tasks)):
-                    self._start(delivery)
+                    self._start(delivery, mark)
         finally:
             await consumer.close()
 
-    def _start(self, delivery: Delivery) -> None:
-        task = asyncio.create_task(self._work(delivery))
+    def _start(self, delivery: Delivery, mark: int) -> None:
+        task = asyncio.create_task(self._work(delivery, mark))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
@@ -76,7 +79,7 @@ class Worker:
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    async def _work(self, delivery: Delivery) -> None:
+    async def _work(self, delivery: Delivery, mark: int) -> None:
         try:
             command = commands.decode(delivery.data)
         except Corrupt as error:
@@ -84,12 +87,15 @@ class Worker:
             await delivery.ack()  # commands are derived: the scheduler issues a good one when asked to
             return
         key = (command.execution_id, command.run_id, command.index)
+        if key in self._held:
+            await delivery.nak(LATER_S)  # issued again while it runs here: by then it may be over
+            return
         self._held[key] = delivery
         try:
             plan = await self._plans.load(command.digest)
             run = StepRun(
                 self._bus, self._clock, self._tools, plan, command, delivery,
-                self._settings.instance, self._settings.partitions,
+                self._settings.instance, self._settings.partitions, self._presence.absences, mark,
             )
             await run.run()
             await delivery.ack()
@@ -103,8 +109,7 @@ class Worker:
             await delivery.nak()
             raise
         finally:
-            if self._held.get(key) is delivery:
-                del self._held[key]
+            del self._held[key]
 
     async def _extend(self) -> None:
         while True:
@@ -117,6 +122,7 @@ class Worker:
             beat = Beat(self._settings.instance, self._settings.pool, self._settings.slots, list(self._held))
             try:
                 await self._bus.kv_put(topology.WORKERS, self._beat_key(), msgspec.json.encode(beat))
+                self._presence.confirm()
             except NoetlError as error:
                 log.warning("beat.lost", error=str(error))
             await self._clock.sleep(BEAT_S)

@@ -73,6 +73,8 @@ class Needs(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
+    """`needs` covers the tasks and `loop.in`; `task_needs` the tasks alone: what an iteration carries."""
+
     name: str
     tasks: tuple[Task, ...] = ()
     arcs: tuple[Arc, ...] = ()
@@ -85,6 +87,7 @@ class Step(Struct, frozen=True):
     failure: Literal["fail_fast", "best_effort"] = "fail_fast"
     max_payload_bytes: int = 131072
     needs: Needs = Needs()
+    task_needs: Needs = Needs()
     line: int = 0
     desc: str = ""
 

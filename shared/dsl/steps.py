@@ -11,7 +11,7 @@ from shared.dsl.loops import read_loop
 from shared.dsl.names import names_used
 from shared.dsl.normalise import tasks
 from shared.dsl.overlay import all_knobs, read_knobs
-from shared.dsl.plan import Loop, Needs, Step, Task
+from shared.dsl.plan import Loop, Step, Task
 from shared.dsl.policies import Defaults, StepPolicy, read_pool, read_step_policy
 from shared.dsl.reader import Reader, short
 from shared.dsl.routes import read_next
@@ -44,11 +44,13 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
     arcs, mode = (read_next(reader, body["next"], (*path, "next"), around.steps)
                   if "next" in body else ((), "exclusive"))
     _complete(reader, body, path, name)
+    rendered = _rendered(pipeline, around.kinds)
     return Step(
         name=name, tasks=pipeline, arcs=arcs, mode=cast(Any, mode), admit=policy.admit, loop=loop, pool=pool,
         timeout_s=policy.timeout_s or around.defaults.step_timeout_s, deadline_s=policy.deadline_s,
         failure=cast(Any, policy.failure), max_payload_bytes=around.defaults.max_payload_bytes,
-        needs=_needs(pipeline, loop, around.kinds), line=reader.document.node(path).place.line, desc=desc,
+        needs=names_used([loop.items if loop else None, rendered]), task_needs=names_used(rendered),
+        line=reader.document.node(path).place.line, desc=desc,
     )
 
 
@@ -93,9 +95,10 @@ def _complete(reader: Reader, body: dict[str, Any], path: Path, name: str) -> No
                          "add tool: or next:, or name the step end")
 
 
-def _needs(pipeline: tuple[Task, ...], loop: Loop | None, kinds: Mapping[str, ToolSpec]) -> Needs:
-    """Admission and arcs are left out: the router evaluates them with the whole state."""
-    rendered: list[Any] = [loop.items] if loop else []
+def _rendered(pipeline: tuple[Task, ...], kinds: Mapping[str, ToolSpec]) -> list[Any]:
+    """All that a worker renders. Admission and arcs are left out: the router evaluates them with the
+    whole state."""
+    rendered: list[Any] = []
     for task in pipeline:
         keys = kinds[task.kind].keys if task.kind in kinds else {}
         rendered.append({key: value for key, value in task.config.items()
@@ -104,4 +107,4 @@ def _needs(pipeline: tuple[Task, ...], loop: Loop | None, kinds: Mapping[str, To
         for rule in task.rules or ():
             then = rule.then
             rendered.append([rule.when, then.delay, then.set_iter, then.set_ctx])
-    return names_used(rendered)
+    return rendered

@@ -34,7 +34,8 @@ def read_task(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec],
     config = {key: value for key, value in body.items() if key not in ("name", "kind", "desc", "spec")}
     for key, value in config.items():
         if tool is None or key not in tool.keys or tool.keys[key].template:
-            check_templates(reader, value, (*path, key))
+            # a pure tool answers with its own keys, and the answer is recorded
+            check_templates(reader, value, (*path, key), secrets=tool is None or not tool.pure)
     kind = tool.kind if tool else ""
     return Task(source.name, kind, config, effective_spec(tool, (*outer, knobs)), rules)
 

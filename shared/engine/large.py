@@ -29,6 +29,7 @@ MAX_RECORD_BYTES = 900_000       # below the broker's 1 MiB message limit
 MAX_VALUE_BYTES = 64 * 1_048_576  # a single stored value
 MAX_WORKLOAD_BYTES = 262_144
 MAX_CTX_BYTES = 262_144
+MAX_BYTES_PER_CHARACTER = 6      # in JSON: \u0000
 
 Values = Mapping[str, Any]
 Blobs = dict[str, bytes]
@@ -56,7 +57,7 @@ def refer(execution_id: str, data: bytes, hint: str, blobs: Blobs) -> Ref:
 
 
 def shrink_result(execution_id: str, result: Result, limit: int, blobs: Blobs) -> Result:
-    if result.value is None or result.ref is not None or _is_small(result.value):
+    if result.value is None or result.ref is not None or _is_small(result.value, limit):
         return result
     data = _encode(result.value)
     if len(data) <= limit:
@@ -111,8 +112,11 @@ def _is_tiny(scope: Scope) -> bool:
     return not scope.workload and not scope.ctx and not scope.steps
 
 
-def _is_small(value: Any) -> bool:
-    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < 1024)
+def _is_small(value: Any, limit: int) -> bool:
+    """Surely within the limit, without encoding it. A number is always smaller than a reference to it."""
+    if isinstance(value, str):
+        return len(value) * MAX_BYTES_PER_CHARACTER + 2 <= limit
+    return isinstance(value, bool | int | float)
 
 
 def resolve(result: Result, values: Values) -> Result:

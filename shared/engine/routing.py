@@ -22,7 +22,7 @@ from shared.dsl.plan import Arc, Plan, Step
 from shared.dsl.template import evaluate, truth
 from shared.engine.boundary import event_view
 from shared.engine.execution import End, Execution, Run, apply, draft, ended
-from shared.engine.large import MAX_CTX_BYTES, MAX_WORKLOAD_BYTES, Values, resolve_scope
+from shared.engine.large import MAX_CTX_BYTES, MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Values, resolve_scope, shrink
 from shared.engine.patch import apply_patch
 from shared.engine.scope import narrow, visible
 from shared.errors import TemplateError
@@ -31,7 +31,9 @@ from shared.events.request import Request
 from shared.events.stamp import stamp
 
 MAX_MOVES = 1000  # steps entered in one decision: a cycle of steps without tools must end
+MAX_DECISION_BYTES = MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES  # of args and scopes; the workload comes on top once
 NO_VALUES: Values = {}
+NOTHING = ev.Scope()
 
 
 def start(execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float) -> list[ev.Event]:
@@ -50,9 +52,10 @@ def start(execution_id: str, request: Request, request_id: str, plan: Plan | str
     turn.emit(ev.RequestEvaluated(plan.digest))
     turn.emit(ev.PlaybookStarted(workload))
     turn.emit(ev.WorkflowStarted())
+    before, opening = draft(turn.state), turn.events[:]
     turn.put_token(plan.start, {}, "")
     turn.move()
-    return turn.events
+    return turn.bounded(before, opening)
 
 
 def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str) -> dict[str, Any]:
@@ -79,7 +82,7 @@ def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES)
         if turn.state.status != "running":
             return turn.events
     turn.move()
-    return turn.events
+    return turn.bounded(state)
 
 
 class _Turn:
@@ -101,6 +104,20 @@ class _Turn:
     def emit(self, event: ev.Event) -> None:
         self.events.append(event)
         apply(self.state, event, self.ts)
+
+    def bounded(self, before: Execution, opening: list[ev.Event] | None = None) -> list[ev.Event]:
+        """The events; or, when they do not fit into one record, `opening` and the execution's failure."""
+        heavy: list[ev.Event] = [event for event in self.events if _is_heavy(event)]
+        if not heavy:
+            return self.events
+        size = len(msgspec.json.encode(shrink(self.state.execution_id, heavy)[0]))
+        if size <= MAX_DECISION_BYTES:
+            return self.events
+        turn = _Turn(self._plan, draft(before), self.now, self.values)
+        message = f"args and scopes of {size} bytes in one decision, over {MAX_DECISION_BYTES}"
+        advice = "name the step's result in a template instead of passing it"
+        turn.fail({"kind": "limit", "message": f"{message}: {advice}"})
+        return (opening or []) + turn.events
 
     # -- the end of a run --------------------------------------------------------------
 
@@ -249,3 +266,13 @@ class _Turn:
         self.emit(ev.RequestEvaluated("", error))
         self.emit(ev.PlaybookProcessed("failed", None, error))
         return self.events
+
+
+def _is_heavy(event: ev.Event) -> bool:
+    """Events whose size depends on the author's data."""
+    match event:
+        case ev.StepScheduled(args=args, scope=scope):
+            return bool(args) or scope != NOTHING
+        case ev.TokenCreated(args=args):
+            return bool(args)
+    return False

@@ -12,11 +12,13 @@ A plain run needs no decision: its command follows from `step.scheduled` alone.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from shared.dsl.plan import EVERYTHING, Plan, Step
 from shared.dsl.template import evaluate
 from shared.engine.large import Values, manifest_item, resolve_scope, value_of
 from shared.engine.schedule import Dispatch, Loop, Schedule, apply, draft
-from shared.engine.scope import visible
+from shared.engine.scope import narrow, visible
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
@@ -25,6 +27,7 @@ from shared.events.stamp import stamp
 
 MAX_ITERATIONS = 1_000_000
 MAX_FAILURES_LISTED = 100
+MAX_LOOP_CTX_BYTES = 524_288
 NO_VALUES: Values = {}
 Plans = Callable[[str], Plan]
 
@@ -84,7 +87,11 @@ def _begin(step: Step, execution_id: str, loop: Loop, values: Values) -> ev.Loop
     return ev.LoopStarted(run_id, step.name, len(items), list(items), None, step.loop.max_in_flight, parallel)
 
 
-def _done(step: Step, loop: Loop, count: int) -> ev.LoopDone:
+def _done(step: Step, loop: Loop, count: int) -> ev.LoopDone | ev.StepFailed:
+    written = len(msgspec.json.encode(loop.patches)) if loop.patches else 0
+    if written > MAX_LOOP_CTX_BYTES:
+        message = f"the iterations wrote {written} bytes to ctx, over {MAX_LOOP_CTX_BYTES}: keep them as results"
+        return ev.StepFailed({"kind": "limit", "message": message}, (), loop.event.run_id, step.name)
     none = Result()
     values = [manifest_item(loop.results.get(index, none)) for index in range(count)]
     failed = sorted(loop.failures)
@@ -109,16 +116,17 @@ def run_command(execution_id: str, dispatch: Dispatch, *, fresh: bool) -> Comman
 def loop_commands(
     step: Step, execution_id: str, loop: Loop, indexes: Iterable[int], values: Values, *, fresh: bool
 ) -> list[Command]:
-    """One command per iteration; each carries its element and the ctx writes it may read."""
+    """One command per iteration; each carries its element, and of scope and ctx writes what it may read."""
     event, started = loop.event, loop.started
     assert started is not None
     items = started.items if started.items_ref is None else value_of(started.items_ref, values)
+    scope = narrow(step.task_needs, event.scope.workload, event.scope.ctx, event.scope.steps)
     deadline = _deadline(step, loop)
     ctx = tuple(patch for patch in loop.patches if _reads(step, patch))
     return [
         Command(
             execution_id, event.run_id, event.step, event.digest, event.pool, loop.cause,
-            event.args, event.scope, event.scope_ref, deadline, fresh, index, started.count, items[index], ctx,
+            event.args, scope, event.scope_ref, deadline, fresh, index, started.count, items[index], ctx,
         )
         for index in indexes
     ]
@@ -132,7 +140,8 @@ def _deadline(step: Step, loop: Loop) -> str:
 
 
 def _reads(step: Step, patch: dict[str, Any]) -> bool:
-    return EVERYTHING in step.needs.ctx or any(key in step.needs.ctx or key in step.needs.names for key in patch)
+    needs = step.task_needs
+    return EVERYTHING in needs.ctx or any(key in needs.ctx or key in needs.names for key in patch)
 
 
 def outstanding(plans: Plans, state: Schedule, values: Values = NO_VALUES) -> list[Command]:

@@ -164,7 +164,6 @@ def _projector(partitions: int) -> list[str]:
 
 def _shared_writes() -> list[str]:
     return [
-        f"{subjects.REQUESTS}.>",
         f"{subjects.DEAD}.>",
         f"{subjects.MEMBERS}.>",
         f"{subjects.RESULTS}.>",

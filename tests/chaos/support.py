@@ -32,6 +32,7 @@ LEASE_S = 6.0  # over the 5 s after which a worker extends its leases
 READY_S = 60.0
 STOP_S = 30.0
 PAUSE_S = 0.3
+MEMBERS = "gh"  # of two members with these names each owns two of the four partitions
 TAIL_LINES = 40
 
 
@@ -108,7 +109,7 @@ class Process:
 
 
 class Cluster:
-    """`sizes` is how many of each kind; the first router is `router-1`."""
+    """`sizes` is how many of each kind, two at most; the first router is `router-g`."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.processes: dict[str, Process] = {}
@@ -142,8 +143,8 @@ class Cluster:
             await bus.close()
         self._exit.callback(self._stop)
         for kind, count in self._sizes.items():
-            for number in range(1, count + 1):
-                self._add(f"{kind}-{number}")
+            for member in MEMBERS[:count]:
+                self._add(f"{kind}-{member}")
         await self.heal()
 
     def _add(self, name: str) -> None:

@@ -18,17 +18,17 @@ VICTIMS = ("router", "scheduler", "worker", "projector", "nats")
 
 
 async def kill(cluster: Cluster, victim: str) -> None:
-    await (cluster.kill_nats() if victim == "nats" else cluster.kill(f"{victim}-1"))
+    await (cluster.kill_nats() if victim == "nats" else cluster.kill(f"{victim}-g"))
 
 
 async def start_again(cluster: Cluster, bus: JetStreamBus, victim: str) -> None:
-    await (cluster.start_nats_again(bus) if victim == "nats" else cluster.start_again(f"{victim}-1"))
+    await (cluster.start_nats_again(bus) if victim == "nats" else cluster.start_again(f"{victim}-g"))
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
 async def test_chains_finish_although_a_process_is_killed(cluster: Cluster, bus: JetStreamBus, victim: str) -> None:
     log = await Log.open(bus)
-    queue, spoken = await cluster.queue_created(bus), cluster.processes["scheduler-1"].spoken()
+    queue, spoken = await cluster.queue_created(bus), cluster.processes["scheduler-g"].spoken()
     executions = [f"chain-{victim}-{i}" for i in range(EXECUTIONS)]
     await start(bus, "chaos/chain", {key: {} for key in executions})
     await log.until(lambda log: log.steps_done >= EXECUTIONS * STEPS * 0.3, "a third of the steps")
@@ -42,7 +42,7 @@ async def test_chains_finish_although_a_process_is_killed(cluster: Cluster, bus:
     await check_projection(cluster.dsn, log)
     if victim == "nats":
         assert await cluster.queue_created(bus) != queue
-        assert "queue.lost" in cluster.processes["scheduler-1"].said(spoken)
+        assert "queue.lost" in cluster.processes["scheduler-g"].said(spoken)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)

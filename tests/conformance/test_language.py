@@ -238,6 +238,7 @@ def test_a_workload_over_its_limit_is_refused_before_it_runs() -> None:
         ({"root": "vars: {a: 1}\n"}, "DSL306"),
         ({"workflow": "- {step: start, loop: {in: [1]}, tool: {kind: noop}}"}, "DSL404"),
         ({"workflow": "- {step: start, tool: {kind: noop}, spec: {policy: {do: retry}}}"}, "DSL502"),
+        ({"workflow": "- {step: start, tool: {kind: noop, args: {t: '{{ keychain.api.token }}'}}}"}, "DSL603"),
     ],
 )
 def test_what_is_rejected_is_rejected_with_its_code(change: dict[str, str], code: str) -> None:

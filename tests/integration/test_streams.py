@@ -39,6 +39,14 @@ async def bus(server: NatsServer) -> AsyncIterator[JetStreamBus]:
     await bus.close()
 
 
+@pytest.fixture
+async def writer(server: NatsServer) -> AsyncIterator[JetStreamBus]:
+    """A second connection, which stays up while the first is replaced."""
+    bus = await connect(server.url_for("admin"))
+    yield bus
+    await bus.close()
+
+
 async def eventually_appended(bus: JetStreamBus, subject: str, data: bytes = b"") -> int:
     async with asyncio.timeout(10):
         while True:
@@ -147,21 +155,21 @@ async def test_a_follower_misses_nothing_over_a_killed_server(server: NatsServer
     await follower.close()
 
 
-async def test_a_follower_misses_nothing_over_reconnects(bus: JetStreamBus, server: NatsServer) -> None:
-    writer = await connect(server.url_for("admin"))
-    total = 5000
+async def test_a_follower_misses_nothing_over_reconnects(bus: JetStreamBus, writer: JetStreamBus) -> None:
+    rounds, each = 5, 1000
     follower = bus.follow(STREAM, ["noetl.events.0.>"], 0)
-    reading = asyncio.create_task(take(follower, total))
-    for start in range(0, total, 500):
-        numbers = range(start, start + 500)
+    reading = asyncio.create_task(take(follower, rounds * each))
+    for done in range(rounds):
+        numbers = range(done * each, (done + 1) * each)
         futures = [await writer.send(f"noetl.events.0.e{i}.router", b"x" * 100) for i in numbers]
-        await asyncio.gather(*futures)
         await bus.connection.force_reconnect()
-        await asyncio.sleep(0.05)
-    assert bus.connection.stats["reconnects"] >= 3
-    assert await reading == list(range(1, total + 1))
+        await asyncio.gather(*futures)
+        async with asyncio.timeout(5):
+            while bus.connection.stats["reconnects"] <= done:  # noqa: ASYNC110  the client gives no event
+                await asyncio.sleep(0.01)
+    assert bus.connection.stats["reconnects"] == rounds
+    assert await reading == list(range(1, rounds * each + 1))
     await follower.close()
-    await writer.close()
 
 
 async def test_a_follower_makes_its_consumer_again_when_it_was_deleted(bus: JetStreamBus) -> None:

@@ -29,7 +29,9 @@ NETS = [
     kind: noop
     spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {sum: {$add: "{{ i }}"}}}}}]}}
   next: {arcs: [{step: last}]}
-- {step: side, tool: {kind: noop}, next: {arcs: [{step: last, when: "{{ event.name in ['step.done', 'step.failed'] }}"}]}}
+- step: side
+  tool: {kind: noop}
+  next: {arcs: [{step: last, when: "{{ event.name in ['step.done', 'step.failed'] }}"}]}
 - {step: last, tool: {kind: noop}}
 """,
 ]

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from shared.bus import kv, topology
+from tests.sim.loop import now
 from tests.sim.network import Client, Odds
 
 if TYPE_CHECKING:
@@ -84,11 +85,12 @@ async def lose_queue(world: "World") -> None:
         world.broker.wipe(topology.COMMANDS)
     else:
         world.broker.lose(topology.COMMANDS)
+    world.losses.append(now())
     world.broker.set_down(False)
 
 
 async def wipe_cursors(world: "World") -> None:
-    for bucket in (topology.CURSORS, topology.CTX):
+    for bucket in (topology.CURSORS, topology.CTX, topology.LOOPS):
         world.broker.wipe(kv.stream_of(bucket))
 
 

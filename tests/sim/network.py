@@ -70,6 +70,7 @@ class Network(Faults):
         self._rng, self._crash = rng, crash
         self.clients: dict[str, Client] = {}
         self.odds = Odds()
+        self.operations = 0
         self.on_ack: Callable[[str], None] = lambda _subject: None
         self.trace: Callable[[str], None] | None = None
 
@@ -93,6 +94,7 @@ class Network(Faults):
             raise Unknown(f"{operation} {subject}: no answer")
 
     async def _pass(self, operation: str, name: str) -> None:
+        self.operations += 1
         client = self.clients.get(name)
         if client is None:
             return

@@ -88,7 +88,9 @@ workflow:
         kind: python
         code: "-"
         args: {give: "{{ args.x }}", takes: 0.5}
-        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: {$append: a}, a: "{{ outcome.result }}"}}}}]}}
+        spec:
+          policy:
+            rules: [{else: {then: {do: continue, set_ctx: {seen: {$append: a}, a: "{{ outcome.result }}"}}}}]
     next: {arcs: [{step: merge, args: {from_a: "{{ a }}"}}]}
   - step: b
     tool:
@@ -126,7 +128,9 @@ workflow:
           policy:
             rules:
               - else:
-                  then: {do: continue, set_ctx: {total: {$add: "{{ outcome.result }}"}, all: {$append: "{{ iter.item }}"}}}
+                  then:
+                    do: continue
+                    set_ctx: {total: {$add: "{{ outcome.result }}"}, all: {$append: "{{ iter.item }}"}}
     next: {arcs: [{step: after, when: "{{ event.name == 'loop.done' }}"}]}
   - step: after
     tool: {kind: python, code: "-", args: {give: ["{{ ctx.total }}", "{{ start.results }}"]}}
@@ -244,7 +248,10 @@ workflow:
   - step: start
     next: {spec: {mode: inclusive}, arcs: [{step: guarded}, {step: free}]}
   - step: guarded
-    spec: {policy: {admit: {rules: [{when: "{{ workload.open }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
+    spec:
+      policy:
+        admit:
+          rules: [{when: "{{ workload.open }}", then: {allow: true}}, {else: {then: {allow: false}}}]
     tool: {kind: python, code: "-", args: {give: in}}
   - step: free
     tool: {kind: python, code: "-", args: {give: free}}
@@ -315,6 +322,19 @@ def _pages(payload: dict[str, Any]) -> Expected:
     return _done({"v": [f"item {page}" for page in range(1, payload["pages"] + 1)]})
 
 
+def _sequential(payload: dict[str, Any]) -> Expected:
+    last = sum(payload["items"])
+    return _done({"v": last}, last=last)
+
+
+def _failures(payload: dict[str, Any]) -> Expected:
+    return _done({"v": len(payload["items"]) // 2})
+
+
+def _always(expected: Expected) -> Callable[[dict[str, Any]], Expected]:
+    return lambda _payload: expected
+
+
 def _none(_k: int) -> dict[str, Any]:
     return {}
 
@@ -330,15 +350,15 @@ BOOKS = [
     _book("choice", CHOICE, lambda k: {"n": k}, lambda p: _done("low" if p["n"] < 5 else "high")),
     _book("fan", FAN, lambda k: {"x": k}, _fan),
     _book("parallel", PARALLEL, lambda k: {"items": list(range(k, k + 3 + k % 5))}, _parallel),
-    _book("sequential", SEQUENTIAL, lambda k: {"items": [k, 1, 2]}, lambda p: _done({"v": p["items"][0] + 3}, last=p["items"][0] + 3)),
-    _book("best_effort", BEST_EFFORT, lambda k: {"items": list(range(k % 6))}, lambda p: _done({"v": len(p["items"]) // 2})),
-    _book("fail_fast", FAIL_FAST, _none, lambda p: _done("rescued")),
-    _book("retry", RETRY, _none, lambda p: _done("fine!", tries=2)),
+    _book("sequential", SEQUENTIAL, lambda k: {"items": [k, 1, 2]}, _sequential),
+    _book("best_effort", BEST_EFFORT, lambda k: {"items": list(range(k % 6))}, _failures),
+    _book("fail_fast", FAIL_FAST, _none, _always(_done("rescued"))),
+    _book("retry", RETRY, _none, _always(_done("fine!", tries=2))),
     _book("pages", PAGES, lambda k: {"pages": 1 + k % 6}, _pages),
-    _book("handled", HANDLED, _none, lambda p: _done("after broken")),
-    _book("unhandled", UNHANDLED, _none, lambda p: Expected("failed", None, {}, "broken")),
-    _book("denied", DENIED, lambda k: {"open": False}, lambda p: _done("free")),
+    _book("handled", HANDLED, _none, _always(_done("after broken"))),
+    _book("unhandled", UNHANDLED, _none, _always(Expected("failed", None, {}, "broken"))),
+    _book("denied", DENIED, lambda k: {"open": k > 9}, _always(_done("free"))),
     _book("cycle", CYCLE, lambda k: {"rounds": 1 + k % 4}, lambda p: _done({"v": p["rounds"]}, n=p["rounds"])),
-    _book("long", LONG, lambda k: {"takes": 16.0 + k}, lambda p: _done(2)),
-    _book("large", LARGE, _none, lambda p: _done({"v": 14000})),
+    _book("long", LONG, lambda k: {"takes": 16.0 + k}, _always(_done(2))),
+    _book("large", LARGE, _none, _always(_done({"v": 14000}))),
 ]

@@ -10,7 +10,7 @@ from unittest import mock
 
 import structlog
 
-from shared.runtime import plans
+from shared.runtime import plans, shell
 from tests.sim import checks
 from tests.sim.loop import VirtualLoop
 from tests.sim.playbooks import compiled
@@ -19,11 +19,14 @@ from tests.sim.world import World, bury
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No logs, and each playbook compiled once for all worlds."""
+    """No logs, each playbook compiled once for all worlds, and snapshots often enough to matter."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     try:
-        with mock.patch.object(plans, "compile_playbook", lambda source, kinds: compiled(source)):
+        with (
+            mock.patch.object(plans, "compile_playbook", lambda source, **_kinds: compiled(source)),
+            mock.patch.object(shell, "SNAPSHOT_EVERY", 3),
+        ):
             yield
     finally:
         structlog.configure(**before)
@@ -55,6 +58,10 @@ async def _live(seed: int, trace: Callable[[str], None] | None) -> World:
     return world
 
 
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
 def again(seed: int) -> str:
     return f"to see it again: python -m tests.sim.run --seed {seed} -v"
 
@@ -67,7 +74,7 @@ def main() -> int:
     options = parser.parse_args()
     bad = 0
     for seed in range(options.seed, options.seed + options.count):
-        found = run_seed(seed, (lambda line: print(line)) if options.verbose else None)  # noqa: T201
+        found = run_seed(seed, _print if options.verbose else None)
         if found:
             bad += 1
             sys.stdout.write(f"seed {seed}: " + "\n   ".join(found) + f"\n   {again(seed)}\n")

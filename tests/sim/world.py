@@ -31,14 +31,15 @@ PARTITIONS = 2
 DRAIN_S = 400.0
 STOP_S = 200.0  # a worker finishes what it holds
 LATER_S = 3 * 3600.0
+MAX_OPERATIONS = 60_000  # of the broker, in one world
 
 
 class SimWorker(Worker):
     """Tells the tools under which lease they are called."""
 
-    async def _work(self, delivery: Delivery) -> None:
+    async def _work(self, delivery: Delivery, mark: int) -> None:
         LEASE.set(delivery.epoch)
-        await super()._work(delivery)
+        await super()._work(delivery, mark)
 
 
 class Asked:
@@ -47,7 +48,6 @@ class Asked:
     def __init__(self, book: Playbook, payload: dict[str, Any], message_id: str, execution_id: str) -> None:
         self.book, self.payload = book, payload
         self.message_id, self.execution_id = message_id, execution_id
-        self.times = 1
 
 
 class Process:
@@ -73,6 +73,7 @@ class World:
         self.asked: list[Asked] = []
         self.problems: list[str] = []
         self.processes: list[Process] = []
+        self.losses: list[float] = []  # when the queue was lost
         self.ghosts: list[tuple[str, Stored, int]] = []
         self.broker = MemoryBroker(_WorldClock(), topology.wanted(partitions=PARTITIONS), self.network)
         self.admin = MemoryBus(self.broker, "admin")
@@ -108,13 +109,11 @@ class World:
             await asyncio.sleep(self.rng.uniform(0, span / count))
             book = self.rng.choice(BOOKS)
             number = self.rng.randint(1, 9)
-            how = self.rng.choice(("message id", "execution id", "neither"))
-            asked = Asked(
-                book, book.payload(number), f"m{k}" if how == "message id" else "", f"e{k}" if how == "execution id" else ""
-            )
+            message_id, execution_id = self.rng.choice(((f"m{k}", ""), ("", f"e{k}"), ("", "")))
+            asked = Asked(book, book.payload(number), message_id, execution_id)
             self.asked.append(asked)
             await self.publish(asked)
-            if how != "neither" and self.rng.random() < 0.3:
+            if message_id + execution_id and self.rng.random() < 0.3:
                 await asyncio.sleep(self.rng.uniform(0, 3))
                 await self.publish(asked)
 
@@ -159,12 +158,17 @@ class World:
         """All executions must be over in bounded time."""
         loop = asyncio.get_running_loop()
         until = loop.time() + DRAIN_S
-        while loop.time() < until:
+        while loop.time() < until and self.network.operations < MAX_OPERATIONS:
             if self.waiting() is None:
                 self.tell(f"drained       {when}")
                 return
             await asyncio.sleep(0.25)
-        self.problems.append(f"idle for ever {when}: {self.waiting()}")
+        how = "idle" if loop.time() >= until else "busy"
+        self.problems.append(f"{how} for ever {when}: {self.waiting()}; the queue holds {self._queued()}")
+
+    def _queued(self) -> list[str]:
+        stream = self.broker.streams.get(topology.COMMANDS)
+        return [] if stream is None else [stored.message.subject for stored in stream.stored.values()]
 
     def waiting(self) -> str | None:
         """What the world still waits for; None when it is done."""

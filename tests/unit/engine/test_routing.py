@@ -256,3 +256,18 @@ def test_a_ctx_over_its_limit_fails_the_step() -> None:
     run = Driver(plan_of(workflow), lambda *_: ok("x" * 300_000)).run()
     assert run.state.error is not None
     assert run.state.error["kind"] == "limit"
+
+
+def test_args_that_do_not_fit_into_one_record_fail_the_execution_and_say_what_to_do() -> None:
+    workflow = """
+    - step: start
+      tool: {kind: noop}
+      next: {arcs: [{step: after, args: {all: "{{ start }}"}}]}
+    - {step: after, tool: {kind: noop}}
+    """
+    run = Driver(plan_of(workflow), lambda *_: ok("x" * 400_000)).run()
+    assert run.state.status == "failed"
+    assert run.state.error is not None
+    assert run.state.error["kind"] == "limit"
+    assert "name the step's result" in run.state.error["message"]
+    assert not run.find(ev.StepScheduled)[1:]

@@ -129,7 +129,8 @@ def test_a_second_plain_write_of_a_key_fails_that_iteration_of_a_parallel_loop()
     (done,) = run.find(ev.LoopDone)
     assert [f["error"]["kind"] for f in done.failures] == ["ctx_conflict", "ctx_conflict"]
     assert run.state.ctx == {"last": 1}
-    assert [(e.index, e.error["kind"]) for e in run.find(ev.IterationFailed)] == [(1, "ctx_conflict"), (2, "ctx_conflict")]
+    failed = [(e.index, e.error["kind"]) for e in run.find(ev.IterationFailed)]
+    assert failed == [(1, "ctx_conflict"), (2, "ctx_conflict")]
 
 
 def test_in_a_sequential_loop_the_last_write_wins() -> None:
@@ -196,3 +197,21 @@ def test_deciding_again_yields_nothing() -> None:
     run = Driver(loop(), echo)
     run.control()
     assert scheduling.decide(lambda _: run.plan, run.schedule, NOW) == []
+
+
+def test_an_iteration_carries_what_its_tasks_name_and_not_the_collection() -> None:
+    text = """
+- step: start
+  loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel}}
+  tool: {kind: noop, args: {url: "{{ workload.url }}"}}
+"""
+    run = Driver(plan_of(text, "{items: [1, 2], url: here, other: 1}"))
+    run.control()
+    assert [c.scope.workload for c in run.queue] == [{"url": "here"}] * 2
+
+
+def test_ctx_writes_over_the_limit_fail_the_loop() -> None:
+    text = WRITES.replace("MODE", "sequential").replace("PATCH", '{last: "{{ outcome.result }}"}')
+    run = Driver(plan_of(text, "{items: [1, 2, 3]}"), lambda *_: ok("x" * 200_000)).run()
+    assert run.state.error is not None
+    assert run.state.error["kind"] == "limit"
