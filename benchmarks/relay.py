@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import statistics
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
@@ -73,7 +74,15 @@ class Relay:
 
 
 def serve(role: str, server: Server, streams: int) -> None:
-    uvloop.run(ROLES[role](server, streams))
+    uvloop.run(_serve(role, server, streams))
+
+
+async def _serve(role: str, server: Server, streams: int) -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    # A stage that outlived a killed parent would take the messages of the next run.
+    asyncio.get_running_loop().add_reader(parent.sentinel, os._exit, 1)
+    await ROLES[role](server, streams)
 
 
 async def measure(args: argparse.Namespace) -> None:

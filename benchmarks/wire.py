@@ -11,6 +11,7 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 PULL = 128  # messages of one pull request; two are kept open
+CONNECT_S = 10.0
 PULL_EXPIRES_NS = 30_000_000_000
 
 Stored = asyncio.Future[int]  # the sequence an append got
@@ -26,7 +27,11 @@ class Server(Struct, frozen=True):
 
     async def connect(self) -> nats.NATS:
         who = {"user": self.user, "password": self.password} if self.user else {}
-        return await nats.connect(self.url, ping_interval=5, max_reconnect_attempts=-1, **who)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return await nats.connect(self.url, ping_interval=5, max_reconnect_attempts=-1, **who)
+        except TimeoutError:
+            raise SystemExit(f"no answer from {self.url} in {CONNECT_S} s") from None
 
 
 class _Ack(Struct):

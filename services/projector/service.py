@@ -19,10 +19,10 @@ from shared.errors import Corrupt
 from shared.events import subjects
 from shared.runtime.settings import BadSettings, Settings
 
-MAX_BATCH = 512                # messages in a transaction
+MAX_BATCH = 1024               # messages in a transaction
 MAX_BATCH_BYTES = 8 * 1_048_576
-BUSY = 256                     # a batch this large means that more is waiting: no rest
-REST_S = 0.25
+BUSY = 1024                    # a batch this large means that more is waiting: no rest
+REST_S = 0.4
 
 log = structlog.get_logger()
 
@@ -78,7 +78,7 @@ async def _keep(bus: Bus, database: Database, partition: int) -> None:
 
 
 def follow(bus: Bus, partition: int, after: int) -> Follower:
-    return bus.follow(topology.events_stream(partition), [f"{subjects.EVENTS}.{partition}.>"], after)
+    return bus.follow(topology.events_stream(partition), [f"{subjects.EVENTS}.{partition}.>"], after, lazy=True)
 
 
 async def _follow(follower: Follower, database: Database, partition: int, after: int) -> None:

@@ -25,7 +25,6 @@ MAX_HELD = 1024  # no more is asked for while this much waits for the caller
 INACTIVE_S = 30.0
 log = structlog.get_logger()
 _names = count(1)
-_request = pull_request(ASK)
 
 
 class StreamFollower:
@@ -46,6 +45,7 @@ class StreamFollower:
         self._reply = ""
         self._count = 0
         self._asked = 0
+        self._pending = 0
         self._stale = True
         self._closed = False
         self._ended = False  # by the broker, not by us: rest before asking again
@@ -128,9 +128,12 @@ class StreamFollower:
     def _ask(self) -> None:
         """Two requests outstanding, so that one is being served while the other travels."""
         while self._asked <= ASK and len(self._held) + self._asked <= MAX_HELD - ASK:
-            subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
-            self._connection.write(pub(subject, self._reply, _request))
-            self._asked += ASK
+            self._request(ASK)
+
+    def _request(self, batch: int) -> None:
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
+        self._connection.write(pub(subject, self._reply, pull_request(batch)))
+        self._asked += batch
 
     def _arrived(self, subject: bytes, reply: bytes, header: bytes, data: bytes) -> None:
         if self._stale:
@@ -145,7 +148,7 @@ class StreamFollower:
         else:
             self._backoff.reset()
             self._asked -= 1
-            self._last = place.seq
+            self._last, self._pending = place.seq, place.pending
             self._held.append(Message(subject.decode(), data, place.seq, stored_headers(header)))
             self._ask()
         self._waiter.wake()
@@ -160,3 +163,39 @@ class StreamFollower:
             case _:
                 self._stale = self._ended = True
         self._waiter.wake()
+
+
+class LazyFollower(StreamFollower):
+    """Leaves messages at the broker until `batch` is called, then takes all that have come: one request
+    waits for news, a second brings what is known to be left. For a reader that may lag and should not
+    be woken by every message."""
+
+    _waiting = False
+    _wanted = 0
+
+    async def batch(self) -> Sequence[Message]:
+        await self._bring(max(1, min(self._pending, MAX_HELD)))
+        if self._pending and len(self._held) < MAX_HELD:
+            await self._bring(min(self._pending, MAX_HELD - len(self._held)))
+        return [self._held.popleft() for _ in range(len(self._held))]
+
+    async def _bring(self, wanted: int) -> None:
+        """Waits until something is there and all that was asked for has come."""
+        self._waiting, self._wanted = True, wanted
+        try:
+            if not self._stale:
+                self._ask()
+            while not self._held or (self._asked and not self._stale):
+                if self._closed:
+                    raise Unavailable("the follower is closed")
+                if self._stale:
+                    await self._reopen()
+                elif not await self._waiter.wait(SILENCE_S):
+                    self._stale = True
+        finally:
+            self._waiting = False
+
+    def _ask(self) -> None:
+        if self._waiting and not self._asked and (batch := self._wanted or int(not self._held)):
+            self._wanted = 0
+            self._request(batch)

@@ -17,7 +17,7 @@ from nats.aio.subscription import Subscription
 
 from shared.bus import kv
 from shared.bus.consume import QueueConsumer
-from shared.bus.follow import StreamFollower
+from shared.bus.follow import LazyFollower, StreamFollower
 from shared.bus.ports import Entry, Message
 from shared.bus.publisher import Publisher
 from shared.bus.read import Reader
@@ -108,9 +108,9 @@ class JetStreamBus:
     ) -> int:
         return await (await self._publisher.send(subject, data, expected, headers))
 
-    def follow(self, stream: str, filters: Sequence[str], after: int) -> StreamFollower:
+    def follow(self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False) -> StreamFollower:
         inbox = self.connection.new_inbox()
-        follower = StreamFollower(self.connection, self.requests, inbox, stream, filters, after)
+        follower = (LazyFollower if lazy else StreamFollower)(self.connection, self.requests, inbox, stream, filters, after)
         self._pullers.add(follower)
         return follower
 

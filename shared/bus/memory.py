@@ -82,7 +82,7 @@ class MemoryBus:
     ) -> int:
         return await (await self.send(subject, data, expected=expected, headers=headers))
 
-    def follow(self, stream: str, filters: Sequence[str], after: int) -> "MemoryFollower":
+    def follow(self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False) -> "MemoryFollower":
         return MemoryFollower(self, stream, tuple(filters) or (">",), after)
 
     async def read(self, stream: str, filters: Sequence[str], after: int = 0) -> list[Message]:

@@ -78,8 +78,9 @@ class Bus(Protocol):
     ) -> int:
         """`send`, waited for."""
 
-    def follow(self, stream: str, filters: Sequence[str], after: int) -> Follower:
-        """Every message of `filters` with a sequence over `after`, in order, then what comes."""
+    def follow(self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False) -> Follower:
+        """Every message of `filters` with a sequence over `after`, in order, then what comes. `lazy`
+        leaves them at the broker until `batch` is called."""
 
     async def read(self, stream: str, filters: Sequence[str], after: int = 0) -> list[Message]:
         """What the stream holds now, in order."""

@@ -22,12 +22,13 @@ class Place(Struct, frozen=True, gc=False):
     seq: int
     consumer_seq: int
     timestamp: int
+    pending: int  # what the consumer had left to deliver
 
 
 def place_of(reply: bytes) -> Place:
     parts = reply.split(b".")
     at = 4 if len(parts) == 9 else 6  # the longer form adds domain and account before the stream
-    return Place(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]))
+    return Place(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]), int(parts[at + 4]))
 
 
 def pull_request(batch: int) -> bytes:

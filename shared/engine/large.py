@@ -26,6 +26,7 @@ from shared.events.outcome import Outcome, Ref, Result
 STORE = "nats"
 MAX_INLINE_BYTES = 131_072       # default of limits.max_payload_bytes
 MAX_RECORD_BYTES = 900_000       # below the broker's 1 MiB message limit
+MAX_RESULT_BYTES = MAX_RECORD_BYTES // 3  # in a record, whatever max_payload_bytes says: patches need room too
 MAX_VALUE_BYTES = 64 * 1_048_576  # a single stored value
 MAX_WORKLOAD_BYTES = 262_144
 MAX_CTX_BYTES = 262_144
@@ -77,6 +78,7 @@ def shrink_outcome(execution_id: str, outcome: Outcome, limit: int, blobs: Blobs
 def shrink(execution_id: str, events: list[Event], limit: int = MAX_INLINE_BYTES) -> tuple[list[Event], Blobs]:
     """The events as they go into the log, and what has to be stored before them."""
     blobs: Blobs = {}
+    limit = min(limit, MAX_RESULT_BYTES)
     for place, event in enumerate(events):
         if type(event) in _SHRINKABLE:
             less = _shrink_event(execution_id, event, limit, blobs)

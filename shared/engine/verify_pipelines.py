@@ -62,6 +62,8 @@ def _fits(progress: Progress, patches: list[ev.Patch], event: ev.Event) -> str:
                 return f"done while its pipeline is {progress.state} at {progress.task}"
             if result != progress.prev:
                 return "its result is not that of its last task"
+        case ev.StepFailed(error={"kind": "limit"}, ctx=()) | ev.IterationFailed(error={"kind": "limit"}, ctx=()):
+            return ""  # what the task left was too large for the log: it stands nowhere
         case ev.StepFailed(error=error) | ev.IterationFailed(error=error):
             if progress.state != "failed" or error != progress.error:
                 return f"failed while its pipeline is {progress.state} at {progress.task}"

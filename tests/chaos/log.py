@@ -119,3 +119,13 @@ async def _verified(log: Log, execution_id: str, plans: Plans, values: dict[str,
             return [str(violation) for violation in found]
         except Missing as missing:
             values[missing.ref.checksum] = await results.load(log.bus, missing.ref)
+
+
+async def held_by(log: Log, run: str) -> str:
+    """The worker that claimed the run last; waits for one."""
+
+    def holders(log: Log) -> list[str]:
+        return [record.lease.worker for record, event in log.events(run) if isinstance(event, ev.StepStarted)]
+
+    await log.until(lambda log: bool(holders(log)), "a worker has the run")
+    return holders(log)[-1]

@@ -52,12 +52,11 @@ class Process:
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, **extra: str) -> None:
         assert not self.running, f"{self.name} runs already"
         self._port = free_port()
-        environ = environment(
-            **self._environ, NOETL_INSTANCE=self.name, NOETL_HEALTH_HOST=HOST, NOETL_HEALTH_PORT=str(self._port)
-        )
+        own = {"NOETL_INSTANCE": self.name, "NOETL_HEALTH_HOST": HOST, "NOETL_HEALTH_PORT": str(self._port)}
+        environ = environment(**self._environ, **own, **extra)
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", f"services.{self.kind}"], cwd=ROOT, env=environ,
@@ -193,6 +192,17 @@ class Cluster:
     async def start_again(self, name: str) -> None:
         await asyncio.sleep(PAUSE_S)
         self.processes[name].start()
+
+    async def stop(self, name: str) -> int:
+        """As an operator would: its exit code."""
+        self.processes[name].send(signal.SIGTERM)
+        return await self.processes[name].ended()
+
+    async def restart(self, name: str, **extra: str) -> None:
+        """In order, with other settings for this life."""
+        await self.stop(name)
+        self.processes[name].start(**extra)
+        await self.processes[name].ready()
 
     async def kill_nats(self) -> None:
         await asyncio.to_thread(self.nats.kill)

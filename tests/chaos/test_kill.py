@@ -15,17 +15,20 @@ from tests.chaos.support import Cluster
 EXECUTIONS, STEPS = 200, 10
 BOOKS = ("red", "blue")
 VICTIMS = ("router", "scheduler", "worker", "projector", "nats")
+TOGETHER = ("nats+router", "nats+scheduler", "nats+worker")
 
 
-async def kill(cluster: Cluster, victim: str) -> None:
-    await (cluster.kill_nats() if victim == "nats" else cluster.kill(f"{victim}-g"))
+async def kill(cluster: Cluster, victims: str) -> None:
+    for victim in victims.split("+"):
+        await (cluster.kill_nats() if victim == "nats" else cluster.kill(f"{victim}-g"))
 
 
-async def start_again(cluster: Cluster, bus: JetStreamBus, victim: str) -> None:
-    await (cluster.start_nats_again(bus) if victim == "nats" else cluster.start_again(f"{victim}-g"))
+async def start_again(cluster: Cluster, bus: JetStreamBus, victims: str) -> None:
+    for victim in reversed(victims.split("+")):
+        await (cluster.start_nats_again(bus) if victim == "nats" else cluster.start_again(f"{victim}-g"))
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("victim", [*VICTIMS, *TOGETHER])
 async def test_chains_finish_although_a_process_is_killed(cluster: Cluster, bus: JetStreamBus, victim: str) -> None:
     log = await Log.open(bus)
     queue, spoken = await cluster.queue_created(bus), cluster.processes["scheduler-g"].spoken()
@@ -40,8 +43,9 @@ async def test_chains_finish_although_a_process_is_killed(cluster: Cluster, bus:
     await log.until_over(executions)
     await check(log, executions)
     await check_projection(cluster.dsn, log)
-    if victim == "nats":
+    if "nats" in victim:
         assert await cluster.queue_created(bus) != queue
+    if victim == "nats":
         assert "queue.lost" in cluster.processes["scheduler-g"].said(spoken)
 
 

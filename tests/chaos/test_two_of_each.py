@@ -1,7 +1,6 @@
 """Two routers, two schedulers, two workers: the same log as one of each, also when one of two is lost."""
 
 import asyncio
-import signal
 from collections import Counter
 
 import pytest
@@ -10,11 +9,12 @@ from shared.bus.jetstream import JetStreamBus
 from shared.bus.membership import owner_of
 from shared.bus.topology import PARTITIONS
 from shared.events import model as ev
+from shared.runtime.main import NOT_DRAINED, OK
 from tests.chaos import pages
 from tests.chaos.conftest import TWO
-from tests.chaos.log import Log, check, start
+from tests.chaos.log import Log, check, held_by, start
 from tests.chaos.projection import check_projection
-from tests.chaos.support import LEASE_S, Cluster
+from tests.chaos.support import Cluster
 
 SIZES = TWO
 EXECUTIONS, STEPS = 100, 10
@@ -56,9 +56,7 @@ async def test_partitions_of_a_killed_member_move_to_the_other(cluster: Cluster,
 @pytest.mark.parametrize("kind", ["router", "scheduler", "worker"])
 async def test_a_process_asked_to_stop_drains(cluster: Cluster, bus: JetStreamBus, kind: str) -> None:
     log, executions = await begun(bus, f"drained-{kind}")
-    process = cluster.of(kind)[0]
-    process.send(signal.SIGTERM)
-    assert await process.ended() == 0, process.tail()
+    assert await cluster.stop(f"{kind}-g") == OK
     assert len(log.ends) < EXECUTIONS, "stopped too late to say anything"
     await finish(cluster, log, executions)
 
@@ -67,9 +65,7 @@ async def test_a_worker_finishes_what_it_holds_before_it_stops(cluster: Cluster,
     log, run = await Log.open(bus), "drained-run"
     async with pages.library(run, ["red"], pages=6, delay_s=0.5) as library:
         await start(bus, "chaos/slow", {run: library.payload})
-        holder = cluster.processes[await held_by(log, run)]
-        holder.send(signal.SIGTERM)
-        assert await holder.ended() == 0, holder.tail()
+        assert await cluster.stop(await held_by(log, run)) == OK
         await log.poll()
         assert ev.StepDone in {type(event) for _, event in log.events(run)}
         await log.until_over([run])
@@ -77,40 +73,18 @@ async def test_a_worker_finishes_what_it_holds_before_it_stops(cluster: Cluster,
         assert Counter(library.asked) == Counter(library.all_pages)
 
 
-async def test_a_worker_that_was_held_up_over_its_lease_does_no_harm(cluster: Cluster, bus: JetStreamBus) -> None:
-    """Stopped in a call, its run taken over and ended by another, then let go on: a zombie."""
-    log, run = await Log.open(bus), "zombie"
-    async with pages.library(run, ["red"], pages=8, delay_s=0.7) as library:
+async def test_a_worker_out_of_time_hands_its_run_back(cluster: Cluster, bus: JetStreamBus) -> None:
+    """It says so by its exit code; the other one goes on after the last finished task."""
+    log, run = await Log.open(bus), "handed-back"
+    workers = [worker.name for worker in cluster.of("worker")]
+    await asyncio.gather(*(cluster.restart(worker, NOETL_DRAIN_S="0.5") for worker in workers))
+    async with pages.library(run, ["red"], pages=8, delay_s=0.4) as library:
         await start(bus, "chaos/slow", {run: library.payload})
-        await log.until(lambda _: len(library.asked) >= 2, "two pages asked for")
+        await log.until(lambda _: len(library.asked) >= 3, "three pages asked for")
         holder = await held_by(log, run)
-        zombie = cluster.processes[holder]
-        zombie.send(signal.SIGSTOP)
-        before = len(library.asked)
-        await log.until_over([run], within_s=LEASE_S + 60)
-        seen = len(log.events(run))
-        zombie.send(signal.SIGCONT)
-        await log.until(lambda log: len(log.events(run)) > seen, "the zombie's late words")
-        await asyncio.sleep(2.5)  # a zombie that goes on would call again in this time
+        assert await cluster.stop(holder) == NOT_DRAINED
+        await log.until_over([run])
         await check(log, [run])
-        assert late_words(log, run, holder)
-        repeated = Counter(library.asked) - Counter(library.all_pages)
-        assert repeated.total() <= 1, (before, library.asked)
-    await check_projection(cluster.dsn, log)
-
-
-def late_words(log: Log, run: str, holder: str) -> list[ev.Event]:
-    """What the first holder said after the end of the execution."""
-    events = log.events(run)
-    end = next(i for i, (_, event) in enumerate(events) if isinstance(event, ev.PlaybookProcessed))
-    return [event for record, event in events[end:] if record.lease is not None and record.lease.worker == holder]
-
-
-async def held_by(log: Log, run: str) -> str:
-    """The worker that has the run."""
-
-    def holders(log: Log) -> list[str]:
-        return [record.lease.worker for record, event in log.events(run) if isinstance(event, ev.StepStarted)]
-
-    await log.until(lambda log: bool(holders(log)), "a worker has the run")
-    return holders(log)[-1]
+        assert (Counter(library.asked) - Counter(library.all_pages)).total() <= 1
+        assert {holder, await held_by(log, run)} == set(workers)
+    await cluster.restart(await held_by(log, run))

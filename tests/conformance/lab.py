@@ -23,6 +23,7 @@ from shared.engine.summary import Summary
 from shared.events.record import Record, envelopes
 from shared.events.request import Request
 from shared.runtime import catalog, logging
+from shared.runtime.catalog import Entry
 from shared.runtime.main import connect
 from shared.runtime.nats_config import inbox_prefix
 from shared.runtime.stack import Options, Stack
@@ -93,19 +94,25 @@ class Lab:
         await self.credential(PG, {"dsn": dsn})
         return dsn
 
-    async def run(self, source: str | Path, payload: dict[str, Any] | None = None) -> Ran:
-        """The playbook, registered and executed to its end."""
+    async def register(self, source: str | Path) -> Entry:
         text = source.read_bytes() if isinstance(source, Path) else source.encode()
         compiled = compile_playbook(text, kinds=registry.specs(), file="test.yaml")
         assert compiled.plan is not None, [str(found) for found in compiled.diagnostics]
-        entry = await catalog.register(self.bus, text, compiled.plan)
+        return await catalog.register(self.bus, text, compiled.plan)
+
+    async def execute(self, path: str, version: str = "", payload: dict[str, Any] | None = None) -> Ran:
+        """Requested as any client does, and followed to its end."""
         execution_id, partitions = uuid.uuid4().hex[:20], self.stack.options.partitions
-        request = Request(entry.path, entry.version, payload or {}, execution_id)
+        request = Request(path, version, payload or {}, execution_id)
         async with asyncio.timeout(LIMIT_S):
             await requests.start(self.bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
             summary = await requests.finish(self.bus, execution_id, partitions, _Silent())
         records = await watch.history(self.bus, execution_id, partitions)
         return Ran(summary, records, [_as_read(event) for record in records for event in envelopes(record)])
+
+    async def run(self, source: str | Path, payload: dict[str, Any] | None = None) -> Ran:
+        entry = await self.register(source)
+        return await self.execute(entry.path, entry.version, payload)
 
 
 def _as_read(envelope: dict[str, Any]) -> dict[str, Any]:

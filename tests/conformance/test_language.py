@@ -230,19 +230,26 @@ def test_a_workload_over_its_limit_is_refused_before_it_runs() -> None:
 # -- what the compiler takes and refuses ------------------------------------------------------
 
 
+START = "- {step: start, tool: {kind: noop}}"
+
+
 @pytest.mark.parametrize(
-    ("change", "code"),
+    ("workflow", "root", "code"),
     [
-        ({"workflow": "- {step: start, tool: {kind: noop}, next: [{step: start, when: '{{ 1 }}'}]}"}, "DSL301"),
-        ({"workflow": "- {step: begin, tool: {kind: noop}}"}, "DSL402"),
-        ({"root": "vars: {a: 1}\n"}, "DSL306"),
-        ({"workflow": "- {step: start, loop: {in: [1]}, tool: {kind: noop}}"}, "DSL404"),
-        ({"workflow": "- {step: start, tool: {kind: noop}, spec: {policy: {do: retry}}}"}, "DSL502"),
-        ({"workflow": "- {step: start, tool: {kind: noop, args: {t: '{{ keychain.api.token }}'}}}"}, "DSL603"),
+        pytest.param(START[:-1] + ", next: [{step: start, when: '{{ 1 }}'}]}", "", "DSL301", id="when in a list"),
+        pytest.param("- {step: begin, tool: {kind: noop}}", "", "DSL402", id="no start"),
+        pytest.param(START, "vars: {a: 1}\n", "DSL306", id="root vars"),
+        pytest.param("- {step: start, loop: {in: [1]}, tool: {kind: noop}}", "", "DSL404", id="no iterator"),
+        pytest.param(START[:-1] + ", spec: {policy: {do: retry}}}", "", "DSL502", id="control on a step"),
+        pytest.param("- {step: start, tool: {kind: noop, args: {t: '{{ keychain.api.token }}'}}}", "", "DSL603",
+                     id="keychain in noop"),
+        pytest.param(START[:-1] + ", while: {when: '{{ 1 }}'}}", "", "DSL701", id="sugar"),
+        pytest.param("- {step: start, tool: {kind: playbook, path: other}}", "", "DSL405", id="sub-playbook"),
+        pytest.param("- {step: start, tool: {kind: quantum, shots: 1}}", "", "DSL405", id="unknown kind"),
+        pytest.param(START, "name: other\n", "DSL301", id="root name"),
     ],
 )
-def test_what_is_rejected_is_rejected_with_its_code(change: dict[str, str], code: str) -> None:
-    text = playbook(**{"workflow": "- {step: start, tool: {kind: noop}}", **change})
-    compiled = compile_playbook(text, kinds=registry.specs(), file="test.yaml")
+def test_what_is_rejected_is_rejected_with_its_code(workflow: str, root: str, code: str) -> None:
+    compiled = compile_playbook(playbook(workflow, root=root), kinds=registry.specs(), file="test.yaml")
     assert compiled.plan is None
     assert code in [found.code for found in compiled.diagnostics]

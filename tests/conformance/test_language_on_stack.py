@@ -8,7 +8,7 @@ import pytest
 
 from shared.engine.large import MAX_CTX_BYTES
 from tests.conformance.api import Api
-from tests.conformance.lab import Lab, playbook, rows
+from tests.conformance.lab import EXAMPLES, Lab, playbook, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -193,6 +193,16 @@ async def test_max_payload_bytes_says_what_is_large(lab: Lab) -> None:
     root = "executor: {kind: distributed, spec: {policy: {limits: {max_payload_bytes: 1000}}}}\n"
     ran = await lab.run(playbook("- {step: start, tool: {kind: python, code: \"result = 'x' * 1001\"}}", root=root))
     assert ran.of("step.done")[0]["result"]["ref"]["size"] == 1003
+
+
+async def test_a_result_within_max_payload_bytes_always_fits_into_the_log(lab: Lab, api: Api) -> None:
+    """The canonical example allows 1 MiB and keeps every page in iter, too (V10 §12, DSL2 §1.2)."""
+    dsn = await lab.database()
+    api.pages = {"/big": [["x" * 850_000]]}
+    wanted = [{"path": "/big", "page_size": 1}]
+    ran = await lab.run(EXAMPLES / "v10_pagination.yaml", {"api_url": api.url, "endpoints": wanted})
+    assert (ran.status, ran.of("loop.done")[0].get("failed", 0)) == ("completed", 0)
+    assert await rows(dsn, "SELECT length(items ->> 0) FROM results_ok") == [(850_000,)]
 
 
 @pytest.mark.parametrize(

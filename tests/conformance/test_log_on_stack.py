@@ -90,6 +90,44 @@ async def test_every_event_has_the_whole_envelope(lab: Lab) -> None:
     assert len({event["trace_id"] for event in ran.events}) == 1
 
 
+async def test_every_outcome_has_status_meta_and_an_error_that_says_kind_and_retryable(lab: Lab) -> None:
+    """DSL2 §5.3, PIPE: outcome envelope."""
+    _, ran = await plan_and_run(lab)
+    outcomes = [found["outcome"] for found in ran.of("task.done") + ran.of("task.retried")]
+    assert {outcome["status"] for outcome in outcomes} == {"ok", "error"}
+    for outcome in outcomes:
+        assert outcome["meta"]["attempt"] >= 1
+        assert outcome["meta"]["duration_s"] >= 0
+        if outcome["status"] == "error":
+            assert {"kind", "message", "retryable"} <= set(outcome["error"])
+            assert outcome["py"]["exception_type"]
+
+
+async def test_the_start_step_is_scheduled_and_started_with_the_workload(lab: Lab) -> None:
+    """FS §3.3."""
+    ran = await lab.run(playbook("- {step: start, tool: {kind: noop, args: {n: '{{ workload.n }}'}}}"), {"n": 3})
+    types = [event["event_type"] for event in ran.events]
+    assert types.index("workflow.started") < types.index("step.scheduled") < types.index("step.started")
+    assert (ran.of("step.scheduled")[0]["scope"], ran.result()) == ({"workload": {"n": 3}}, {"n": 3})
+
+
+async def test_a_request_names_a_path_and_a_version_or_gets_the_last_one(lab: Lab) -> None:
+    """FS §3.1."""
+    text = playbook("- {step: start, tool: {kind: noop, args: {v: V}}}")
+    for version in ("1", "2"):
+        named = text.replace("args: {v: V}", f"args: {{v: {version}}}")
+        await lab.register(named.replace("path: tests/conformance", f'path: tests/versions, version: "{version}"'))
+    ran = [await lab.execute("tests/versions", version) for version in ("1", "2", "")]
+    assert [one.result() for one in ran] == [{"v": 1}, {"v": 2}, {"v": 2}]
+
+
+async def test_a_worker_needs_no_port_of_its_own(lab: Lab) -> None:
+    """FX §10.2: commands come and facts go over its own connection to the broker."""
+    worker = next(unit for unit in lab.stack.units if unit.service.name == "worker")
+    assert worker.settings.health_port == 0
+    assert (await lab.run(playbook("- {step: start, tool: {kind: noop}}"))).status == "completed"
+
+
 async def test_every_writer_numbers_its_events_without_a_gap(lab: Lab) -> None:
     _, ran = await plan_and_run(lab)
     numbers: dict[Any, list[int]] = defaultdict(list)

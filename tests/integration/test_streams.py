@@ -21,6 +21,12 @@ STREAM = events_stream(0)
 WANTED = quick_topology()
 
 
+@pytest.fixture(params=[False, True], ids=["eager", "lazy"])
+def lazy(request: pytest.FixtureRequest) -> bool:
+    """Both ways of following keep the same promises."""
+    return bool(request.param)
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[NatsServer]:
     """One of its own: it is killed."""
@@ -138,8 +144,8 @@ async def test_the_memory_queue_is_gone_after_a_kill_and_made_again_by_a_schedul
     await worker.close()
 
 
-async def test_a_follower_misses_nothing_over_a_killed_server(server: NatsServer, bus: JetStreamBus) -> None:
-    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0)
+async def test_a_follower_misses_nothing_over_a_killed_server(server: NatsServer, bus: JetStreamBus, lazy: bool) -> None:
+    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0, lazy=lazy)
     for i in range(10):
         await bus.append(f"noetl.events.0.e{i}.router", b"")
     assert await take(follower, 10) == list(range(1, 11))
@@ -155,9 +161,9 @@ async def test_a_follower_misses_nothing_over_a_killed_server(server: NatsServer
     await follower.close()
 
 
-async def test_a_follower_misses_nothing_over_reconnects(bus: JetStreamBus, writer: JetStreamBus) -> None:
+async def test_a_follower_misses_nothing_over_reconnects(bus: JetStreamBus, writer: JetStreamBus, lazy: bool) -> None:
     rounds, each = 5, 1000
-    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0)
+    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0, lazy=lazy)
     reading = asyncio.create_task(take(follower, rounds * each))
     for done in range(rounds):
         numbers = range(done * each, (done + 1) * each)
@@ -172,8 +178,8 @@ async def test_a_follower_misses_nothing_over_reconnects(bus: JetStreamBus, writ
     await follower.close()
 
 
-async def test_a_follower_makes_its_consumer_again_when_it_was_deleted(bus: JetStreamBus) -> None:
-    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0)
+async def test_a_follower_makes_its_consumer_again_when_it_was_deleted(bus: JetStreamBus, lazy: bool) -> None:
+    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0, lazy=lazy)
     await bus.append("noetl.events.0.a.router", b"")
     await take(follower, 1)
     names = (await bus.requests.api(f"CONSUMER.NAMES.{STREAM}"))["consumers"]
@@ -185,8 +191,8 @@ async def test_a_follower_makes_its_consumer_again_when_it_was_deleted(bus: JetS
     await follower.close()
 
 
-async def test_closing_a_follower_deletes_its_consumer(bus: JetStreamBus) -> None:
-    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0)
+async def test_closing_a_follower_deletes_its_consumer(bus: JetStreamBus, lazy: bool) -> None:
+    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0, lazy=lazy)
     await bus.append("noetl.events.0.a.router", b"")
     await take(follower, 1)
     assert await consumers(bus, STREAM) == 1
@@ -194,10 +200,10 @@ async def test_closing_a_follower_deletes_its_consumer(bus: JetStreamBus) -> Non
     assert await consumers(bus, STREAM) == 0
 
 
-async def test_closing_the_bus_closes_its_followers(server: NatsServer, bus: JetStreamBus) -> None:
+async def test_closing_the_bus_closes_its_followers(server: NatsServer, bus: JetStreamBus, lazy: bool) -> None:
     other = await connect(server.url_for("router"))
     await bus.append("noetl.events.0.a.router", b"")
-    await take(other.follow(STREAM, ["noetl.events.0.>"], 0), 1)
+    await take(other.follow(STREAM, ["noetl.events.0.>"], 0, lazy=lazy), 1)
     await other.close()
     assert await consumers(bus, STREAM) == 0
 

@@ -71,12 +71,15 @@ class Network(Faults):
         self.clients: dict[str, Client] = {}
         self.odds = Odds()
         self.operations = 0
+        self.deaf_to: set[tuple[str, str]] = set()  # operations and subjects that nobody answers
         self.on_ack: Callable[[str], None] = lambda _subject: None
         self.trace: Callable[[str], None] | None = None
 
     async def before(self, operation: str, client: str, subject: str) -> None:
         await self._pass(operation, client)
         odds = self.odds
+        if (operation, subject) in self.deaf_to:
+            raise Unknown(f"{operation} {subject}: no answer")
         if odds.lost_request and self._rng.random() < odds.lost_request and client in self.clients:
             self._tell(f"lost request  {client} {operation} {subject}")
             if operation != "send":  # a sender goes on meanwhile

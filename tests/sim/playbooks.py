@@ -281,8 +281,8 @@ workload: {takes: 20.0}
 workflow:
   - step: start
     tool:
-      - {name: one, kind: python, code: "-", args: {give: 1, takes: "{{ workload.takes }}"}}
-      - {name: two, kind: python, code: "-", args: {give: "{{ one + 1 }}", takes: 0.1}}
+      - {name: one, kind: python, code: "-", args: {give: 1, takes: 0.1}}
+      - {name: two, kind: python, code: "-", args: {give: "{{ one + 1 }}", takes: "{{ workload.takes }}"}}
     next: {arcs: [{step: after}]}
   - step: after
     tool: {kind: python, code: "-", args: {give: "{{ start }}"}}

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
@@ -13,8 +13,8 @@ import structlog
 from shared.runtime import plans, shell
 from tests.sim import checks
 from tests.sim.loop import VirtualLoop
-from tests.sim.playbooks import compiled
-from tests.sim.world import World, bury
+from tests.sim.playbooks import BOOKS, compiled
+from tests.sim.world import Asked, World, bury
 
 
 @contextmanager
@@ -40,22 +40,42 @@ def run_seed(seed: int, trace: Callable[[str], None] | None = None) -> list[str]
 
 
 def live(seed: int, trace: Callable[[str], None] | None = None) -> World:
+    return _in_virtual_time(lambda: World(seed, trace), World.live)
+
+
+def live_in_peace(*books: str) -> World:
+    """One execution of each playbook, named `e0`, `e1` …, with nothing going wrong."""
+    asked = [ask_for(name, f"e{k}") for k, name in enumerate(books)]
+    return live_through(lambda world: world.live_in_peace(asked))
+
+
+def live_through(story: Callable[[World], Awaitable[None]]) -> World:
+    """A world in which just this happens."""
+    with quiet():
+        return _in_virtual_time(lambda: World(0), story)
+
+
+def ask_for(name: str, execution_id: str) -> Asked:
+    book = next(book for book in BOOKS if book.name == name)
+    return Asked(book, book.payload(4), "", execution_id)
+
+
+def _in_virtual_time(make: Callable[[], World], story: Callable[[World], Awaitable[None]]) -> World:
+    async def told() -> World:
+        world = make()
+        await story(world)
+        return world
+
     loop = VirtualLoop()
     asyncio.set_event_loop(loop)
     gc.disable()
     try:
-        return loop.run_until_complete(_live(seed, trace))
+        return loop.run_until_complete(told())
     finally:
         loop.run_until_complete(bury())
         asyncio.set_event_loop(None)
         loop.close()
         gc.enable()
-
-
-async def _live(seed: int, trace: Callable[[str], None] | None) -> World:
-    world = World(seed, trace)
-    await world.live()
-    return world
 
 
 def _print(line: str) -> None:

@@ -86,14 +86,7 @@ class World:
 
     async def live(self) -> None:
         rng = self.rng
-        for book in BOOKS:
-            plan = compiled(book.source).plan
-            assert plan is not None, compiled(book.source).diagnostics
-            await catalog.register(self.admin, book.source, plan)
-        for kind, most in (("router", 3), ("scheduler", 3), ("worker", 4)):
-            self.processes += [Process(kind, k) for k in range(rng.randint(1, most))]
-        for process in self.processes:
-            self.start(process)
+        await self.open(rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 4))
         span = rng.uniform(5.0, 30.0)
         asking = asyncio.create_task(self._ask(rng.randint(3, 8), span))
         await chaos.rage(self, span)
@@ -103,6 +96,25 @@ class World:
         if not self.problems and rng.random() < 0.5:
             await self.next_day()
         await self.stop_all()
+
+    async def live_in_peace(self, asked: list[Asked]) -> None:
+        """No faults at all: what the log looks like on a good day."""
+        await self.open(1, 1, 1)
+        self.asked = asked
+        for each in asked:
+            await self.publish(each)
+        await self.drain("on a good day")
+        await self.stop_all()
+
+    async def open(self, routers: int, schedulers: int, workers: int) -> None:
+        for book in BOOKS:
+            plan = compiled(book.source).plan
+            assert plan is not None, compiled(book.source).diagnostics
+            await catalog.register(self.admin, book.source, plan)
+        for kind, count in (("router", routers), ("scheduler", schedulers), ("worker", workers)):
+            self.processes += [Process(kind, k) for k in range(count)]
+        for process in self.processes:
+            self.start(process)
 
     async def _ask(self, count: int, span: float) -> None:
         for k in range(count):

@@ -12,6 +12,12 @@ STREAM = events_stream(0)
 ROUTER = "noetl.events.0.*.router"
 
 
+@pytest.fixture(params=[False, True], ids=["eager", "lazy"])
+def lazy(request: pytest.FixtureRequest) -> bool:
+    """Both ways of following keep the same promises."""
+    return bool(request.param)
+
+
 def subject(execution: str, writer: str = "router") -> str:
     return f"noetl.events.0.{execution}.{writer}"
 
@@ -81,21 +87,21 @@ async def test_a_subject_without_a_stream_is_unavailable(bus: Bus) -> None:
         await bus.append("nobody.listens", b"")
 
 
-async def test_headers_come_back_without_those_of_the_broker(bus: Bus) -> None:
+async def test_headers_come_back_without_those_of_the_broker(bus: Bus, lazy: bool) -> None:
     await bus.append(subject("a"), b"1", expected=0, headers={"Noetl-Reply-To": "_INBOX.x", "Trace": "a b"})
     expected = {"Noetl-Reply-To": "_INBOX.x", "Trace": "a b"}
     read = (await bus.read(STREAM, [ROUTER]))[0]
-    follower = bus.follow(STREAM, [ROUTER], 0)
+    follower = bus.follow(STREAM, [ROUTER], 0, lazy=lazy)
     followed = (await follower.batch())[0]
     await follower.close()
     assert read.headers == expected
     assert expected.items() <= (followed.headers or {}).items()
 
 
-async def test_follow_gives_what_is_there_and_then_what_comes(bus: Bus) -> None:
+async def test_follow_gives_what_is_there_and_then_what_comes(bus: Bus, lazy: bool) -> None:
     for i in range(3):
         await bus.append(subject("a"), str(i).encode())
-    follower = bus.follow(STREAM, [ROUTER], 0)
+    follower = bus.follow(STREAM, [ROUTER], 0, lazy=lazy)
     assert await take(follower, 3) == [1, 2, 3]
     waiting = asyncio.create_task(take(follower, 1))
     await asyncio.sleep(0.05)
@@ -104,25 +110,25 @@ async def test_follow_gives_what_is_there_and_then_what_comes(bus: Bus) -> None:
     await follower.close()
 
 
-async def test_follow_starts_after_the_cursor(bus: Bus) -> None:
+async def test_follow_starts_after_the_cursor(bus: Bus, lazy: bool) -> None:
     for i in range(5):
         await bus.append(subject("a"), str(i).encode())
-    follower = bus.follow(STREAM, [ROUTER], 3)
+    follower = bus.follow(STREAM, [ROUTER], 3, lazy=lazy)
     assert await take(follower, 2) == [4, 5]
     await follower.close()
 
 
-async def test_follow_passes_only_its_filters(bus: Bus) -> None:
+async def test_follow_passes_only_its_filters(bus: Bus, lazy: bool) -> None:
     for writer in ("router", "scheduler", "worker", "iteration", "worker"):
         await bus.append(subject("a", writer), b"")
-    follower = bus.follow(STREAM, ["noetl.events.0.*.scheduler", "noetl.events.0.*.worker"], 0)
+    follower = bus.follow(STREAM, ["noetl.events.0.*.scheduler", "noetl.events.0.*.worker"], 0, lazy=lazy)
     assert await take(follower, 3) == [2, 3, 5]
     await follower.close()
 
 
-async def test_follow_is_in_order_and_gapless_over_many_batches(bus: Bus) -> None:
+async def test_follow_is_in_order_and_gapless_over_many_batches(bus: Bus, lazy: bool) -> None:
     total = 6000
-    follower = bus.follow(STREAM, [ROUTER], 0)
+    follower = bus.follow(STREAM, [ROUTER], 0, lazy=lazy)
     reading = asyncio.create_task(take(follower, total))
     futures = [await bus.send(subject(f"e{i}"), b"x" * 200) for i in range(total)]
     await asyncio.gather(*futures)
@@ -130,31 +136,31 @@ async def test_follow_is_in_order_and_gapless_over_many_batches(bus: Bus) -> Non
     await follower.close()
 
 
-async def test_a_slow_follower_loses_nothing(bus: Bus) -> None:
+async def test_a_slow_follower_loses_nothing(bus: Bus, lazy: bool) -> None:
     total = 3000
     futures = [await bus.send(subject(f"e{i}"), b"x") for i in range(total)]
     await asyncio.gather(*futures)
-    follower = bus.follow(STREAM, [ROUTER], 0)
+    follower = bus.follow(STREAM, [ROUTER], 0, lazy=lazy)
     found: list[int] = []
     while len(found) < total:
         batch = await follower.batch()
-        assert len(batch) <= 512
+        assert len(batch) <= 1024
         found += [m.seq for m in batch]
         await asyncio.sleep(0.02)
     assert found == list(range(1, total + 1))
     await follower.close()
 
 
-async def test_a_cursor_beyond_the_end_of_the_stream_is_corrupt(bus: Bus) -> None:
+async def test_a_cursor_beyond_the_end_of_the_stream_is_corrupt(bus: Bus, lazy: bool) -> None:
     await bus.append(subject("a"), b"1")
-    follower = bus.follow(STREAM, [ROUTER], 2)
+    follower = bus.follow(STREAM, [ROUTER], 2, lazy=lazy)
     with pytest.raises(Corrupt, match="ends before the cursor"):
         await follower.batch()
     await follower.close()
 
 
-async def test_a_closed_follower_does_not_hang(bus: Bus) -> None:
-    follower = bus.follow(STREAM, [ROUTER], 0)
+async def test_a_closed_follower_does_not_hang(bus: Bus, lazy: bool) -> None:
+    follower = bus.follow(STREAM, [ROUTER], 0, lazy=lazy)
     waiting = asyncio.create_task(follower.batch())
     await asyncio.sleep(0.05)
     await follower.close()

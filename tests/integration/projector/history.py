@@ -43,7 +43,7 @@ class Log:
     def messages(self, partition: int) -> list[Message]:
         return self.streams[topology.events_stream(partition)]
 
-    def follow(self, stream: str, filters: Sequence[str], after: int) -> "LogFollower":
+    def follow(self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False) -> "LogFollower":
         assert filters == [f"noetl.events.{stream.rpartition('_')[2]}.>"]
         return LogFollower(self, self.streams[stream], after)
 

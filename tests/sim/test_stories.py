@@ -1,0 +1,128 @@
+"""Single stories, told on purpose: what once went wrong stays right."""
+
+import asyncio
+
+import pytest
+
+from shared.bus import topology
+from tests.sim import checks
+from tests.sim.network import Client
+from tests.sim.run import ask_for, live_through
+from tests.sim.world import World
+
+
+def calls(world: World) -> list[str]:
+    return [entry.key for entry in world.ledger]
+
+
+async def begin(world: World, book: str, *, schedulers: int = 1, workers: int = 1) -> None:
+    """All services are up, then the one request of the story is made."""
+    await world.open(1, schedulers, workers)
+    await asyncio.sleep(1.0)
+    world.asked = [ask_for(book, "e0")]
+    await world.publish(world.asked[0])
+
+
+async def finish(world: World) -> None:
+    await world.drain("at the end of the story")
+    await world.stop_all()
+
+
+async def until_called(world: World, times: int) -> None:
+    for _ in range(10_000):
+        if len(world.ledger) >= times:
+            return
+        await asyncio.sleep(0.001)
+    pytest.fail("the tools were not called")
+
+
+def client(world: World, name: str) -> Client:
+    found = next(p.client for p in world.processes if p.name == name)
+    assert found is not None
+    return found
+
+
+def test_late_acknowledgement_of_a_zombie_does_not_lose_the_run() -> None:
+    async def story(world: World) -> None:
+        await begin(world, "sim/long", workers=2)
+        await asyncio.sleep(3.0)
+        holder = next(p for p in world.processes if p.client and p.client.name == world.ledger[-1].worker)
+        other = next(p for p in world.processes if p.kind == "worker" and p is not holder)
+        assert holder.client is not None
+        assert other.client is not None
+        holder.client.freeze()
+        await asyncio.sleep(17.0)  # its lease is over, the other worker has claimed the run
+        assert world.ledger[-1].worker == other.client.name
+        holder.client.thaw()
+        await asyncio.sleep(6.0)  # it has finished, reported for nothing, and acknowledged
+        world.crash(other.client.name)
+        await finish(world)
+
+    assert checks.check(live_through(story)) == []
+
+
+@pytest.mark.parametrize("frozen", ["scheduler0", "scheduler1"])
+def test_second_owner_of_a_partition_does_not_make_a_finished_task_run_again(frozen: str) -> None:
+    async def story(world: World) -> None:
+        await world.open(1, 2, 1)
+        await asyncio.sleep(1.0)
+        client(world, frozen).freeze()
+        world.asked = [ask_for("sim/chain", f"e{k}") for k in range(4)]
+        for asked in world.asked:
+            await world.publish(asked)
+        await asyncio.sleep(0.05)
+        client(world, "router0").freeze()  # so that the ends of the first steps are in no decision
+        await asyncio.sleep(6.0)
+        assert len(world.ledger) == 4
+        client(world, frozen).thaw()  # it still believes that it owns its partitions
+        await asyncio.sleep(0.2)
+        client(world, "router0").thaw()
+        await finish(world)
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert len(calls(world)) == len(set(calls(world)))
+
+
+def test_queue_lost_before_the_scheduler_has_seen_it_is_noticed() -> None:
+    async def story(world: World) -> None:
+        world.network.deaf_to = {("created", topology.COMMANDS)}
+        await world.open(1, 1, 1)
+        client(world, "worker0").freeze()
+        await asyncio.sleep(1.0)
+        world.asked = [ask_for("sim/chain", "e0")]
+        await world.publish(world.asked[0])
+        await asyncio.sleep(1.0)
+        world.broker.wipe(topology.COMMANDS)
+        world.network.deaf_to = set()
+        client(world, "worker0").thaw()
+        await finish(world)
+
+    assert checks.check(live_through(story)) == []
+
+
+def test_worker_that_dies_in_a_pipeline_is_taken_over_after_the_last_finished_task() -> None:
+    async def story(world: World) -> None:
+        await begin(world, "sim/pages", workers=2)
+        await until_called(world, 3)
+        world.crash(world.ledger[-1].worker)
+        await finish(world)
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert len(calls(world)) - len(set(calls(world))) <= 1, "only the call in flight comes again"
+
+
+def test_wiped_cursors_and_snapshots_change_nothing() -> None:
+    async def story(world: World) -> None:
+        await begin(world, "sim/parallel")
+        await asyncio.sleep(0.5)
+        for bucket in (topology.CURSORS, topology.CTX, topology.LOOPS):
+            world.broker.wipe(f"KV_{bucket}")
+        for name in ("router0", "scheduler0"):
+            world.crash(client(world, name).name)
+        await finish(world)
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert len(calls(world)) == len(set(calls(world)))
