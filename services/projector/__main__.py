@@ -3,7 +3,7 @@ import os
 from services.projector.service import serve
 from shared.runtime.main import run_service
 
-NICE = 10  # the read model may lag: the engine goes first
+NICE = 15  # the read model may lag: the engine goes first
 
 os.nice(NICE)
 run_service("projector", serve)

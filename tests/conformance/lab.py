@@ -95,7 +95,7 @@ class Lab:
         return dsn
 
     async def register(self, source: str | Path) -> Entry:
-        text = source.read_bytes() if isinstance(source, Path) else source.encode()
+        text = _bytes(source)
         compiled = compile_playbook(text, kinds=registry.specs(), file="test.yaml")
         assert compiled.plan is not None, [str(found) for found in compiled.diagnostics]
         return await catalog.register(self.bus, text, compiled.plan)
@@ -113,6 +113,10 @@ class Lab:
     async def run(self, source: str | Path, payload: dict[str, Any] | None = None) -> Ran:
         entry = await self.register(source)
         return await self.execute(entry.path, entry.version, payload)
+
+
+def _bytes(source: str | Path) -> bytes:
+    return source.read_bytes() if isinstance(source, Path) else source.encode()
 
 
 def _as_read(envelope: dict[str, Any]) -> dict[str, Any]:

@@ -86,12 +86,12 @@ async def test_values_in_sql_are_bound_and_names_are_quoted(lab: Lab) -> None:
     workflow = """
     - step: start
       tool:
-        - {name: make, kind: postgres, auth: pg_k8s, command: "CREATE TABLE {{ workload.table | identifier }} (who text)"}
+        - {name: make, kind: postgres, auth: pg_k8s, command: "CREATE TABLE {{ table | identifier }} (who text)"}
         - {name: put, kind: postgres, auth: pg_k8s,
-           command: "INSERT INTO {{ workload.table | identifier }} VALUES ({{ workload.who }})"}
-        - {name: list, kind: postgres, auth: pg_k8s, params: ["{{ workload.who }}"],
-           command: "SELECT count(*) AS n FROM {{ workload.table | identifier }} WHERE who = $1"}
-    """.replace(', params: ["{{ workload.who }}"]', "").replace("who = $1", "who = {{ workload.who }}")
+           command: "INSERT INTO {{ table | identifier }} VALUES ({{ workload.who }})"}
+        - {name: list, kind: postgres, auth: pg_k8s,
+           command: "SELECT count(*) AS n FROM {{ table | identifier }} WHERE who = '{{ workload.who }}'"}
+    """
     table = 'people"; DROP TABLE x; --'
     ran = await lab.run(playbook(workflow), {"who": nasty, "table": table})
     assert ran.result()["rows"] == [{"n": 1}], ran.error

@@ -197,7 +197,7 @@ SECRETS = playbook("""
 async def everything_stored(lab: Lab, execution_id: str) -> dict[str, str]:
     """All that outlives the execution, but for the keychain itself: streams, buckets, read model, logs."""
     async with asyncio.timeout(30):
-        while await status_of(lab.stack.dsn, execution_id) in (None, "running"):
+        while await status_of(lab.stack.dsn, execution_id) in (None, "running"):  # noqa: ASYNC110  it is a table
             await asyncio.sleep(0.05)
     wanted = topology.wanted()
     streams = [stream.name for stream in wanted.streams if stream.retention != "workqueue"]
