@@ -133,33 +133,37 @@ class StepRun:
 
     async def _advance(self, progress: Progress) -> Progress:
         task = pipeline.task_at(self._step, progress)
-        names = await self._with_values(lambda: pipeline.names(self._command, progress, self._values))
+        names = await self._names(task, progress)
         pure = self._tools.pure(task.kind)
+        started = ev.TaskStarted(task.name, progress.attempt)
         if not pure:
             await self._stay()
             if progress.ran:
                 await self._flush()
-        self._journal.note(ev.TaskStarted(task.name, progress.attempt))
+            self._journal.note(started)
         began = self._clock.now()
-        outcome = await self._call(task, progress, names, pure)
-        late = self._clock.now() >= self._due
-        meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(self._clock.now() - began, 6)}
+        outcome = await self._call(task, progress, names, pure, self._due - began)
+        ended = self._clock.now()
+        meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(ended - began, 6)}
         outcome = replace(outcome, meta=meta)
-        if late:
-            return await self._time_out(progress, task, outcome)
-        key = self._key(progress)
-        events = pipeline.decide(self._step, progress, outcome, names, key)
-        progress = self._note(progress, *events)
+        if ended >= self._due:
+            outcome = failed("timeout", "the step-run is over its time", meta=meta)
+            events: list[ev.Event] = [ev.TaskDone(task.name, progress.attempt, outcome, "fail")]
+        else:
+            events = pipeline.decide(self._step, progress, outcome, names, self._key(progress))
+        last = events[-1]
+        progress = self._note(progress, *([started, *events] if pure else events))
         if progress.state == "running" and (not pure or progress.ran % PURE_IN_A_ROW == 0):
             await self._flush()
-        last = events[-1]
         if isinstance(last, ev.TaskRetried) and last.delay > 0:
             await self._wait(last.delay)
         return progress
 
-    async def _time_out(self, progress: Progress, task: Task, outcome: Outcome) -> Progress:
-        over = failed("timeout", "the step-run is over its time", retryable=False, meta=outcome.meta)
-        return self._note(progress, ev.TaskDone(task.name, progress.attempt, over, "fail"))
+    async def _names(self, task: Task, progress: Progress) -> dict[str, Any]:
+        """What the task's templates see; nothing when it has none to evaluate."""
+        if not task.config and not task.spec and task.rules is None:
+            return {}
+        return await self._with_values(lambda: pipeline.names(self._command, progress, self._values))
 
     async def _wait(self, delay: float) -> None:
         await self._flush()
@@ -167,13 +171,12 @@ class StepRun:
 
     def _note(self, progress: Progress, *events: ev.Event) -> Progress:
         """Notes events for the log and folds them; a value too large becomes a failed run."""
+        try:
+            self._journal.note(*events)
+        except TooLarge as error:
+            events = (ev.TaskDone(progress.task, progress.attempt, failed("limit", str(error)), "fail"),)
+            self._journal.note(*events)
         for event in events:
-            try:
-                self._journal.note(event)
-            except TooLarge as error:
-                event = ev.TaskDone(progress.task, progress.attempt, failed("limit", str(error)), "fail")
-                self._journal.note(event)
-                return pipeline.evolve(self._step, progress, event)
             progress = pipeline.evolve(self._step, progress, event)
         return progress
 
@@ -187,8 +190,9 @@ class StepRun:
 
     # -- the call ----------------------------------------------------------------------
 
-    async def _call(self, task: Task, progress: Progress, names: dict[str, Any], pure: bool) -> Outcome:
-        left = self._due - self._clock.now()
+    async def _call(
+        self, task: Task, progress: Progress, names: dict[str, Any], pure: bool, left: float
+    ) -> Outcome:
         if left <= 0:
             return failed("timeout", "the step-run is over its time")
         try:
@@ -209,7 +213,7 @@ class StepRun:
     async def _render(self, task: Task, progress: Progress, names: dict[str, Any], left: float) -> Call:
         keys = self._tools.spec(task.kind).keys
         secrets: dict[str, Any] = {}
-        if "keychain" in names_used(task.config).names:
+        if task.config and "keychain" in names_used(task.config).names:
             secrets = await self._keychain()
             names = {**names, "keychain": secrets}
         config: dict[str, Any] = {}
@@ -221,7 +225,7 @@ class StepRun:
                 config[key] = render_sql(value, names)
             else:
                 config[key] = evaluate(value, names)
-        auth = await credentials.resolve(self._bus, config.pop("auth", None))
+        auth = await credentials.resolve(self._bus, config.pop("auth", None)) if "auth" in config else None
         return Call(config, evaluate(task.spec, names), auth, self._key(progress), left, secrets)
 
     async def _keychain(self) -> dict[str, Any]:
