@@ -21,7 +21,7 @@ from shared.dsl.template import evaluate, render_sql
 from shared.engine import pipeline
 from shared.engine.large import Missing, TooLarge
 from shared.engine.pipeline import Progress
-from shared.errors import TemplateError
+from shared.errors import TemplateError, Unavailable
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome, failed
@@ -98,7 +98,10 @@ class StepRun:
         await self._known()
         self._journal.note(ev.StepStarted())
         await self._journal.flush()
-        return await self._known()
+        known = await self._known()
+        if known.epoch < self._lease.epoch:  # a replica that lags behind; one that has the claim has all before it
+            raise Unavailable("the log does not show this worker's own claim yet")
+        return known
 
     async def _known(self) -> history.History:
         known = await history.read(self._bus, self._command, self._partitions)

@@ -110,7 +110,8 @@ class JetStreamBus:
 
     def follow(self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False) -> StreamFollower:
         inbox = self.connection.new_inbox()
-        follower = (LazyFollower if lazy else StreamFollower)(self.connection, self.requests, inbox, stream, filters, after)
+        kind = LazyFollower if lazy else StreamFollower
+        follower = kind(self.connection, self.requests, inbox, stream, filters, after)
         self._pullers.add(follower)
         return follower
 

@@ -13,6 +13,7 @@ on after the last finished task.
 import hashlib
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -29,6 +30,8 @@ from shared.events.outcome import Outcome, Result, failed
 
 MAX_DELAY_S = 300.0
 MAX_TASK_RUNS = 100_000  # per step-run: a jump cycle without a break must end
+MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops carry on; the task's outcome keeps it whole
+MAX_ERROR_TEXT = 2_000
 
 
 class Progress(Struct, frozen=True):
@@ -199,6 +202,9 @@ def _error(event: ev.TaskDone) -> dict[str, Any]:
         "message": f"a rule of task {event.task} says fail",
         "retryable": False,
     }
+    if len(msgspec.json.encode(error)) > MAX_ERROR_BYTES:
+        message = str(error.get("message", ""))[:MAX_ERROR_TEXT] + "…"
+        error = {"kind": error.get("kind"), "message": message, "retryable": error.get("retryable", False)}
     return {**error, "task": event.task, "attempt": event.attempt}
 
 

@@ -7,6 +7,7 @@ fold itself (`ctx_conflict`), so every reader agrees on which one.
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -38,6 +39,7 @@ class Loop(Struct):
     failures: dict[int, dict[str, Any]] = {}
     clashes: tuple[int, ...] = ()
     patches: tuple[ev.Patch, ...] = ()
+    patched_bytes: int = 0
     written: frozenset[str] = frozenset()
     parallel: bool = False
 
@@ -123,8 +125,10 @@ def _settle(
         loop.failures[index] = {"kind": "ctx_conflict", "message": message, "retryable": False}
         loop.clashes = (*loop.clashes, index)
         return
-    loop.written |= keys
-    loop.patches += ctx
+    if ctx:
+        loop.written |= keys
+        loop.patches += ctx
+        loop.patched_bytes += len(msgspec.json.encode(ctx))
     if error is None:
         loop.results[index] = result
     else:

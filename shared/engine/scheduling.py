@@ -5,11 +5,13 @@
 2. `fail_fast` (default): the first failed iteration fails the step. `best_effort`: all run, and
    `loop.done` carries the failures.
 3. `loop.done` comes once, after every iteration has ended (V10 §8).
+4. What a loop carries is bounded, so that its commands and its end always fit into a message: an
+   element, what its iterations write to ctx, and the failures that are listed.
 
 A plain run needs no decision: its command follows from `step.scheduled` alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -27,7 +29,9 @@ from shared.events.stamp import stamp
 
 MAX_ITERATIONS = 1_000_000
 MAX_FAILURES_LISTED = 100
-MAX_LOOP_CTX_BYTES = 524_288
+MAX_FAILURES_BYTES = 65_536
+MAX_ITEM_BYTES = 262_144
+MAX_LOOP_CTX_BYTES = 262_144
 NO_VALUES: Values = {}
 Plans = Callable[[str], Plan]
 
@@ -58,7 +62,10 @@ def _decide_loop(step: Step, execution_id: str, loop: Loop, values: Values) -> I
         yield ev.IterationFailed(loop.failures[index], (), run_id, index)
     started = loop.started
     assert started is not None  # the caller applies each event before it asks for the next
-    if loop.failures and step.failure == "fail_fast":
+    if loop.patched_bytes > MAX_LOOP_CTX_BYTES:
+        what = f"the iterations wrote {loop.patched_bytes} bytes to ctx"
+        yield _over(step, run_id, f"{what}, over {MAX_LOOP_CTX_BYTES}: keep them as results")
+    elif loop.failures and step.failure == "fail_fast":
         index, error = next(iter(loop.failures.items()))
         yield ev.StepFailed({**error, "index": index}, loop.patches, run_id, step.name)
     elif len(loop.results) + len(loop.failures) == started.count:
@@ -81,25 +88,49 @@ def _begin(step: Step, execution_id: str, loop: Loop, values: Values) -> ev.Loop
         message = f"loop.in of step {step.name} must be a list, not {type(items).__name__}"
         return ev.StepFailed({"kind": "loop", "message": message}, (), run_id, step.name)
     if len(items) > MAX_ITERATIONS:
-        message = f"loop.in of step {step.name} has {len(items)} elements, over {MAX_ITERATIONS}"
-        return ev.StepFailed({"kind": "limit", "message": message}, (), run_id, step.name)
+        return _over(step, run_id, f"loop.in has {len(items)} elements, over {MAX_ITERATIONS}")
+    index, size = _largest(items)
+    if size > MAX_ITEM_BYTES:
+        what = f"element {index} of loop.in has {size} bytes"
+        return _over(step, run_id, f"{what}, over {MAX_ITEM_BYTES}: loop over names or references")
     parallel = step.loop.mode == "parallel"
     return ev.LoopStarted(run_id, step.name, len(items), list(items), None, step.loop.max_in_flight, parallel)
 
 
-def _done(step: Step, loop: Loop, count: int) -> ev.LoopDone | ev.StepFailed:
-    written = len(msgspec.json.encode(loop.patches)) if loop.patches else 0
-    if written > MAX_LOOP_CTX_BYTES:
-        message = f"the iterations wrote {written} bytes to ctx, over {MAX_LOOP_CTX_BYTES}: keep them as results"
-        return ev.StepFailed({"kind": "limit", "message": message}, (), loop.event.run_id, step.name)
+def _largest(items: Sequence[Any]) -> tuple[int, int]:
+    """The index and size of the largest element; (-1, 0) when all together are within the limit."""
+    if len(msgspec.json.encode(items)) <= MAX_ITEM_BYTES:
+        return -1, 0
+    sizes = [len(msgspec.json.encode(item)) for item in items]
+    return sizes.index(max(sizes)), max(sizes)
+
+
+def _over(step: Step, run_id: str, message: str) -> ev.StepFailed:
+    error = {"kind": "limit", "message": f"loop of step {step.name}: {message}", "retryable": False}
+    return ev.StepFailed(error, (), run_id, step.name)
+
+
+def _done(step: Step, loop: Loop, count: int) -> ev.LoopDone:
     none = Result()
     values = [manifest_item(loop.results.get(index, none)) for index in range(count)]
     failed = sorted(loop.failures)
     value = {"results": values, "count": count, "failed": len(failed)}
-    listed = [{"index": index, "error": loop.failures[index]} for index in failed[:MAX_FAILURES_LISTED]]
     return ev.LoopDone(
-        loop.event.run_id, step.name, Result(value, "loop"), count, len(failed), listed, loop.patches
+        loop.event.run_id, step.name, Result(value, "loop"), count, len(failed), _listed(loop, failed), loop.patches
     )
+
+
+def _listed(loop: Loop, failed: list[int]) -> list[dict[str, Any]]:
+    """The first failures; every one stands in the log as `loop.iteration.failed`."""
+    listed: list[dict[str, Any]] = []
+    size = 0
+    for index in failed[:MAX_FAILURES_LISTED]:
+        failure = {"index": index, "error": loop.failures[index]}
+        size += len(msgspec.json.encode(failure))
+        if size > MAX_FAILURES_BYTES:
+            break
+        listed.append(failure)
+    return listed
 
 
 # -- commands --------------------------------------------------------------------------------

@@ -295,6 +295,8 @@ class Shell(Generic[S]):
             if seq > (start.seq if record.writer == self.core.writer else start.as_of)
         ]
         state = self.core.fold(start, news)
+        if state.as_of < max(actor.carried, default=0):
+            raise Unavailable("the log does not show what was delivered from it yet")  # a replica that lags
 
         def recover() -> None:
             actor.due = self.core.recover(state, actor.values)

@@ -144,7 +144,9 @@ async def test_the_memory_queue_is_gone_after_a_kill_and_made_again_by_a_schedul
     await worker.close()
 
 
-async def test_a_follower_misses_nothing_over_a_killed_server(server: NatsServer, bus: JetStreamBus, lazy: bool) -> None:
+async def test_a_follower_misses_nothing_over_a_killed_server(
+    server: NatsServer, bus: JetStreamBus, lazy: bool
+) -> None:
     follower = bus.follow(STREAM, ["noetl.events.0.>"], 0, lazy=lazy)
     for i in range(10):
         await bus.append(f"noetl.events.0.e{i}.router", b"")

@@ -18,7 +18,7 @@ async def rage(world: "World", span: float) -> None:
     rng = world.rng
     world.network.odds = Odds(
         rng.choice((0.0, 0.0, 0.01, 0.05)), rng.choice((0.0, 0.0, 0.01, 0.05)), rng.choice((0.0, 0.01, 0.05)),
-        rng.choice((0.0, 0.0, 0.2)), rng.choice((0.0, 0.0, 0.02, 0.1)),
+        rng.choice((0.0, 0.0, 0.2)), rng.choice((0.0, 0.0, 0.02, 0.1)), rng.choice((0.0, 0.0, 0.3)),
     )
     faults = rng.choices(list(FAULTS), weights=[FAULTS[fault] for fault in FAULTS], k=rng.randint(0, 10))
     times = sorted(rng.uniform(0.2, span) for _ in faults)

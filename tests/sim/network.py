@@ -2,12 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from shared.bus.memory import MemoryBus
 from shared.bus.memory_broker import Faults, MemoryBroker
+from shared.bus.ports import Message
 from shared.errors import NoetlError, Unknown
 from shared.events import subjects
 from tests.sim.loop import now
@@ -61,6 +62,7 @@ class Odds(NamedTuple):
     slow: float = 0.0
     ghost: float = 0.0  # an acknowledged message that comes back later
     late: float = 0.0  # applied when the sender has long given up
+    stale: float = 0.0  # a read answered by a replica that lags behind
 
 
 class Network(Faults):
@@ -116,10 +118,17 @@ class Network(Faults):
 
     def is_late(self, client: str, subject: str) -> float:
         """After how many seconds a message arrives that its sender gives up; 0: it is not late."""
-        if not self.odds.late or not subject.startswith(subjects.EVENTS) or self._rng.random() > self.odds.late:
+        if not self.odds.late or subject.startswith(subjects.REQUESTS) or self._rng.random() > self.odds.late:
             return 0.0
         self._tell(f"late          {client} {subject}")
         return self._rng.uniform(0.0, 2.0 * TIMEOUT_S)
+
+    def lags_by(self, client: str, stream: str) -> int:
+        """How many of the last messages the answering replica does not have yet."""
+        if not self.odds.stale or client not in self.clients or self._rng.random() > self.odds.stale:
+            return 0
+        self._tell(f"stale read    {client} {stream}")
+        return self._rng.randint(1, 4)
 
     def _tell(self, text: str) -> None:
         if self.trace is not None:
@@ -127,11 +136,17 @@ class Network(Faults):
 
 
 class SimBus(MemoryBus):
-    """A bus on which an append may be applied after its sender was told that nobody answers."""
+    """A bus on which an append may be applied after its sender was told that nobody answers, and a read
+    may be answered by a replica that lags behind."""
 
     def __init__(self, broker: MemoryBroker, name: str, network: Network) -> None:
         super().__init__(broker, name)
         self._network = network
+
+    async def read(self, stream: str, filters: Sequence[str], after: int = 0) -> list[Message]:
+        found = await super().read(stream, filters, after)
+        last = self.broker.streams[stream].last - self._network.lags_by(self.name, stream)
+        return [message for message in found if message.seq <= last]
 
     def _store(self, subject: str, data: bytes, expected: int | None, headers: dict[str, str] | None) -> int:
         delay = self._network.is_late(self.name, subject)
