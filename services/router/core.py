@@ -1,6 +1,6 @@
 """The router for the shell: it listens to workers and the scheduler, and routes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from shared.bus import topology
@@ -36,8 +36,9 @@ class RouterCore:
     def stale(self, state: Execution, records: Sequence[Entry]) -> bool:
         """A report about a run that was never scheduled as far as this state knows."""
         return any(
-            record.lease is not None and _number(record.lease.run_id) > state.counts.get(record.lease.step, 0)
+            _number(run_id) > state.counts.get(run_id.rpartition(":")[0], 0)
             for _, record in records
+            for run_id in _runs(record)
         )
 
     def decide(self, state: Execution, now: float, values: dict[str, Any]) -> list[Event]:
@@ -58,6 +59,12 @@ class RouterCore:
 
     def keep(self, state: Execution) -> bool:
         return False
+
+
+def _runs(record: Record) -> Iterable[str]:
+    if record.lease is not None:
+        return (record.lease.run_id,)
+    return [run_id for event in record.events if (run_id := getattr(event, "run_id", ""))]
 
 
 def _number(run_id: str) -> int:

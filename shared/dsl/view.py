@@ -107,7 +107,7 @@ def view(result: Result) -> View:
         value = {"ref": msgspec.to_builtins(result.ref)}  # not loaded: templates can pass the reference on
         return View({}, value, value)
     if result.shape == "loop" and isinstance(value, dict):
-        items = value["results"]
+        items = value.get("results")
         return View({**value, "data": items}, items, items)
     if result.shape in _ENVELOPES and isinstance(value, dict):
         payload = value.get(_PAYLOADS[result.shape])

@@ -210,7 +210,12 @@ class Shell(Generic[S]):
         actor.busy = False
         self._settle(actor, commands, taken)
         if actor.inbox:
-            self._start(self.turn(actor))
+            self._start(self._turn_if_free(actor))
+
+    async def _turn_if_free(self, actor: Actor[S]) -> None:
+        """A batch may have taken the turn meanwhile; two at once would decide the same twice."""
+        if actor.inbox and not actor.busy:
+            await self.turn(actor)
 
     def _settle(self, actor: Actor[S], commands: list[Command], taken: list[int]) -> None:
         if commands:
@@ -295,7 +300,7 @@ class Shell(Generic[S]):
             if seq > (start.seq if record.writer == self.core.writer else start.as_of)
         ]
         state = self.core.fold(start, news)
-        if state.as_of < max(actor.carried, default=0):
+        if state.as_of < max([*actor.carried, *(seq for seq, _ in actor.inbox)], default=0):
             raise Unavailable("the log does not show what was delivered from it yet")  # a replica that lags
 
         def recover() -> None:

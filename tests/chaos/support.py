@@ -56,7 +56,7 @@ class Process:
         assert not self.running, f"{self.name} runs already"
         self._port = free_port()
         own = {"NOETL_INSTANCE": self.name, "NOETL_HEALTH_HOST": HOST, "NOETL_HEALTH_PORT": str(self._port)}
-        environ = environment(**self._environ, **own, **extra)
+        environ = environment(**{**self._environ, **own, **extra})
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", f"services.{self.kind}"], cwd=ROOT, env=environ,
@@ -189,9 +189,9 @@ class Cluster:
         self.processes[name].send(signal.SIGKILL)
         await self.processes[name].ended()
 
-    async def start_again(self, name: str) -> None:
+    async def start_again(self, name: str, **extra: str) -> None:
         await asyncio.sleep(PAUSE_S)
-        self.processes[name].start()
+        self.processes[name].start(**extra)
 
     async def stop(self, name: str) -> int:
         """As an operator would: its exit code."""

@@ -149,7 +149,10 @@ async def execute(dsn: str, statement: str) -> None:
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[Lab]:
-    """In a folder of its own, not in pytest's: run by root, PostgreSQL is another user's."""
+    """In a folder of its own, not in pytest's: run by root, PostgreSQL is another user's. An error that
+    nobody sees, in a callback or a task, fails the module at its end."""
+    unseen: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(repr(context)))
     with tempfile.TemporaryDirectory(prefix="noetl-conformance-") as name:
         folder = Path(name)
         with (folder / "services.log").open("a", encoding="utf-8") as file:
@@ -166,3 +169,4 @@ async def opened() -> AsyncIterator[Lab]:
                         await bus.close()
             finally:
                 structlog.reset_defaults()
+    assert unseen == []

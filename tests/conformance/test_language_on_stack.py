@@ -223,6 +223,38 @@ async def test_what_is_over_an_absolute_limit_fails_the_step_with_kind_limit(lab
         assert str(MAX_CTX_BYTES) in ran.error["message"]
 
 
+async def test_a_loop_whose_every_iteration_fails_at_length_still_ends(lab: Lab) -> None:
+    workflow = """
+    - step: start
+      spec: {policy: {failure: {mode: best_effort}}}
+      loop: {in: "{{ range(150) | list }}", iterator: n, spec: {mode: parallel}}
+      tool: {kind: python, code: "raise ValueError('y' * 20000)"}
+    """
+    ran = await lab.run(playbook(workflow))
+    (done,) = ran.of("loop.done")
+    assert (ran.status, done["failed"]) == ("completed", 150)
+    assert 1 < len(done["failures"]) < 100
+    assert len(str(done)) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("items", "patch"),
+    [("{{ ['x' * 300000] }}", "{}"), ("{{ range(9) | list }}", "{last: \"{{ 'x' * 200000 }}\"}")],
+    ids=["element", "ctx"],
+)
+async def test_a_loop_that_carries_too_much_fails_with_kind_limit(lab: Lab, items: str, patch: str) -> None:
+    workflow = f"""
+    - step: start
+      loop: {{in: "{items}", iterator: n}}
+      tool:
+        kind: noop
+        args: {{before: "{{{{ ctx.last | default('') | length }}}}"}}
+        spec: {{policy: {{rules: [{{else: {{then: {{do: continue, set_ctx: {patch}}}}}}}]}}}}
+    """
+    ran = await lab.run(playbook(workflow))
+    assert (ran.status, ran.error["kind"]) == ("failed", "limit"), ran.error
+
+
 # -- requests ---------------------------------------------------------------------------------
 
 

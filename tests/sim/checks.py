@@ -65,7 +65,7 @@ def _check_requests(world: World, histories: dict[str, list[tuple[int, Record]]]
     """One execution per request, and it ended where its playbook ends."""
     found = []
     left = dict(histories)
-    for asked in world.asked:
+    for asked in sorted(world.asked, key=lambda asked: not asked.execution_id):
         started = next((key for key, records in left.items() if _same(asked, key, records)), None)
         if started is None:
             found.append(f"requests: {asked.book.name} {asked.payload} never started")

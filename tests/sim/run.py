@@ -16,6 +16,8 @@ from tests.sim.loop import VirtualLoop
 from tests.sim.playbooks import BOOKS, compiled
 from tests.sim.world import Asked, World, bury
 
+STORY_LINES = 60
+
 
 @contextmanager
 def quiet() -> Iterator[None]:
@@ -84,6 +86,13 @@ def _print(line: str) -> None:
 
 def again(seed: int) -> str:
     return f"to see it again: python -m tests.sim.run --seed {seed} -v"
+
+
+def report(seed: int, found: list[str]) -> str:
+    """The verdict, how to get it again, and the end of the story."""
+    story: list[str] = []
+    run_seed(seed, story.append)
+    return "\n".join([f"seed {seed}:", *found, again(seed), *story[-STORY_LINES:]])
 
 
 def main() -> int:

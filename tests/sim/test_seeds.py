@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sim.run import again, run_seed
+from tests.sim.run import report, run_seed
 
 SEEDS = 300
 CHUNK = 25
@@ -12,7 +12,7 @@ CHUNK = 25
 def test_worlds_with_faults_end_as_if_there_were_none(first: int) -> None:
     for seed in range(first, first + CHUNK):
         found = run_seed(seed)
-        assert not found, "\n".join([f"seed {seed}:", *found, again(seed)])
+        assert not found, report(seed, found)
 
 
 def test_a_seed_runs_the_same_every_time() -> None:
