@@ -27,6 +27,7 @@ from shared.runtime.shell import FRESH_S
 log = structlog.get_logger()
 WATCH_S = 1.0
 RETRY_S = 0.25
+REFUSED_S = 10.0  # someone has to change something first
 GRACE_S = 2.0  # after a loss, workers get this long to connect again and say what they hold
 SWEEP_S = 20.0
 MAX_SWEEP = 2000  # commands; the oldest first, and a queue in order gets to the oldest first too
@@ -86,8 +87,8 @@ class CommandQueue:
                 headers = {MSG_ID_HEADER: subject}
                 try:
                     future = await self._bus.send(subject, command.encode(item), headers=headers)
-                except NoetlError:
-                    self._again(item, batch)
+                except NoetlError as error:
+                    self._not_sent(item, batch, error)
                 else:
                     future.add_done_callback(partial(self._sent, item, batch))
 
@@ -98,14 +99,16 @@ class CommandQueue:
         if error is None or isinstance(error, Duplicate):
             batch.taken()
             return
+        self._not_sent(item, batch, error)
+
+    def _not_sent(self, item: Command, batch: _Batch, error: BaseException) -> None:
+        """Not fresh any more: an unanswered publish may have reached a worker."""
+        pause = RETRY_S
         if not isinstance(error, Unavailable):
             log.error("command.refused", execution_id=item.execution_id, run_id=item.run_id, error=str(error))
-        self._again(item, batch)
-
-    def _again(self, item: Command, batch: _Batch) -> None:
-        """Not fresh any more: an unanswered publish may have reached a worker."""
+            pause = REFUSED_S
         stale = msgspec.structs.replace(item, fresh=False)
-        asyncio.get_running_loop().call_later(RETRY_S, self._requeue, stale, batch)
+        asyncio.get_running_loop().call_later(pause, self._requeue, stale, batch)
 
     def _requeue(self, item: Command, batch: _Batch) -> None:
         self._waiting.append((item, batch, self._clock.now()))

@@ -7,6 +7,7 @@ finished task.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import structlog
@@ -232,4 +233,9 @@ class StepRun:
         return Call(config, evaluate(task.spec, names), auth, self._key(progress), left, secrets)
 
     async def _keychain(self) -> dict[str, Any]:
-        return {entry["name"]: await credentials.find(self._bus, entry["name"]) for entry in self._plan.keychain}
+        """The declared credentials that are stored; using one that is not is the template's error."""
+        found: dict[str, Any] = {}
+        for entry in self._plan.keychain:
+            with suppress(credentials.NoCredential):
+                found[entry["name"]] = await credentials.find(self._bus, entry["name"])
+        return found

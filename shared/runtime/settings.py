@@ -27,7 +27,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     partitions: Count = PARTITIONS
     pools: tuple[str, ...] = ("default",)
     pool: str = "default"
-    slots: Count = 16
+    slots: Count = 64
     python_processes: Count = 2
     instance: str = ""
     health_host: str = "0.0.0.0"

@@ -18,7 +18,7 @@ import structlog
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Message
 from shared.engine.large import Missing, shrink
-from shared.errors import Conflict, Corrupt, NoetlError, Unavailable
+from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import subjects
 from shared.events.command import Command
 from shared.events.record import Record, decode, encode
@@ -180,6 +180,8 @@ class Shell(Generic[S]):
         subject = subjects.event(self.partition, actor.execution_id, self.core.writer)
         try:
             future = await self.bus.send(subject, encode(record), expected=state.seq)
+        except Refused as error:
+            return self._quarantine(actor, taken, error)
         except Unavailable:
             return self._failed(actor, taken)
         future.add_done_callback(partial(self._stored, actor, record, commands, taken))
@@ -192,11 +194,11 @@ class Shell(Generic[S]):
         if future.cancelled():
             return
         error = future.exception()
+        if isinstance(error, Refused):
+            self._quarantine(actor, taken, error)
+            return
         if error is not None:
-            if isinstance(error, Conflict):
-                self.conflicts += 1
-            elif not isinstance(error, Unavailable):
-                log.error("append.refused", execution_id=actor.execution_id, error=str(error))
+            self.conflicts += isinstance(error, Conflict)
             self._failed(actor, taken)
             return
         assert actor.state is not None
@@ -237,6 +239,12 @@ class Shell(Generic[S]):
         for seq in taken:
             self._open.pop(seq, None)
 
+    def _quarantine(self, actor: Actor[S], taken: list[int], error: NoetlError) -> None:
+        """One execution that cannot go on must not stop the others: it stays busy, for people to see."""
+        log.error("execution.quarantined", execution_id=actor.execution_id, error=str(error))
+        actor.busy = True
+        self._handled(taken)
+
     def _failed(self, actor: Actor[S], taken: list[int]) -> None:
         """Nothing is known any more: the log decides."""
         actor.state = None
@@ -273,10 +281,9 @@ class Shell(Generic[S]):
                     await self._load(actor)
                 await self._bring(actor, lambda: self._rehearse(actor))
                 break
-            except Corrupt as error:
-                log.error("execution.corrupt", execution_id=actor.execution_id, error=str(error))
-                self._handled(actor.carried + [seq for seq, _ in actor.inbox])
-                return  # quarantined: the actor stays busy
+            except (Corrupt, Refused) as error:
+                self._quarantine(actor, actor.carried + [seq for seq, _ in actor.inbox], error)
+                return
             except NoetlError as error:
                 pause = BACKOFF_S[min(tries, len(BACKOFF_S) - 1)]
                 log.warning("execution.waits", execution_id=actor.execution_id, error=str(error), pause=pause)
