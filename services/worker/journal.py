@@ -41,6 +41,10 @@ class Journal:
         self._waiting += small
         self._blobs.update(blobs)
 
+    def forget(self) -> None:
+        """What was noted and not written is dropped."""
+        self._waiting, self._blobs = [], {}
+
     async def flush(self) -> int:
         """Everything noted is in the log when this returns; its last sequence. A lease's facts stand
         each for itself, so what does not fit into one record goes into several."""

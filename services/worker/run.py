@@ -75,6 +75,14 @@ class StepRun:
             limit = {"kind": "limit", "message": str(error), "retryable": False}
             await self._end(replace(progress, state="failed", error=limit, patches=()))
 
+    async def give_up(self, error: Exception) -> None:
+        """Ends the run as failed after an error of the worker itself."""
+        failure = {"kind": "internal", "message": f"{type(error).__name__}: {error}", "retryable": False}
+        progress = Progress(self._step.tasks[0].name, state="failed", error=failure)
+        self._journal.forget()
+        self._journal.note(pipeline.ending(progress, iteration=self._command.index >= 0))
+        await self._flush()
+
     async def _end(self, progress: Progress) -> None:
         self._note(progress, pipeline.ending(progress, iteration=self._command.index >= 0))
         await self._flush()

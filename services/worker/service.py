@@ -24,6 +24,7 @@ log = structlog.get_logger()
 BEAT_S = 1.5
 EXTEND_S = topology.COMMAND_LEASE_S / 3
 LATER_S = 2.0
+MAX_CRASHES = 3  # deliveries of a command that end in an error of the worker itself
 
 
 class Worker:
@@ -91,6 +92,7 @@ class Worker:
             await delivery.nak(LATER_S)  # issued again while it runs here: by then it may be over
             return
         self._held[key] = delivery
+        run: StepRun | None = None
         try:
             plan = await self._plans.load(command.digest)
             run = StepRun(
@@ -108,8 +110,20 @@ class Worker:
         except asyncio.CancelledError:
             await delivery.nak()
             raise
+        except Exception as error:
+            log.exception("run.crashed", execution_id=key[0], run_id=key[1])
+            await self._crashed(delivery, run, error)
         finally:
             del self._held[key]
+
+    async def _crashed(self, delivery: Delivery, run: StepRun | None, error: Exception) -> None:
+        """A fault of ours: tried again on another delivery, then the run fails instead of coming for ever."""
+        tries = delivery.epoch[1]
+        if run is None or tries < MAX_CRASHES:
+            await delivery.nak(LATER_S * tries)
+            return
+        await run.give_up(error)
+        await delivery.ack()
 
     async def _extend(self) -> None:
         while True:

@@ -6,6 +6,7 @@ import msgspec
 
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
+from shared.bus.ports import Inbox
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.request import Request, derive_id
@@ -43,7 +44,7 @@ async def test_a_request_repeated_within_and_beyond_the_broker_s_memory_starts_o
     assert await waiting(bus) == 0
 
 
-async def answer(answers: object) -> object:
+async def answer(answers: Inbox) -> object:
     async with asyncio.timeout(ANSWER_S):
         return msgspec.json.decode(await answers.next())
 
