@@ -105,6 +105,7 @@ def _stream(stream: topology.Stream, replicas: int) -> dict[str, Any]:
         "discard_new_per_subject": once,
         "max_msgs_per_subject": 1 if once else -1,
         "max_msg_size": stream.max_msg_bytes,
+        "max_age": int(stream.max_age_s * 1e9),
         "deny_delete": stream.sealed,
         "deny_purge": stream.sealed,
         "duplicate_window": int(stream.duplicate_window_s * 1e9),

@@ -22,6 +22,7 @@ LOOPS = "noetl_loops"
 WORKER_TTL_S = 10.0
 COMMAND_LEASE_S = 15.0
 REQUEST_LEASE_S = 15.0
+REQUESTS_KEPT_S = 7 * 86_400.0  # taken or not: deleting each one as it is taken would cost a write
 COMMAND_WINDOW_S = 30.0  # over twice the time a command counts as fresh
 
 
@@ -38,6 +39,7 @@ class Stream(Struct, frozen=True):
     sealed: bool = False      # no delete, no purge
     duplicate_window_s: float = 120.0
     max_msg_bytes: int = -1
+    max_age_s: float = 0.0    # 0: for ever
 
 
 class QueueConsumer(Struct, frozen=True):
@@ -68,7 +70,7 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
     return Topology(
         streams=(
             *events,
-            Stream(REQUESTS, (f"{subjects.REQUESTS}.>",), retention="workqueue"),
+            Stream(REQUESTS, (f"{subjects.REQUESTS}.>",), max_age_s=REQUESTS_KEPT_S),
             Stream(
                 COMMANDS, (f"{subjects.COMMANDS}.>",), "memory", "workqueue", write_once=True,
                 duplicate_window_s=COMMAND_WINDOW_S,
