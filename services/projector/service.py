@@ -22,7 +22,7 @@ from shared.runtime.settings import BadSettings, Settings
 MAX_BATCH = 1024               # messages in a transaction
 MAX_BATCH_BYTES = 8 * 1_048_576
 BUSY = 1024                    # a batch this large means that more is waiting: no rest
-REST_S = 0.4
+REST_S = 1.0
 
 log = structlog.get_logger()
 
