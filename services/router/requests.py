@@ -7,6 +7,7 @@ execution, however far apart the two are.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -142,7 +143,8 @@ class Requests:
         inbox = (delivery.headers or {}).get(REPLY_HEADER)
         if inbox:
             answer = {"execution_id": execution_id, "status": status, "error": error}
-            await self._bus.publish(inbox, msgspec.json.encode(answer))
+            with suppress(NoetlError):  # the caller can ask again; the execution does not depend on it
+                await self._bus.publish(inbox, msgspec.json.encode(answer))
 
     async def _bury(self, delivery: Delivery, reason: str) -> None:
         """A request that no router will ever understand: kept where people look, and answered."""

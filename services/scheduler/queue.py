@@ -58,7 +58,7 @@ class CommandQueue:
         self._clock = clock
         self._remake = remake
         self._due = due
-        self._waiting: deque[tuple[Command, _Batch, float]] = deque()
+        self._waiting: deque[tuple[Command, _Batch, float, int]] = deque()
         self._wake = asyncio.Event()
         self._created = 0
         self._known = asyncio.Event()
@@ -67,8 +67,8 @@ class CommandQueue:
         self._swept = clock.now()
 
     def send(self, commands: Sequence[Command], then: Callable[[], None]) -> None:
-        batch, now = _Batch(len(commands), then), self._clock.now()
-        self._waiting.extend((item, batch, now) for item in commands)
+        batch, now, connections = _Batch(len(commands), then), self._clock.now(), self._bus.connections
+        self._waiting.extend((item, batch, now, connections) for item in commands)
         self._wake.set()
 
     async def run(self) -> None:
@@ -78,9 +78,10 @@ class CommandQueue:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                item, batch, since = self._waiting.popleft()
+                item, batch, since, connections = self._waiting.popleft()
                 subject = subjects.command(item.pool, item.execution_id, item.run_id, item.index)
-                if item.fresh and self._clock.now() - since > FRESH_S:
+                late = self._clock.now() - since > FRESH_S or connections != self._bus.connections
+                if item.fresh and late:
                     item = msgspec.structs.replace(item, fresh=False)
                 # Another scheduler may believe it owns the partition too. The broker remembers ids for
                 # longer than twice FRESH_S: a fresh command is refused if the run ever had one.
@@ -111,7 +112,7 @@ class CommandQueue:
         asyncio.get_running_loop().call_later(pause, self._requeue, stale, batch)
 
     def _requeue(self, item: Command, batch: _Batch) -> None:
-        self._waiting.append((item, batch, self._clock.now()))
+        self._waiting.append((item, batch, self._clock.now(), self._bus.connections))
         self._wake.set()
 
     # -- loss --------------------------------------------------------------------------

@@ -70,6 +70,7 @@ class StepRun:
         try:
             while progress.state == "running":
                 progress = await self._advance(progress)
+            await self._stay()
             await self._end(progress)
         except TooLarge as error:
             limit = {"kind": "limit", "message": str(error), "retryable": False}

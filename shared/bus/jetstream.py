@@ -63,6 +63,7 @@ class JetStreamBus:
         self.connection = connection
         self._pullers: WeakSet[StreamFollower | QueueConsumer] = WeakSet()  # open ones are held by their routes
         self._opened = False
+        self.connections = 1
 
     async def open(self, url: str, user: str, password: str, name: str, inbox_prefix: str) -> None:
         connection = self.connection
@@ -191,12 +192,14 @@ class JetStreamBus:
             self.requests.violation(found[1])
 
     async def _disconnected(self) -> None:
+        self.connections += 1
         self.connection.forget_unsent()
         if self._opened:
             self._publisher.disconnected()
             self.requests.disconnected()
 
     async def _reconnected(self) -> None:
+        self.connections += 1
         self._publisher.connected()
         for puller in self._pullers:
             puller.reconnected()

@@ -145,6 +145,10 @@ class MemoryBus:
     async def subscribe(self, subject: str) -> "MemoryInbox":
         return MemoryInbox(self, subject)
 
+    @property
+    def connections(self) -> int:
+        return 1 + self.broker.restarts
+
     async def close(self) -> None:
         for task in self._answers:
             task.cancel()

@@ -40,6 +40,7 @@ class MemoryBroker:
         self._waiters: dict[Future[None], None] = {}  # woken in the order they came
         self._epoch = 0
         self.version = 0
+        self.restarts = 0
         if wanted is not None:
             self.ensure(wanted)
 
@@ -101,6 +102,7 @@ class MemoryBroker:
 
     def lose(self, stream: str) -> None:
         """A memory stream after a server restart: it is not there until someone makes it again."""
+        self.restarts += 1
         self.streams.pop(stream, None)
         self.queues = {key: queue for key, queue in self.queues.items() if key[0] != stream}
         self.wake()

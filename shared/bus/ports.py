@@ -109,6 +109,11 @@ class Bus(Protocol):
 
     async def subscribe(self, subject: str) -> "Inbox": ...
 
+    @property
+    def connections(self) -> int:
+        """Grows when the connection breaks or comes back: what the broker keeps in memory, its memory of
+        message ids included, may be gone then."""
+
     async def close(self) -> None: ...
 
 

@@ -55,8 +55,9 @@ class Shell(Generic[S]):
         self.stream = topology.events_stream(partition)
         self.actors: dict[str, Actor[S]] = {}
         self.conflicts = 0
-        self.horizon = 0  # what the log held when this shell began: others may have handled that
+        self.horizon = 0  # what the log held when this shell began or lost sight: others may have handled that
         self.broken: BaseException | None = None
+        self._connections = bus.connections
         self._open: dict[int, None] = {}
         self._seen = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,14 +67,16 @@ class Shell(Generic[S]):
 
     async def open(self, live: Sequence[str]) -> None:
         """Before following: what the cursor says is unfinished."""
-        self.horizon = await self._horizon()
+        await self._look_at_horizon()
         for execution_id in live:
             self.load(execution_id)
 
-    async def _horizon(self) -> int:
+    async def _look_at_horizon(self) -> None:
+        self._connections = self.bus.connections
         while True:
             try:
-                return await self.bus.last_seq(self.stream)
+                self.horizon = max(self.horizon, await self.bus.last_seq(self.stream))
+                return
             except Unavailable as error:
                 log.warning("stream.waits", stream=self.stream, error=str(error))
                 await self.clock.sleep(BACKOFF_S[-1])
@@ -91,6 +94,8 @@ class Shell(Generic[S]):
 
     async def take(self, batch: Sequence[Message]) -> None:
         touched: dict[str, Actor[S]] = {}
+        if self.bus.connections != self._connections:
+            await self._look_at_horizon()
         oldest = stamp(self.clock.now() - FRESH_S)
         for message in batch:
             self._seen = message.seq

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from shared.bus import kv, topology
-from tests.sim.loop import now
 from tests.sim.network import Client, Odds
 
 if TYPE_CHECKING:
@@ -85,7 +84,6 @@ async def lose_queue(world: "World") -> None:
         world.broker.wipe(topology.COMMANDS)
     else:
         world.broker.lose(topology.COMMANDS)
-    world.losses.append(now())
     world.broker.set_down(False)
 
 

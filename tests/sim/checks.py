@@ -13,9 +13,7 @@ from shared.errors import NoetlError
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Record, decode
-from shared.runtime.shell import FRESH_S
 from tests.sim.playbooks import BOOKS, Expected, compiled
-from tests.sim.tools import Entry
 from tests.sim.world import PARTITIONS, Asked, World
 
 PLANS = {}
@@ -111,13 +109,6 @@ def _check_calls(world: World, histories: dict[str, list[tuple[int, Record]]]) -
     found = []
     for entry in world.ledger:
         at, epoch = done.get(entry.key, (float("inf"), (0, 0)))
-        if entry.at > at and entry.epoch > epoch and not _excused(world, entry):
+        if entry.at > at and entry.epoch > epoch:
             found.append(f"call: {entry.key} by {entry.worker} under {entry.epoch}, done under {epoch} before")
     return found
-
-
-def _excused(world: World, entry: Entry) -> bool:
-    """With the queue goes its memory of message ids. If two schedulers own a partition at that moment,
-    the second may publish a command as fresh once more, for as long as its cause is young."""
-    issued = entry.epoch[0] / 1e9
-    return entry.epoch[1] == 1 and any(0 <= issued - lost < 2 * FRESH_S for lost in world.losses)

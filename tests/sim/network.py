@@ -14,6 +14,7 @@ from shared.events import subjects
 from tests.sim.loop import now
 
 TIMEOUT_S = 2.0  # a publish without an answer
+LAG = 4  # messages
 
 
 class Client:
@@ -62,7 +63,7 @@ class Odds(NamedTuple):
     slow: float = 0.0
     ghost: float = 0.0  # an acknowledged message that comes back later
     late: float = 0.0  # applied when the sender has long given up
-    stale: float = 0.0  # a read answered by a replica that lags behind
+    stale: float = 0.0  # a worker's read answered by a replica that lags behind
 
 
 class Network(Faults):
@@ -74,6 +75,7 @@ class Network(Faults):
         self.odds = Odds()
         self.operations = 0
         self.deaf_to: set[tuple[str, str]] = set()  # operations and subjects that nobody answers
+        self.lagging: set[str] = set()  # clients whose every read lags
         self.on_ack: Callable[[str], None] = lambda _subject: None
         self.trace: Callable[[str], None] | None = None
 
@@ -124,11 +126,14 @@ class Network(Faults):
         return self._rng.uniform(0.0, 2.0 * TIMEOUT_S)
 
     def lags_by(self, client: str, stream: str) -> int:
-        """How many of the last messages the answering replica does not have yet."""
-        if not self.odds.stale or client not in self.clients or self._rng.random() > self.odds.stale:
+        """How many of the last messages the answering replica does not have yet. `Bus.read` promises all of
+        them; a worker finds out by its own claim when it does not get them."""
+        if client in self.lagging:
+            return LAG
+        if not self.odds.stale or not client.startswith("worker") or self._rng.random() > self.odds.stale:
             return 0
         self._tell(f"stale read    {client} {stream}")
-        return self._rng.randint(1, 4)
+        return self._rng.randint(1, LAG)
 
     def _tell(self, text: str) -> None:
         if self.trace is not None:
@@ -152,9 +157,14 @@ class SimBus(MemoryBus):
         delay = self._network.is_late(self.name, subject)
         if not delay:
             return super()._store(subject, data, expected, headers)
-        asyncio.get_running_loop().call_later(delay, self._store_late, subject, data, expected, headers)
+        sent = self.connections, subject, data, expected, headers
+        asyncio.get_running_loop().call_later(delay, self._store_late, *sent)
         raise Unknown(f"{subject}: no answer")
 
-    def _store_late(self, subject: str, data: bytes, expected: int | None, headers: dict[str, str] | None) -> None:
-        with suppress(NoetlError):
-            super()._store(subject, data, expected, headers)
+    def _store_late(
+        self, connections: int, subject: str, data: bytes, expected: int | None, headers: dict[str, str] | None
+    ) -> None:
+        """What was under way on a connection is gone with it when the broker restarts."""
+        if connections == self.connections:
+            with suppress(NoetlError):
+                super()._store(subject, data, expected, headers)

@@ -129,3 +129,36 @@ def test_wiped_cursors_and_snapshots_change_nothing() -> None:
     world = live_through(story)
     assert checks.check(world) == []
     assert len(calls(world)) == len(set(calls(world)))
+
+
+def test_router_that_reads_from_a_replica_behind_loses_no_decision() -> None:
+    async def story(world: World) -> None:
+        await world.open(1, 1, 1)
+        client(world, "worker0").freeze()
+        world.asked = [ask_for("sim/parallel", "e0")]
+        await world.publish(world.asked[0])
+        await until(lambda: len(checks.read_histories(world).get("e0", ())) == 2)
+        world.network.lagging = {"router0#2"}
+        world.crash(client(world, "router0").name)
+        await asyncio.sleep(12.0)  # it has come back and was told of the loop before it could read of it
+        assert client(world, "router0").name == "router0#2"
+        world.network.lagging = set()
+        client(world, "worker0").thaw()
+        await finish(world)
+
+    assert checks.check(live_through(story)) == []
+
+
+def test_worker_that_reads_from_a_replica_behind_repeats_no_finished_task() -> None:
+    async def story(world: World) -> None:
+        await begin(world, "sim/long", workers=2)
+        await until(lambda: len(world.ledger) == 2)  # the first task is done, the second under way
+        world.network.lagging = {"worker0#1", "worker1#1", "worker0#2", "worker1#2"}
+        world.crash(world.ledger[-1].worker)
+        await asyncio.sleep(20.0)
+        world.network.lagging = set()
+        await finish(world)
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert calls(world).count("e0/start:1/one/1") == 1

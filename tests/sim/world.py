@@ -73,7 +73,6 @@ class World:
         self.asked: list[Asked] = []
         self.problems: list[str] = []
         self.processes: list[Process] = []
-        self.losses: list[float] = []  # when the queue was lost
         self.ghosts: list[tuple[str, Stored, int]] = []
         self.broker = MemoryBroker(_WorldClock(), topology.wanted(partitions=PARTITIONS), self.network)
         self.admin = MemoryBus(self.broker, "admin")
@@ -266,10 +265,10 @@ class World:
             found = stream.newest(subject)
             if found is not None and stream.takes(subject):
                 self.ghosts.append((name, stream.stored[found.seq], queue._delivered.get(found.seq, 1)))
-                asyncio.get_running_loop().call_later(self.rng.uniform(0.5, 20.0), self._return, stream)
+                asyncio.get_running_loop().call_later(self.rng.uniform(0.5, 20.0), self._return)
                 return
 
-    def _return(self, stream: Any) -> None:
+    def _return(self) -> None:
         name, stored, delivered = self.ghosts.pop(0)
         current = self.broker.streams.get(name)
         seq = stored.message.seq
