@@ -50,9 +50,10 @@ async def answer(answers: Inbox) -> object:
 
 
 async def waiting(bus: JetStreamBus) -> int:
-    """Requests still in the queue, once the routers' acks have arrived."""
+    """Requests not taken yet, once the routers' acks have arrived."""
     for _ in range(100):
-        left = int((await bus.requests.api(f"STREAM.INFO.{topology.REQUESTS}"))["state"]["messages"])
+        info = await bus.requests.api(f"CONSUMER.INFO.{topology.REQUESTS}.router")
+        left = int(info["num_pending"]) + int(info["num_ack_pending"])
         if not left:
             break
         await asyncio.sleep(0.05)
