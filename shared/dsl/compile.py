@@ -4,24 +4,19 @@ import hashlib
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from shared.dsl.checks import check_plan
 from shared.dsl.diagnostics import Diagnostic
 from shared.dsl.graph import reach
 from shared.dsl.kinds import ToolSpec
 from shared.dsl.load import load
+from shared.dsl.lower import lower
 from shared.dsl.overlay import all_knobs
-from shared.dsl.plan import Plan, Step
+from shared.dsl.plan import Origin, Plan, Step
 from shared.dsl.policies import read_executor
-from shared.dsl.reader import MAX_WARNINGS, Reader, short
-from shared.dsl.root import (
-    START,
-    StepSource,
-    read_header,
-    read_keychain,
-    read_workbook,
-    read_workflow,
-    read_workload,
-)
+from shared.dsl.reader import MAX_WARNINGS, Reader
+from shared.dsl.root import read_header, read_keychain, read_workbook, read_workflow, read_workload
 from shared.dsl.source import Document
 from shared.dsl.steps import Around, read_step
 
@@ -33,13 +28,20 @@ class Compiled(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "") -> Compiled:
+def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "",
+                     strict: bool = False) -> Compiled:
+    """`strict` takes the canonical form alone; otherwise the formal dialect and the sugar are lowered to it."""
     document, diagnostics = load(source, file=file)
     if document is None:
         return Compiled(None, tuple(sorted(diagnostics)))
+    origins: Mapping[str, Origin] = {}
+    if not strict:
+        lowered = lower(document, kinds, file)
+        document, origins = lowered.document, lowered.labels
+        diagnostics += lowered.diagnostics
     data = source if isinstance(source, bytes) else source.encode("utf-8")
     reader = Reader(document, file, diagnostics)
-    plan = _read(reader, document, kinds, hashlib.sha256(data).hexdigest())
+    plan = replace(_read(reader, document, kinds, hashlib.sha256(data).hexdigest()), origins=dict(origins))
     if reader.full or reader.warnings > MAX_WARNINGS:
         diagnostics.append(Diagnostic(len(document.lines), 1, "DSL802", "there is more, which is not shown",
                                       "mend these and compile again", file, "error" if reader.errors else "warning"))
@@ -59,17 +61,7 @@ def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], dig
         step = read_step(reader, source.body, source.path, source.name, around)
         if source.unique:
             steps[source.name] = step
-    reached = reach(steps)
-    _warn_unreachable(reader, sources, reached)
-    return Plan(name=header.name, path=header.path, version=header.version, digest=digest, workload=workload,
-                steps=steps, reach=reached, keychain=keychain, timeout_s=defaults.timeout_s)
-
-
-def _warn_unreachable(reader: Reader, sources: list[StepSource],
-                      reached: Mapping[str, frozenset[str]]) -> None:
-    if START not in reached or reader.errors:
-        return  # a mistyped arc would make every step after it look unreachable
-    for source in sources:
-        if source.name != START and source.name not in reached[START]:
-            reader.value((*source.path, "step"), "DSL902", f"no arcs lead from start to {short(source.name)}",
-                         "add an arc to it, or remove it", warning=True)
+    plan = Plan(name=header.name, path=header.path, version=header.version, digest=digest, workload=workload,
+                steps=steps, reach=reach(steps), keychain=keychain, timeout_s=defaults.timeout_s)
+    check_plan(reader, plan, {source.name: source.path for source in sources if source.unique}, kinds)
+    return plan

@@ -9,7 +9,9 @@ EVERYTHING = "*"  # in a Needs set: the whole namespace is used
 
 
 class Directive(Struct, frozen=True):
-    """`then` of a task rule. `delay` and the patches may hold templates."""
+    """`then` of a task rule. `delay` and the patches may hold templates. `result` is what the task answers
+    with instead of its own result: a task's name, `_prev`, or an expression; `error` an expression for
+    what `fail` reports. `multiplier` is that of exponential backoff."""
 
     do: Literal["continue", "retry", "jump", "break", "fail"] = "continue"
     attempts: int = 1
@@ -18,6 +20,10 @@ class Directive(Struct, frozen=True):
     to: str = ""
     set_iter: dict[str, Any] = {}
     set_ctx: dict[str, Any] = {}
+    multiplier: float = 2.0
+    max_delay: float = 300.0
+    result: str = ""
+    error: str = ""
 
 
 class Rule(Struct, frozen=True):
@@ -92,8 +98,16 @@ class Step(Struct, frozen=True):
     desc: str = ""
 
 
+class Origin(Struct, frozen=True):
+    """Where a generated step or task comes from (V10 §15: compiler debug map)."""
+
+    line: int
+    what: str
+
+
 class Plan(Struct, frozen=True):
-    """`reach[s]` are the steps a token at `s` can still get to by one or more arcs."""
+    """`reach[s]` are the steps a token at `s` can still get to by one or more arcs; `origins` the steps and
+    tasks that lowering generated."""
 
     name: str
     path: str
@@ -105,3 +119,4 @@ class Plan(Struct, frozen=True):
     keychain: tuple[dict[str, Any], ...] = ()
     start: str = "start"
     timeout_s: float | None = None
+    origins: dict[str, Origin] = {}

@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from shared.dsl import told
+from shared.dsl.guards import Known, truth
 from shared.dsl.normalise import RuleSource, rules
 from shared.dsl.plan import Directive, Rule
 from shared.dsl.reader import Reader, kind_of, short
@@ -14,8 +15,11 @@ ACTIONS = ("continue", "retry", "jump", "break", "fail")
 BACKOFFS = ("none", "linear", "exponential")
 REDUCERS = ("$add", "$append", "$max", "$min", "$union", "$merge")
 _POLICY_KEYS = ("rules", "mode", "on_unmatched", "before", "after", "finally")
-_ONLY = {"attempts": "retry", "backoff": "retry", "delay": "retry", "to": "jump"}
-_THEN_KEYS = ("do", *_ONLY, "set_iter", "set_ctx")
+_ONLY = {"attempts": "retry", "backoff": "retry", "delay": "retry", "multiplier": "retry", "max_delay": "retry",
+         "to": "jump", "error": "fail"}
+_THEN_KEYS = ("do", *_ONLY, "set_iter", "set_ctx", "result")
+PREVIOUS = "_prev"
+_ERROR: Known = {("outcome", "status"): frozenset({"error"})}
 
 
 def read_task_policy(reader: Reader, value: Any, path: Path, labels: frozenset[str]) -> tuple[Rule, ...]:
@@ -37,7 +41,7 @@ def read_task_policy(reader: Reader, value: Any, path: Path, labels: frozenset[s
 
 
 def _warn_without_else(reader: Reader, sources: list[RuleSource], path: Path) -> None:
-    if sources and not any(source.fallback or source.when is True for source in sources):
+    if sources and not any(source.fallback or truth(source.when, _ERROR) for source in sources):
         reader.key((*path, "rules"), "DSL901", "an error that no rule matches continues to the next task",
                    "end with - else: {then: {do: fail}} or {do: continue}", warning=True)
 
@@ -66,7 +70,36 @@ def _directive(reader: Reader, then: dict[str, Any], path: Path, labels: frozens
         to=_target(reader, then["to"], (*path, "to"), labels) if do == "jump" and "to" in then else "",
         set_iter=_patch(reader, then, "set_iter", path),
         set_ctx=_patch(reader, then, "set_ctx", path),
+        **_retry_shape(reader, then, path),
+        **_answer(reader, then, path, labels),
     )
+
+
+def _retry_shape(reader: Reader, then: dict[str, Any], path: Path) -> dict[str, Any]:
+    found = {}
+    for key in ("multiplier", "max_delay"):
+        seconds = reader.seconds(then[key], (*path, key)) if key in then else None
+        if seconds is not None:
+            found[key] = seconds
+    if "multiplier" in then and then.get("backoff") != "exponential":
+        reader.key((*path, "multiplier"), "DSL503", "multiplier is about exponential backoff",
+                   "write backoff: exponential, or remove it")
+    return found
+
+
+def _answer(reader: Reader, then: dict[str, Any], path: Path, labels: frozenset[str]) -> dict[str, Any]:
+    """`result`: a task's name, `_prev` or an expression. `error`: an expression."""
+    found = {}
+    if "error" in then:
+        found["error"] = str(read_expression(reader, then["error"], (*path, "error"), "one {{ expression }}"))
+    if "result" in then:
+        value, at = then["result"], (*path, "result")
+        if value == PREVIOUS or (isinstance(value, str) and value in labels):
+            found["result"] = value
+        else:
+            fix = "a task of this step, _prev, or one {{ expression }}"
+            found["result"] = str(read_expression(reader, value, at, fix))
+    return found
 
 
 def _fits(reader: Reader, then: dict[str, Any], path: Path, do: str) -> None:

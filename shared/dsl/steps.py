@@ -106,5 +106,5 @@ def _rendered(pipeline: tuple[Task, ...], kinds: Mapping[str, ToolSpec]) -> list
         rendered.append(task.spec)
         for rule in task.rules or ():
             then = rule.then
-            rendered.append([rule.when, then.delay, then.set_iter, then.set_ctx])
+            rendered.append([rule.when, then.delay, then.set_iter, then.set_ctx, then.result, then.error])
     return rendered

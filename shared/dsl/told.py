@@ -22,7 +22,8 @@ VARS = Told("DSL301", "vars belongs to the formal dialect",
             'write set_ctx: {name: "{{ outcome.result… }}"} in a rule of the task')
 ARGS = Told("DSL301", "args on a step belongs to the formal dialect",
             "write next: {arcs: [{step: …, args: {…}}]} on the step before")
-_SUGAR = Told("DSL701", "authoring sugar is not supported", "write it as tasks with jump and break (V10 §11)")
+_SUGAR = Told("DSL701", "authoring sugar stands in a tool list, not on a step",
+              "write tool: [{choose: …}], or write it as tasks with jump and break (V10 §11)")
 
 
 def unsupported(what: str, fix: str) -> Told:

@@ -18,7 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.plan import Directive, Rule, Step, Task
-from shared.dsl.template import evaluate, truth
+from shared.dsl.rules import PREVIOUS
+from shared.dsl.template import evaluate, is_template, truth
 from shared.dsl.view import view
 from shared.engine.large import Values, resolve, resolve_scope
 from shared.engine.patch import apply_patch
@@ -109,6 +110,8 @@ def _by_rules(
         if then.do == "retry":
             delay = backoff(then, progress.attempt, _seconds(evaluate(then.delay, seen)), key)
             return [ev.TaskRetried(task.name, progress.attempt, outcome, delay, set_iter, set_ctx)]
+        if then.result or then.error:
+            outcome = _answered(outcome, then, progress, seen)
         return [_done(task, progress, outcome, then, set_iter, set_ctx)]
     if used_up:
         return [_done(task, progress, outcome, Directive("fail"), {}, {})]
@@ -116,6 +119,18 @@ def _by_rules(
     if outcome.status == "error":
         unmatched.append(ev.PolicyUnmatched(task.name, progress.attempt))
     return [*unmatched, _done(task, progress, outcome, Directive("continue"), {}, {})]
+
+
+def _answered(outcome: Outcome, then: Directive, progress: Progress, seen: dict[str, Any]) -> Outcome:
+    """The outcome as the rule has it: the result of another task, or of an expression; another error."""
+    if then.error:
+        given = evaluate(then.error, seen)
+        error = given if isinstance(given, dict) else {"kind": "policy", "message": str(given), "retryable": False}
+        return replace(outcome, status="error", error=error)
+    if is_template(then.result):
+        return replace(outcome, result=evaluate(then.result, seen), shape="value", ref=None)
+    kept = progress.prev if then.result == PREVIOUS else progress.results.get(then.result, Result())
+    return replace(outcome, result=kept.value, shape=kept.shape, ref=kept.ref)
 
 
 def _done(
@@ -138,9 +153,9 @@ def backoff(then: Directive, attempt: int, delay: float, key: str) -> float:
         case "linear":
             delay *= attempt
         case "exponential":
-            delay *= 2 ** min(attempt - 1, 32)
+            delay *= then.multiplier ** min(attempt - 1, 32)
     spread = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=2).digest(), "big") / 65535
-    return float(min(delay * (0.9 + 0.2 * spread), MAX_DELAY_S))
+    return float(min(delay * (0.9 + 0.2 * spread), then.max_delay, MAX_DELAY_S))
 
 
 def outcome_view(outcome: Outcome) -> dict[str, Any]:
@@ -205,7 +220,13 @@ def _error(event: ev.TaskDone) -> dict[str, Any]:
     if len(msgspec.json.encode(error)) > MAX_ERROR_BYTES:
         message = str(error.get("message", ""))[:MAX_ERROR_TEXT] + "…"
         error = {"kind": error.get("kind"), "message": message, "retryable": error.get("retryable", False)}
-    return {**error, "task": event.task, "attempt": event.attempt}
+    return {**_codes(event.outcome), "task": event.task, "attempt": event.attempt, **error}
+
+
+def _codes(outcome: Outcome) -> dict[str, Any]:
+    """What routing asks of a failed call: `error.status` of http, `error.code` of SQL."""
+    found = {"status": (outcome.http or {}).get("status"), "code": (outcome.pg or {}).get("code")}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def ending(progress: Progress, *, iteration: bool) -> ev.Event:

@@ -61,7 +61,8 @@ def start(execution_id: str, request: Request, request_id: str, plan: Plan | str
 def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str) -> dict[str, Any]:
     """Defaults rendered, the payload (never rendered: it is data) merged over them (FS §3.2)."""
     seen = deep_merge(defaults, payload)
-    rendered = evaluate(dict(defaults), {**seen, "workload": seen, "execution_id": execution_id})
+    names = {**seen, "workload": seen, "execution_id": execution_id, "job": {"uuid": execution_id}}
+    rendered = evaluate(dict(defaults), names)
     return deep_merge(rendered, payload)
 
 

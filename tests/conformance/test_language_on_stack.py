@@ -109,7 +109,8 @@ async def test_python_runs_in_a_process_of_its_own(lab: Lab) -> None:
 SLEEP = "{kind: python, code: 'import time; time.sleep(30)'}"
 RETRY = """{kind: python, code: "raise ValueError('no')", spec: {policy: {rules: [
       {when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 9, delay: 30}}]}}}"""
-SPIN = """{name: spin, kind: noop, spec: {policy: {rules: [{else: {then: {do: jump, to: spin}}}]}}}"""
+SPIN = """{name: spin, kind: noop, spec: {policy: {rules: [
+  {when: "{{ iter.over | default(false) }}", then: {do: break}}, {else: {then: {do: jump, to: spin}}}]}}}"""
 LOOP = "loop: {in: [1, 2, 3], iterator: n, spec: {mode: MODE}}, "
 
 

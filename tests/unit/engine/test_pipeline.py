@@ -166,7 +166,7 @@ def test_a_cycle_of_jumps_without_a_break_ends_at_the_limit(monkeypatch: pytest.
     tool = """
   - name: one
     kind: noop
-    spec: {policy: {rules: [{else: {then: {do: jump, to: one}}}]}}
+    spec: {policy: {rules: [{when: "{{ outcome.status == 'ok' }}", then: {do: jump, to: one}}]}}
 """
     progress, _ = play(step_of(tool), [ok()] * 51)
     assert progress.error is not None

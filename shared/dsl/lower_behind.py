@@ -1,0 +1,171 @@
+"""What comes behind the main task of a formal step: setting, the case's branches, sinks, the end."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl.lower_case import Case
+from shared.dsl.lower_names import Names, expression, rewrite
+from shared.dsl.lower_nodes import Env, build, get, listed, text_of
+from shared.dsl.lower_parts import directive, noop, otherwise, renamed_patch, rule, sink_task
+from shared.dsl.lower_places import after_task, condition, key, with_args
+from shared.dsl.lower_retry import Retry, gather
+from shared.dsl.source import Node
+
+
+class Parts(Struct):
+    """A formal step taken apart. `errors`: a rule of its case does something about errors."""
+
+    env: Env
+    step: str
+    node: Node
+    tasks: list[Node]
+    args: dict[str, str]
+    cases: list[Case]
+    sinks: list[Node]
+    set_ctx: dict[str, Node]
+    set_iter: dict[str, Node]
+    retry: Retry
+    main: str
+    errors: bool = False
+
+    @property
+    def kind(self) -> str:
+        return self.retry.kind
+
+    @property
+    def looped(self) -> bool:
+        return get(self.node, "loop") is not None
+
+    @property
+    def decided(self) -> str:
+        """The key of ctx that tells arcs which rule matched, when what a rule does can change what rules read.
+        In a loop rules match once per iteration, and arcs once at its end."""
+        cases = [case for case in self.cases if not case.enters]
+        changing = any(case.set_ctx or case.answer for case in cases) or bool(_collected(self))
+        leading = any(case.next is not None for case in cases)
+        return key(self.step, "case") if changing and leading and not self.looped else ""
+
+    def label(self, what: str, meaning: str) -> str:
+        return self.env.label(f"{self.step}_{what}", self.node.place, f"{meaning} of step {self.step}")
+
+    def after(self, *, errors: bool = False, view: str = "_prev") -> Names:
+        return with_args(after_task(self.step, self.kind, errors=errors, view=view), self.args)
+
+
+def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:
+    """All tasks behind the main one, and the labels that others jump to."""
+    place = parts.node.place
+    acting = bool(parts.decided) or any(case.acts and not case.enters for case in parts.cases)
+    sinks = [*parts.sinks, *(sink for each in listed(get(parts.node, "retry"))
+                             if (sink := get(each, "then", "sink")) is not None)]
+    hub = parts.label("vars", "what is set at the end") if parts.set_ctx or parts.set_iter else ""
+    case = parts.label("case", "the case") if acting else ""
+    done = parts.label("done", "the end") if acting or sinks or _repeats(parts) else ""
+    keep = parts.label("keep", "the way to the sink") if sinks and (acting or len(parts.tasks) > 1) else ""
+    keeper = hub or case or keep or parts.main
+    stores = _stores(parts, sinks, keeper, done)
+    past = keep or (text_of(get(stores[0], "name")) if stores else done)
+    found: list[Node] = []
+    if hub:
+        names = parts.after()
+        found.append(noop(place, hub, [otherwise(directive(
+            "continue", set_ctx=renamed_patch(parts.set_ctx, names), set_iter=renamed_patch(parts.set_iter, names),
+            result="_prev"))]))
+    if case:
+        found += _case_tasks(parts, case, past, done)
+    if keep:
+        kept = keeper if keeper != keep else "_prev"
+        found.append(noop(place, keep, [otherwise(directive("continue", result=kept))]))
+    found += stores
+    if done:
+        found.append(_done(parts, done, keeper))
+    return found, {"hub": text_of(get(found[0], "name")) if found else "", "case": case}
+
+
+def _repeats(parts: Parts) -> bool:
+    """Whether the call is made again with another input, or responses are collected."""
+    blocks = [get(each, "then") for each in listed(get(parts.node, "retry"))] + [case.retry for case in parts.cases]
+    keys = ("next_call", "params", "collect", "sink")
+    return any(get(block, name) is not None for block in blocks for name in keys) or any(
+        case.collect is not None and case.retry is not None for case in parts.cases)
+
+
+def _stores(parts: Parts, sinks: list[Node], keeper: str, done: str) -> list[Node]:
+    """The sinks of the step and those of its retry policies, one after the other."""
+    labels = [parts.label("sink", "a sink") for _ in sinks]
+    found: list[Node] = []
+    on = done
+    for index in reversed(range(len(sinks))):
+        names = parts.after(view=keeper if index else "_prev")
+        if index >= len(parts.sinks):
+            names = Names({**names.plain, "page": names.plain["response"]}, names.dotted, names.ok, names.failed)
+        found = sink_task(parts.env, sinks[index], labels[index], names, directive("jump", to=on)) + found
+        on = text_of(get(found[0], "name")) if found else done
+    return found
+
+
+def _done(parts: Parts, label: str, keeper: str) -> Node:
+    into = _collected(parts) if _repeats(parts) else ""
+    answer = "{{ iter." + into + " }}" if into else keeper
+    shared = {into: answer} if into and not parts.looped else {}
+    rules = [otherwise(directive("break", result=answer, set_ctx=shared))]
+    given = key(parts.step, "answer")
+    if any(case.answer is not None for case in parts.cases):
+        rules.insert(0, rule("{{ iter." + given + " is defined }}",
+                             directive("break", result="{{ iter." + given + " }}", set_ctx=shared)))
+    error = key(parts.step, "error")
+    if parts.errors:
+        rules.insert(0, rule("{{ iter." + error + " is defined }}",
+                             directive("fail", error="{{ iter." + error + " }}")))
+    return noop(parts.node.place, label, rules)
+
+
+def _collected(parts: Parts) -> str:
+    """The name that responses are collected into, if any."""
+    blocks = [get(each, "then", "collect") for each in listed(get(parts.node, "retry"))]
+    blocks += [case.collect or get(case.retry, "collect") for case in parts.cases]
+    return next((text_of(get(each, "into")) for each in blocks if each is not None), "")
+
+
+def _case_tasks(parts: Parts, label: str, past: str, done: str) -> list[Node]:
+    """The rules that do something, in order, and a branch for each that stores."""
+    names = parts.after(errors=parts.errors)
+    last = max(index for index, case in enumerate(parts.cases)
+               if (case.acts or (parts.decided and case.next is not None)) and not case.enters)
+    rules: list[dict[str, Any]] = []
+    branches: list[Node] = []
+    for index, case in enumerate(parts.cases[:last + 1]):
+        if case.enters or (case.retry is not None and not case.acts):
+            continue
+        when = condition(case.when, names) if case.when is not None else "{{ " + names.ok + " }}"
+        to = done if case.errors and parts.errors else past
+        branch = _branch(parts, case, index, names, to)
+        to_iter: dict[str, Any] = renamed_patch(case.set_iter, names)
+        to_ctx: dict[str, Any] = renamed_patch(case.set_ctx, names)
+        if case.collect is not None and case.retry is None:
+            (to_iter if _repeats(parts) else to_ctx).update(
+                gather(parts.env, parts.retry, case.collect, names, once=not _repeats(parts)))
+        if case.answer is not None:
+            inner = expression(text_of(case.answer)) or text_of(case.answer)
+            if inner.rpartition(".")[2] != _collected(parts):  # which is the result anyway
+                to_iter[key(parts.step, "answer")] = rewrite("{{ " + inner + " }}", names)
+        to_ctx |= {parts.decided: index + 1} if parts.decided else {}
+        then = directive("jump", to=text_of(get(branch[0], "name")) if branch else to, result="_prev",
+                         set_ctx=to_ctx, set_iter=to_iter)
+        rules.append(rule(build(case.place, when), then))
+        branches += branch
+    if parts.errors and past != done:
+        rules.append(rule("{{ iter." + key(parts.step, "error") + " is defined }}", directive("jump", to=done)))
+    none = {parts.decided: 0} if parts.decided else {}
+    rules.append(otherwise(directive("jump", to=past, result="_prev", set_ctx=none)))
+    return [noop(parts.node.place, label, rules), *branches]
+
+
+def _branch(parts: Parts, case: Case, index: int, names: Names, to: str) -> list[Node]:
+    labels = [parts.label(f"case_{index + 1}_sink", f"a sink of rule {index + 1}") for _ in case.sinks]
+    found: list[Node] = []
+    for sink, label in zip(reversed(case.sinks), reversed(labels), strict=True):
+        on = text_of(get(found[0], "name")) if found else to
+        found = sink_task(parts.env, sink, label, names, directive("jump", to=on)) + found
+    return found

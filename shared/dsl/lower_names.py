@@ -1,0 +1,261 @@
+"""Names in templates: free names are replaced in the token stream of each `{{ }}` and `{% %}`, never in
+text around them, in strings, after a dot, or as the name of a keyword argument."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, TemplateSyntaxError
+from msgspec import Struct
+
+from shared.dsl.source import Entry, Node
+
+_LEXER = Environment(keep_trailing_newline=True)
+_SPACE = ("whitespace", "linecomment", "comment")
+_OPEN = ("variable_begin", "block_begin")
+_CLOSE = ("variable_end", "block_end")
+_OK = frozenset({"call.done", "step.done", "step.exit", "step.finished", "tool.processed", "ToolCompleted"})
+_FAILED = frozenset({"call.error", "step.failed", "ToolErrored"})
+_ENTER = frozenset({"step.enter", "step.started", "StepStarted"})
+_IN_ARCS = {"step.finished": "step.done", "tool.processed": "step.done", "ToolCompleted": "step.done",
+            "ToolErrored": "step.failed"}
+
+
+class Names(Struct, frozen=True):
+    """What names stand for at one place. `dotted` are `name.attribute` pairs, looked up before `plain`.
+
+    `ok`, `failed`, `entered` are tests that take the place of comparisons with `event.name` on a worker; all
+    empty in an arc, where the event itself is there. `message` is the error as text (FS §7.3)."""
+
+    plain: Mapping[str, str] = {}
+    dotted: Mapping[tuple[str, str], str] = {}
+    ok: str = ""
+    failed: str = ""
+    entered: str = ""
+    message: str = ""
+    arc: bool = False
+    exit_on_error: bool = False
+
+
+class Token(NamedTuple):
+    at: int  # in the list of all pieces
+    kind: str
+    text: str
+    depth: int
+    opens: bool  # first after `{%`, so a keyword
+
+
+def rewrite(text: str, names: Names) -> str:
+    """The text with its free names replaced; the same object when there is nothing to replace."""
+    if ("{{" not in text and "{%" not in text) or not _may_hold(text, names):
+        return text
+    try:
+        pieces = [value for _, _, value in _LEXER.lex(text)]
+        tokens = _tokens(text)
+    except TemplateSyntaxError:
+        return text  # the reader of templates tells it
+    local = _locals(tokens)
+    index = 0
+    while index < len(tokens):
+        new, used = _replacement(tokens, index, names, local)
+        if new is not None:
+            pieces[tokens[index].at] = new
+            last = tokens[index + used - 1].at
+            pieces[tokens[index].at + 1:last + 1] = [""] * (last - tokens[index].at)
+        index += used
+    joined = "".join(pieces)
+    return text if joined == text else joined
+
+
+def _may_hold(text: str, names: Names) -> bool:
+    """A cheap look, so that most texts are never taken apart."""
+    if ((names.arc or names.ok) and "event" in text) or any(name in text for name in names.plain):
+        return True
+    return any(name in text and attribute in text for name, attribute in names.dotted)
+
+
+def free_names(text: str) -> set[str]:
+    """The names a template reads; of a text that does not parse, none."""
+    try:
+        tokens = _tokens(text)
+    except TemplateSyntaxError:
+        return set()
+    return {token.text for index, token in enumerate(tokens) if _is_free(tokens, index)} - _locals(tokens)
+
+
+def asks_for_errors(text: str) -> bool:
+    """Whether a rule on `step.exit` wants the failed exit too: it reads `error`, or tests that there is
+    no response."""
+    return "error" in free_names(text) or _says(text, ("response", "is", "not", "defined")) \
+        or _says(text, ("result", "is", "not", "defined")) or bool(event_names(text) & _FAILED) \
+        or _says(text, ("event", ".", "name", "!=")) or _says(text, ("event", ".", "name", "not"))
+
+
+def event_names(text: str) -> set[str]:
+    """The event names a condition compares with; whatever texts stand in it."""
+    try:
+        tokens = _tokens(text)
+    except TemplateSyntaxError:
+        return set()
+    if not any(_is_event_name(tokens, index) for index in range(len(tokens))):
+        return set()
+    return {token.text[1:-1] for token in tokens if token.kind == "string"}
+
+
+def is_enter(text: str) -> bool:
+    return bool(event_names(text) & _ENTER)
+
+
+def expression(text: str) -> str | None:
+    """What stands between the braces when the text is exactly one `{{ expression }}`."""
+    stripped = text.strip()
+    try:
+        kinds = [kind for _, kind, _ in _LEXER.lex(stripped)]
+    except TemplateSyntaxError:
+        return None
+    if kinds[:1] == ["variable_begin"] and kinds[-1:] == ["variable_end"] and kinds.count("variable_begin") == 1:
+        inner = stripped[2:-2]
+        inner = inner[1:] if inner[:1] in ("-", "+") else inner  # signs at the braces trim whitespace
+        return (inner[:-1] if inner[-1:] in ("-", "+") else inner).strip()
+    return None
+
+
+def literal(value: Any) -> str | None:
+    """A plain value as an expression has it; nothing for a collection."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, str | int | float) else None
+
+
+def renamed_node(node: Node, names: Names) -> Node:
+    """The node with all its templates rewritten; itself when nothing changes."""
+    value: Any = node.value
+    if isinstance(value, str):
+        new = rewrite(value, names)
+        return node if new is value else Node(node.place, new, node.style)
+    if isinstance(value, dict):
+        entries = {key: Entry(entry.key, renamed_node(entry.node, names)) for key, entry in value.items()}
+        same = all(entries[key].node is value[key].node for key in value)
+        return node if same else Node(node.place, entries)
+    if isinstance(value, list):
+        below = [renamed_node(each, names) for each in value]
+        return node if all(a is b for a, b in zip(below, value, strict=True)) else Node(node.place, below)
+    return node
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens: list[Token] = []
+    inside = opens = False
+    depth = 0
+    for at, (_, kind, value) in enumerate(_LEXER.lex(text)):
+        if kind in _OPEN:
+            inside, depth, opens = True, 0, kind == "block_begin"
+        elif kind in _CLOSE:
+            inside = False
+        elif inside and kind not in _SPACE:
+            depth += (value in "([{") - (value in ")]}") if kind == "operator" else 0
+            tokens.append(Token(at, kind, value, depth, opens))
+            opens = False
+    return tokens
+
+
+_WORDS = frozenset(("and", "or", "not", "in", "is", "if", "else", "elif", "for", "true", "false", "none", "True",
+                    "False", "None", "recursive"))
+
+
+def _text(tokens: list[Token], index: int) -> str:
+    return tokens[index].text if 0 <= index < len(tokens) else ""
+
+
+def _is_free(tokens: list[Token], index: int) -> bool:
+    token = tokens[index]
+    if token.kind != "name" or token.text in _WORDS or token.opens:
+        return False
+    before, after = _text(tokens, index - 1), _text(tokens, index + 1)
+    if before in (".", "|") or (before == "is" and token.text != "not"):
+        return False
+    if before == "not" and _text(tokens, index - 2) == "is":
+        return False
+    return not (after == "=" and token.depth > 0)
+
+
+def _locals(tokens: list[Token]) -> set[str]:
+    """Names that a `for` or `set` binds somewhere in the text; those are left alone everywhere."""
+    bound: set[str] = set()
+    for index, token in enumerate(tokens):
+        if token.opens and token.text in ("for", "set"):
+            end = "in" if token.text == "for" else "="
+            for later in tokens[index + 1:]:
+                if later.text == end or later.opens:
+                    break
+                if later.kind == "name":
+                    bound.add(later.text)
+    return bound
+
+
+def _is_event_name(tokens: list[Token], index: int) -> bool:
+    return (_text(tokens, index), _text(tokens, index + 1), _text(tokens, index + 2)) == ("event", ".", "name") \
+        and _is_free(tokens, index)
+
+
+def _says(text: str, words: tuple[str, ...]) -> bool:
+    try:
+        texts = [token.text for token in _tokens(text)]
+    except TemplateSyntaxError:
+        return False
+    return any(tuple(texts[at:at + len(words)]) == words for at in range(len(texts)))
+
+
+def _replacement(tokens: list[Token], index: int, names: Names, local: set[str]) -> tuple[str | None, int]:
+    """What replaces the tokens from here on, and how many; (None, 1) for nothing."""
+    token = tokens[index]
+    if token.kind == "string" and _text(tokens, index + 1) in ("==", "!=") and _is_event_name(tokens, index + 2):
+        return _compared(names, _text(tokens, index + 1), [token.text[1:-1]]), 5
+    if token.text in local or not _is_free(tokens, index):
+        return None, 1
+    if _is_event_name(tokens, index) and (names.arc or names.ok):
+        return _event_name(tokens, index, names)
+    attribute = _text(tokens, index + 2) if _text(tokens, index + 1) == "." else ""
+    if attribute and (token.text, attribute) in names.dotted:
+        return names.dotted[token.text, attribute], 3
+    if token.text == "error" and names.message and not _as_object(tokens, index):
+        return names.message, 1
+    return names.plain.get(token.text), 1
+
+
+def _as_object(tokens: list[Token], index: int) -> bool:
+    rest = [_text(tokens, index + step) for step in (1, 2, 3)]
+    return rest[0] in (".", "[") or rest[:2] == ["is", "defined"] or rest == ["is", "not", "defined"]
+
+
+def _event_name(tokens: list[Token], index: int, names: Names) -> tuple[str | None, int]:
+    rest = [_text(tokens, index + step) for step in range(3, 6)]
+    if rest[0] in ("==", "!=") and rest[1][:1] in ("'", '"'):
+        return _compared(names, rest[0], [rest[1][1:-1]]), 5
+    words = 2 if rest[:2] == ["not", "in"] else 1 if rest[0] == "in" else 0
+    if words and _text(tokens, index + 3 + words) in ("[", "("):
+        at, given = index + 4 + words, []
+        while at < len(tokens) and (tokens[at].kind == "string" or tokens[at].text == ","):
+            given += [tokens[at].text[1:-1]] if tokens[at].kind == "string" else []
+            at += 1
+        if _text(tokens, at) in ("]", ")"):
+            return _compared(names, "!=" if words == 2 else "==", given), at + 1 - index
+    if names.arc:
+        return None, 3
+    return f"('call.error' if {names.failed} else 'call.done')", 3
+
+
+def _compared(names: Names, sign: str, given: list[str]) -> str:
+    """A comparison of the event's name with these texts, as a test that holds at this place."""
+    exits = names.exit_on_error and "step.exit" in given
+    if names.arc:
+        if exits:
+            return "true" if sign == "==" else "false"
+        texts = [repr(_IN_ARCS.get(each, each)) for each in given]
+        tests = [f"event.name == {text}" for text in texts] or ["false"]
+    else:
+        tests = [test for test, known in ((names.ok, _OK), (names.failed, _FAILED), (names.entered, _ENTER))
+                 if test and (known & set(given) or (exits and known is _FAILED))] or ["false"]
+    joined = tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
+    if sign == "==":
+        return joined
+    return joined.replace(" == ", " != ") if joined.startswith("event.name ==") else f"(not ({joined}))"

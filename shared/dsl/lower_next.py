@@ -1,0 +1,108 @@
+"""`next` as text or a list (FS §9) to arcs, and the arcs of a `case` (FS §8)."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl.lower_names import Names, renamed_node
+from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced
+from shared.dsl.lower_places import IN_ARCS
+from shared.dsl.source import Node, Place
+
+_CASE = 'write case: [{when: "{{ … }}", then: {next: [{step: …}]}}] on the step, and next: for the rest'
+_SHAPE = "write next: <step>, or next: [{step: …, args: {…}}]"
+
+
+class Target(Struct, frozen=True):
+    """A step to go to, with the arguments it gets."""
+
+    place: Place
+    step: Node
+    args: Node | None
+    set: Node | None = None
+
+
+def is_router(node: Node | None) -> bool:
+    return is_map(node) and (get(node, "arcs") is not None or get(node, "spec") is not None)
+
+
+def targets(env: Env, node: Node, names: Names) -> list[Target]:
+    """The steps a `next` in one of its short shapes leads to."""
+    found = []
+    for each in listed(node) if is_list(node) else [node]:
+        if isinstance(each.value, str):
+            found.append(Target(each.place, each, None))
+        elif is_map(each):
+            found += _target(env, each, names)
+        else:
+            env.error(each, "DSL203", "next must name a step", _SHAPE)
+    return found
+
+
+def _target(env: Env, node: Node, names: Names) -> list[Target]:
+    node = renamed(node, "input", "args")
+    for key in ("when", "then", "else"):
+        if get(node, key) is not None:
+            env.error(node.value[key].key, "DSL301", f"next in a list has no {key} (FS §9.2)", _CASE)
+            return []
+    for key in node.value:
+        if key not in ("step", "args", "set"):
+            env.error(node.value[key].key, "DSL201", f"unknown key {key!r} in next", "known here: step, args, set")
+    step, args, patch = get(node, "step"), get(node, "args"), get(node, "set")
+    if step is None:
+        env.error(node, "DSL202", "the item of next has no step", "add step: <name>")
+        return []
+    return [Target(node.place, step, renamed_node(args, names) if args is not None else None,
+                   renamed_node(patch, names) if patch is not None else None)]
+
+
+def arc(target: Target, when: Any = None) -> Node:
+    found: dict[str, Any] = {"step": target.step}
+    if when is not None:
+        found["when"] = when
+    if target.args is not None:
+        found["args"] = target.args
+    if target.set is not None:
+        found["set"] = target.set
+    return build(target.place, found)
+
+
+def router(place: Place, arcs: list[Node], *, inclusive: bool) -> Node:
+    spec = {"spec": {"mode": "inclusive"}} if inclusive else {}
+    return build(place, {**spec, "arcs": Node(place, arcs)})
+
+
+def fan_out(env: Env, found: list[Target], label: str, what: str) -> tuple[Target, Node | None]:
+    """One target that stands for several: itself, or a generated step with inclusive arcs. Arguments are
+    evaluated on the way into it, because the event they read is gone behind it."""
+    if len(found) == 1:
+        return found[0], None
+    place = found[0].place
+    name = env.label(label, place, what)
+    args: dict[str, Any] = {}
+    arcs: list[Node] = []
+    for index, target in enumerate(found):
+        handed = {}
+        for key, value in items(target.args):
+            args[f"to{index}_{key}"] = value
+            handed[key] = "{{ args['to" + f"{index}_{key}" + "'] }}"
+        if target.set is not None:
+            env.error(target.set, "DSL301", "of several steps one rule leads to none can set", "set in the rule itself")
+        arcs.append(build(target.place, {"step": target.step, **({"args": handed} if handed else {})}))
+    step = build(place, {"step": name, "next": router(place, arcs, inclusive=True)})
+    return Target(place, build(place, name), build(place, args) if args else None), step
+
+
+def plain_next(env: Env, node: Node, names: Names) -> Node:
+    """`next` without a `case`: short shapes become a router, a router only loses its aliases."""
+    if is_router(node):
+        arcs = get(node, "arcs")
+        if not is_list(arcs):
+            return node
+        assert arcs is not None
+        new = [renamed_node(renamed(each, "input", "args"), IN_ARCS) if is_map(each) else each for each in arcs.value]
+        return changed(node, {"arcs": replaced(arcs, new)})
+    if not isinstance(node.value, str | list) and get(node, "step") is None:
+        return node  # told by the reader
+    found = targets(env, node, names)
+    return router(node.place, [arc(each) for each in found], inclusive=len(found) > 1)

@@ -1,0 +1,116 @@
+"""What lowering works with: nodes built in place of others, generated names, and what went wrong."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl.diagnostics import Diagnostic
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.plan import Origin
+from shared.dsl.reader import MAX_ERRORS, MAX_NAME
+from shared.dsl.source import Entry, Node, Place
+
+
+class Env(Struct):
+    """One lowering under way. `taken` are the names of the author's steps and tasks."""
+
+    file: str
+    kinds: Mapping[str, ToolSpec]
+    taken: set[str]
+    workbook: dict[str, Node]
+    diagnostics: list[Diagnostic]
+    labels: dict[str, Origin]
+
+    def error(self, node: Node | Place, code: str, message: str, fix: str) -> None:
+        place = node.place if isinstance(node, Node) else node
+        if len(self.diagnostics) < MAX_ERRORS:
+            self.diagnostics.append(Diagnostic(place.line, place.column, code, message, fix, self.file))
+
+    def label(self, name: str, place: Place, what: str) -> str:
+        """A name for something generated, like no other; the debug map (V10 §15) says what it stands for."""
+        stem = name.replace("-", "_")[: MAX_NAME - 5]
+        label, number = stem, 2
+        while label in self.taken:
+            label, number = f"{stem}_{number}", number + 1
+        self.taken.add(label)
+        self.labels[label] = Origin(place.line, what)
+        return label
+
+
+def build(place: Place, value: Any) -> Node:
+    """A node for a plain value, which may hold nodes already; all that is new stands at `place`."""
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, dict):
+        return Node(place, {key: Entry(place, build(place, each)) for key, each in value.items()})
+    if isinstance(value, list):
+        return Node(place, [build(place, each) for each in value])
+    return Node(place, value, style='"' if isinstance(value, str) else "")
+
+
+def is_map(node: Node | None) -> bool:
+    return node is not None and isinstance(node.value, dict)
+
+
+def is_list(node: Node | None) -> bool:
+    return node is not None and isinstance(node.value, list)
+
+
+def get(node: Node | None, *keys: str) -> Node | None:
+    """The node under the keys, or nothing."""
+    for key in keys:
+        if node is None or not isinstance(node.value, dict) or key not in node.value:
+            return None
+        node = node.value[key].node
+    return node
+
+
+def text_of(node: Node | None) -> str:
+    return node.value if node is not None and isinstance(node.value, str) else ""
+
+
+def items(node: Node | None) -> Iterator[tuple[str, Node]]:
+    if node is not None and isinstance(node.value, dict):
+        for key, entry in node.value.items():
+            yield key, entry.node
+
+
+def listed(node: Node | None) -> list[Node]:
+    return list(node.value) if node is not None and isinstance(node.value, list) else []
+
+
+def changed(node: Node, put: Mapping[str, Node | None]) -> Node:
+    """The mapping with keys replaced or added, and those with None left out; itself when nothing changes."""
+    entries: dict[str, Entry] = {}
+    same = True
+    for key, entry in node.value.items():
+        if key not in put:
+            entries[key] = entry
+            continue
+        new = put[key]
+        same = same and new is entry.node
+        if new is not None:
+            entries[key] = Entry(entry.key, new)
+    for key, new in put.items():
+        if new is not None and key not in entries:
+            entries[key] = Entry(new.place, new)
+            same = False
+    return node if same else Node(node.place, entries)
+
+
+def without(node: Node, keys: Iterable[str]) -> Node:
+    return changed(node, {key: None for key in keys if key in node.value})
+
+
+def renamed(node: Node, old: str, new: str) -> Node:
+    """The mapping with a key under another name, in the same order."""
+    if not isinstance(node.value, dict) or old not in node.value or new in node.value:
+        return node
+    return Node(node.place, {(new if key == old else key): entry for key, entry in node.value.items()})
+
+
+def replaced(node: Node, new: list[Node]) -> Node:
+    """The list with these items; itself when they are the same."""
+    same = len(new) == len(node.value) and all(a is b for a, b in zip(new, node.value, strict=True))
+    return node if same else Node(node.place, new)

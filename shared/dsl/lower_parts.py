@@ -1,0 +1,168 @@
+"""Canonical tasks, rules and directives as nodes: what lowering is put together from."""
+
+from typing import Any
+
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.lower_names import Names, renamed_node
+from shared.dsl.lower_nodes import Env, build, changed, get, is_map, items, renamed, text_of, without
+from shared.dsl.lower_places import condition
+from shared.dsl.source import Entry, Node, Place
+
+ERROR = "{{ outcome.status == 'error' }}"
+_ALIASES = {
+    "http": {"endpoint": "url", "payload": "body", "verify_ssl": "verify"},
+    "postgres": {"credential": "auth", "statement": "command", "sql": "command"},
+    "duckdb": {"commands": "command", "statement": "command", "sql": "command"},
+    "python": {"with": "args"},
+}
+
+
+def rule(when: Any, then: dict[str, Any]) -> dict[str, Any]:
+    return {"when": when, "then": then}
+
+
+def otherwise(then: dict[str, Any]) -> dict[str, Any]:
+    return {"else": {"then": then}}
+
+
+def directive(do: str, *, set_ctx: dict[str, Any] | None = None, set_iter: dict[str, Any] | None = None,
+              **keys: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"do": do, **keys}
+    if set_ctx:
+        found["set_ctx"] = set_ctx
+    if set_iter:
+        found["set_iter"] = set_iter
+    return found
+
+
+def noop(place: Place, name: str, rules: list[dict[str, Any]]) -> Node:
+    return build(place, {"name": name, "kind": "noop", "spec": {"policy": {"rules": rules}}})
+
+
+def with_rules(task: Node, first: list[dict[str, Any]], rest: list[dict[str, Any]]) -> Node:
+    """The task with the first rules before its own, or, when it has none, before the rest."""
+    own = get(task, "spec", "policy", "rules")
+    put = [build(task.place, each) for each in first]
+    put += own.value if own is not None and isinstance(own.value, list) else [build(task.place, each) for each in rest]
+    spec = get(task, "spec") or build(task.place, {})
+    policy = get(spec, "policy") or build(task.place, {})
+    if not is_map(spec) or not is_map(policy):
+        return task  # told by the reader
+    policy = changed(policy, {"rules": Node(task.place, put)})
+    return changed(task, {"spec": changed(spec, {"policy": policy})})
+
+
+def has_policy(task: Node) -> bool:
+    return get(task, "spec", "policy") is not None
+
+
+def named(task: Node, name: str) -> Node:
+    """The task with its name first, as the canonical form has it."""
+    entries = {"name": Entry(task.place, build(task.place, name))}
+    return Node(task.place, entries | {key: entry for key, entry in task.value.items() if key != "name"})
+
+
+def own_keys(env: Env, task: Node) -> Node:
+    """Keys under other names, and the tool's own keys where they stand under `spec`."""
+    kind = text_of(get(task, "kind"))
+    tool, spec = env.kinds.get(kind), get(task, "spec")
+    if tool is None:
+        return task
+    known = (*tool.keys, "args", "auth")
+    aliases = {old: new for old, new in _ALIASES.get(kind, {}).items() if old not in known}
+    task = _knobs(_credential(task), tool, aliases)
+    spec = get(task, "spec")
+    for old, new in aliases.items():
+        task = renamed(task, old, new)
+        spec = renamed(spec, old, new) if spec is not None else None
+    moved = {key: value for key, value in items(spec)
+             if key in known and key not in tool.all_knobs() and get(task, key) is None}
+    if spec is None or not moved:
+        return task
+    rest = without(spec, moved)
+    return changed(task, {"spec": rest if rest.value else None, **moved})
+
+
+def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
+    """Knobs of the tool that stand beside its keys go to `spec`; `pool: {}` asks for nothing."""
+    moved = {aliases.get(key, key): value for key, value in items(task)
+             if aliases.get(key, key) in tool.knobs and key not in tool.keys}
+    pool, spec = get(task, "pool"), get(task, "spec")
+    put: dict[str, Node | None] = {key: None for key in task.value if aliases.get(key, key) in moved}
+    if pool is not None and pool.value == {} and "pool" not in tool.keys:
+        put["pool"] = None
+    if moved and (spec is None or is_map(spec)):
+        base = spec if spec is not None else build(task.place, {})
+        put["spec"] = changed(base, {**moved, **dict(items(base))})
+    return changed(task, put) if put else task
+
+
+def _credential(task: Node) -> Node:
+    """`auth: {}` (FS Appendix A) is none; `{type, credential}` and `{source, key}` name one."""
+    auth = get(task, "auth")
+    if auth is None or not is_map(auth):
+        return task
+    name = get(auth, "credential") or get(auth, "key")
+    if auth.value and (name is None or not set(auth.value) <= {"type", "credential", "source", "key", "tool"}):
+        return task
+    return changed(task, {"auth": name})
+
+
+def renamed_patch(patch: dict[str, Node], names: Names) -> dict[str, Any]:
+    return {key: renamed_node(value, names) for key, value in patch.items()}
+
+
+def renamed_task(env: Env, task: Node, names: Names) -> Node:
+    """The task with the names in its templates replaced; program text is not a template."""
+    tool = env.kinds.get(text_of(get(task, "kind")))
+    verbatim = {key for key, spec in tool.keys.items() if not spec.template} if tool is not None else set()
+    return changed(task, {key: renamed_node(value, names) for key, value in items(task) if key not in verbatim})
+
+
+def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, Any]) -> list[Node]:
+    """A sink as a task that stores and then jumps on (FS §10). With `when` a noop before it decides."""
+    body = _sink_body(env, sink)
+    if body is None:
+        return []
+    body = own_keys(env, _inserted(_logged(body)))
+    rules = [rule(ERROR, directive("fail")), otherwise(after)]
+    store = with_rules(named(renamed_task(env, body, names), label), [], rules)
+    when = get(sink, "when")
+    if when is None:
+        return [store]
+    gate = env.label(f"{label}_if", when.place, "the when of a sink")
+    test = Node(when.place, condition(when.value, names), when.style)
+    keep: dict[str, Any] = {"result": "_prev"}
+    return [noop(sink.place, gate, [rule(test, directive("jump", to=label, **keep)), otherwise({**after, **keep})]),
+            store]
+
+
+def _logged(body: Node) -> Node:
+    """A sink to the event log is a task that only records: every outcome is in the log."""
+    if text_of(get(body, "kind")) != "event_log":
+        return body
+    args = get(body, "args")
+    value = args if args is None or is_map(args) else build(body.place, {"value": args})
+    return changed(body, {"kind": build(body.place, "noop"), "args": value})
+
+
+def _inserted(body: Node) -> Node:
+    """`mode: insert` is what a table and its args mean anyway."""
+    mode = get(body, "mode")
+    return without(body, ("mode",)) if mode is not None and mode.value == "insert" and get(body, "table") else body
+
+
+def _sink_body(env: Env, sink: Node) -> Node | None:
+    """`{tool: {kind, …}, args}`, or `{tool: <kind>, …}` with the tool's keys beside it."""
+    tool = get(sink, "tool")
+    if tool is None or not (is_map(tool) or text_of(tool)):
+        env.error(sink, "DSL202", "the sink has no tool", "write sink: {tool: {kind: postgres, table: …}, args: {…}}")
+        return None
+    extra = without(sink, ("tool", "when"))
+    if not is_map(tool):
+        entries = {"kind": Entry(tool.place, tool)}
+        return Node(sink.place, entries | dict(extra.value))
+    for key, value in items(extra):
+        if get(tool, key) is not None:
+            env.error(value, "DSL104", f"{key} is given in the sink and in its tool", "keep one of the two")
+    return changed(tool, dict(items(extra)))

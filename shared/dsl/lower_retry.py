@@ -1,0 +1,256 @@
+"""`retry` of FS §7 and FX §6: rules on the main task. Repetition with another input jumps back to it,
+with what changes, what is collected and the count kept in `iter`."""
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl.lower_names import Names, expression, renamed_node, rewrite
+from shared.dsl.lower_nodes import Env, build, changed, get, is_map, items, listed, text_of
+from shared.dsl.lower_parts import directive, noop, otherwise, rule, sink_task
+from shared.dsl.lower_places import after_task, condition, key, on_task, with_args
+from shared.dsl.source import Node
+
+DEFAULT_ATTEMPTS = 3
+DEFAULT_REPEATS = 100  # calls of one step-run that a policy without max_attempts may make
+_KEYS = ("max_attempts", "initial_delay", "backoff_multiplier", "max_delay", "next_call", "params", "collect", "sink")
+_FS_KEYS = ("max_attempts", "initial_delay", "backoff_multiplier", "max_delay", "retry_when", "stop_when")
+_COUNTED = re.compile(r"(?<![\w.])_retry\.")
+_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*\Z")
+
+
+class Retry(Struct):
+    """What retrying adds to a step. `inits` are set in `iter` before the main task, `calls` are its keys
+    that then come from there, `last` is set when it is over, `tasks` are done between two calls."""
+
+    step: str
+    kind: str
+    args: dict[str, str]
+    rules: list[dict[str, Any]]
+    inits: dict[str, Any]
+    calls: dict[tuple[str, str], str]
+    last: dict[str, Any]
+    tasks: list[Node]
+    counts: bool = False  # `_retry` is read somewhere in the step
+    repeats: bool = False  # it makes calls with another input, which `_retry.index` counts then
+
+    def on_task(self) -> Names:
+        return with_args(on_task(self.step, self.kind), self.args)
+
+
+def start(step: str, kind: str, args: dict[str, str], node: Node) -> Retry:
+    retry = Retry(step, kind, args, [], {}, {}, {}, [], _mentions_retry(node), _repeats(node))
+    if retry.counts:
+        retry.inits |= {key(step, "index"): 1, key(step, "count"): 1}
+    return retry
+
+
+def _repeats(node: Node) -> bool:
+    """Any block of the step that changes the next call or collects: only those have these keys."""
+    own = any(get(node, name) is not None for name in ("next_call", "collect", "call"))
+    if own or get(node, "retry", "params") is not None:
+        return True
+    return any(_repeats(each) for each in [*listed(node), *(below for _, below in items(node))])
+
+
+def _mentions_retry(node: Node) -> bool:
+    if isinstance(node.value, str):
+        return _COUNTED.search(node.value) is not None
+    return any(_mentions_retry(each) for each in [*listed(node), *(below for _, below in items(node))])
+
+
+def whole(env: Env, retry: Retry, node: Node, main: str) -> None:
+    """The step's `retry`, in either shape."""
+    if isinstance(node.value, list):
+        for each in listed(node):
+            then = get(each, "then")
+            if not is_map(then) or get(each, "when") is None:
+                env.error(each, "DSL501", "a retry policy has when and then",
+                          'write - when: "{{ … }}" with then: {max_attempts: …}')
+                continue
+            assert then is not None
+            when = get(each, "when")
+            assert when is not None
+            policy(env, retry, condition(when.value, retry.on_task()), then, main, ends=True)
+    elif is_map(node):
+        _formal(env, retry, node)
+    else:
+        env.error(node, "DSL203", "retry must be a mapping or a list of policies",
+                  "write retry: {max_attempts: 3, initial_delay: 1}")
+
+
+def _formal(env: Env, retry: Retry, node: Node) -> None:
+    """FS §7.2: `stop_when` repeats until it holds; `retry_when` says what is tried again."""
+    if not _known(env, node, _FS_KEYS, "retry"):
+        return
+    names = retry.on_task()
+    most = get(node, "max_attempts")
+    plain = {**names.plain, "max_attempts": str(most.value) if most is not None else str(DEFAULT_ATTEMPTS)}
+    names = Names(plain, names.dotted, names.ok, names.failed,
+                  message="(outcome.error.message if outcome.status == 'error' else none)")
+    parts = []
+    for name in ("stop_when", "retry_when"):
+        when = get(node, name)
+        if when is None:
+            continue
+        inner = expression(rewrite(text_of(when), names))
+        if inner is None:
+            env.error(when, "DSL602", f"{name} is not an expression", f'write {name}: "{{{{ … }}}}"')
+            return
+        parts.append(f"not ({inner})" if name == "stop_when" else f"({inner})")
+    test = " and ".join(parts) or "outcome.status == 'error'"
+    retry.rules.append(rule("{{ " + test + " }}", _try_again(retry, node)))
+
+
+def _known(env: Env, node: Node, known: tuple[str, ...], what: str) -> bool:
+    unknown = [key for key, _ in items(node) if key not in known]
+    for name in unknown:
+        env.error(node.value[name].key, "DSL201", f"unknown key {name!r} in {what}", f"known here: {', '.join(known)}")
+    return not unknown
+
+
+def _try_again(retry: Retry, then: Node) -> dict[str, Any]:
+    more = one_more(retry, *(("count",) if retry.repeats else ("index", "count"))) if retry.counts else {}
+    found = directive("retry", attempts=get(then, "max_attempts") or DEFAULT_ATTEMPTS, set_iter=more)
+    delay, factor, most = (get(then, name) for name in ("initial_delay", "backoff_multiplier", "max_delay"))
+    if delay is not None:
+        found["delay"] = delay
+    if factor is not None and factor.value != 1:
+        found |= {"backoff": "exponential", "multiplier": factor}
+    if most is not None:
+        found["max_delay"] = most
+    return found
+
+
+def one_more(retry: Retry, *what: str) -> dict[str, Any]:
+    return {at: "{{ iter." + at + " + 1 }}" for at in (key(retry.step, each) for each in what)}
+
+
+def policy(env: Env, retry: Retry, when: Any, then: Node, main: str, *, ends: bool) -> None:
+    """One policy of FX §6. `ends`: the response that ends the repetition is collected and stored too."""
+    if not _known(env, then, _KEYS, "then of a retry policy"):
+        return
+    if all(get(then, name) is None for name in ("next_call", "params", "collect", "sink")):
+        retry.rules.append(rule(when, _try_again(retry, then)))
+        return
+    inner = expression(when) if isinstance(when, str) else None
+    if inner is None:
+        env.error(then, "DSL602", "a policy that changes the next call needs one expression as its when",
+                  'write when: "{{ … }}"')
+        return
+    count = key(retry.step, "index")
+    most = get(then, "max_attempts")
+    limit = most.value if most is not None and type(most.value) is int else DEFAULT_REPEATS
+    retry.inits.setdefault(count, 1)
+    patch: dict[str, Any] = {}
+    _next_call(retry, then, patch)
+    collect = get(then, "collect")
+    if collect is not None:
+        names = _at_success(retry)
+        patch |= gather(env, retry, collect, names)
+        if ends:
+            retry.last |= gather(env, retry, collect, names)
+    test = "{{ " + f"({inner}) and iter.{count} < {limit}" + " }}"
+    again = one_more(retry, *(("index", "count") if retry.counts else ("index",)))
+    between = _between(env, retry, then, main, again)
+    if between:
+        retry.tasks += between
+        retry.rules.append(rule(test, directive("jump", to=text_of(get(between[0], "name")), set_iter=patch)))
+    else:
+        retry.rules.append(rule(test, directive("jump", to=main, set_iter={**patch, **again})))
+
+
+def _at_success(retry: Retry) -> Names:
+    """The names of the task's rules where its success is certain."""
+    names = retry.on_task()
+    view = "(outcome.result if outcome.status == 'ok')"
+    plain = {name: text.replace(view, "outcome.result") for name, text in names.plain.items()}
+    return Names(plain, names.dotted, names.ok, names.failed)
+
+
+def _between(env: Env, retry: Retry, then: Node, main: str, again: dict[str, Any]) -> list[Node]:
+    """What is done before the next call: the policy's sink, and its delay."""
+    tasks: list[Node] = []
+    sink, delay = get(then, "sink"), get(then, "initial_delay")
+    back = directive("jump", to=main, set_iter=again)
+    pause = env.label(f"{retry.step}_pause", delay.place, "the delay of a retry policy") if delay is not None else ""
+    if sink is not None:
+        names = with_args(after_task(retry.step, retry.kind, errors=False), retry.args)
+        names = Names({**names.plain, "page": "_prev"}, names.dotted, names.ok, names.failed)
+        label = env.label(f"{retry.step}_each_sink", sink.place, "the sink of a retry policy")
+        tasks += sink_task(env, sink, label, names, directive("jump", to=pause) if pause else back)
+    if delay is not None:
+        once = rule("{{ _attempt == 1 }}", directive("retry", attempts=2, delay=_pause(retry, then, delay)))
+        tasks.append(noop(delay.place, pause, [once, otherwise(back)]))
+    return tasks
+
+
+def _pause(retry: Retry, then: Node, delay: Node) -> Any:
+    factor = get(then, "backoff_multiplier")
+    if factor is None or factor.value == 1 or type(factor.value) not in (int, float):
+        return delay
+    return "{{ " + f"{delay.value} * {factor.value} ** (iter.{key(retry.step, 'index')} - 1)" + " }}"
+
+
+def _next_call(retry: Retry, then: Node, patch: dict[str, Any]) -> None:
+    """`params` beside the policy, or sections of the tool's keys under `next_call`."""
+    params = get(then, "params")
+    sections = list(items(get(then, "next_call"))) + ([("params", params)] if params is not None else [])
+    for section, node in sections:
+        if not is_map(node):
+            at = key(retry.step, section)
+            retry.calls[section, ""] = at
+            patch[at] = renamed_node(node, retry.on_task())
+            continue
+        for name, value in items(node):
+            at = key(retry.step, f"{section}_{name}")
+            retry.calls[section, name] = at
+            patch[at] = renamed_node(value, retry.on_task())
+
+
+def called(task: Node, retry: Retry) -> Node:
+    """The main task with the keys that change from call to call read from `iter`."""
+    for (section, name), at in retry.calls.items():
+        old = get(task, section, name) if name else get(task, section)
+        retry.inits[at] = old if old is not None else None
+        new = build(task.place, "{{ iter." + at + " }}")
+        if not name:
+            task = changed(task, {section: new})
+            continue
+        owner = get(task, section)
+        base = owner if owner is not None and is_map(owner) else build(task.place, {})
+        task = changed(task, {section: changed(base, {name: new})})
+    return task
+
+
+def gather(env: Env, retry: Retry, collect: Node, names: Names, *, once: bool = False) -> dict[str, Any]:
+    """The patch that adds a response to what is collected: `{strategy, path, into}`, or `{mode, from, into}`.
+    `once`: the call is not repeated, so it goes to ctx, over the runs of the step."""
+    into = text_of(get(collect, "into"))
+    strategy = text_of(get(collect, "strategy") or get(collect, "mode")) or "append"
+    if strategy not in ("append", "extend", "merge") or not into.isidentifier():
+        env.error(collect, "DSL204", "collect needs into: <name> and strategy: append, extend or merge",
+                  "write collect: {strategy: append, path: data.items, into: pages}")
+        return {}
+    empty = "{}" if strategy == "merge" else "[]"
+    old = f"(ctx.{into} | default({empty}))" if once else f"iter.{into}"
+    if not once:
+        retry.inits.setdefault(into, {} if strategy == "merge" else [])
+    page = _page(env, collect, names)
+    if strategy == "merge":
+        return {into: "{{ dict(" + old + ", **(" + page + ")) }}"}
+    whole = f"{page} if {page} is sequence and {page} is not mapping and {page} is not string else [{page}]"
+    return {into: "{{ " + old + " + (" + whole + ") }}"}
+
+
+def _page(env: Env, collect: Node, names: Names) -> str:
+    path, given = text_of(get(collect, "path")), text_of(get(collect, "from"))
+    if given:
+        inner = expression(given) or given
+        found = expression(rewrite("{{ " + inner + " }}", names))
+        return f"({found})"
+    view = names.plain["response"]
+    if path and not _PATH.match(path):
+        env.error(collect, "DSL204", f"path {path[:60]!r} is not a path", "write path: data.items")
+    return f"{view}.{path}" if path and _PATH.match(path) else names.plain["result"]

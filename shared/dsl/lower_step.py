@@ -1,0 +1,279 @@
+"""A formal step to a canonical one. Behind its main task come, as far as it has them:
+
+    <step>_vars   noop: writes `vars` and `set`
+    <step>_case   noop: the rules of `case` that do something, first match wins
+    <its branches>
+    <step>_sink   the sinks of the step and of its retry policies
+    <step>_done   noop, the merge point: the step's result is the main task's, its failure the main task's error
+"""
+
+
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from shared.dsl.lower_behind import Parts, behind
+from shared.dsl.lower_case import arcs, read_case
+from shared.dsl.lower_names import Names, expression, free_names, literal, renamed_node, rewrite
+from shared.dsl.lower_next import plain_next, router
+from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
+from shared.dsl.lower_parts import (
+    ERROR,
+    directive,
+    has_policy,
+    named,
+    noop,
+    otherwise,
+    renamed_patch,
+    renamed_task,
+    rule,
+    with_rules,
+)
+from shared.dsl.lower_places import EVERYWHERE, condition, counted, key, on_arc, on_enter, patches, with_args
+from shared.dsl.lower_retry import called, policy, start, whole
+from shared.dsl.lower_tasks import arg_keys, hand_over, split
+from shared.dsl.source import Node
+from shared.dsl.template import is_template
+
+FORMAL = ("args", "vars", "set", "set_ctx", "set_iter", "case", "sink", "retry")
+
+
+def lower_formal(env: Env, step: str, node: Node, tool: Node | None) -> list[Node]:
+    """The canonical step, and the steps generated beside it. `tool` is lowered already."""
+    parts = _parts(env, step, node, tool)
+    following, generated = _next(parts)
+    put: dict[str, Node | None] = dict.fromkeys(FORMAL)
+    put["next"] = following
+    if parts.args and get(node, "loop", "in") is not None:
+        put["loop"] = _loop(parts)
+    if parts.tasks and _works(parts):
+        put["tool"] = Node(tool.place if tool is not None else node.place, _pipeline(parts))
+    elif tool is not None:
+        put["tool"] = tool
+    return [changed(node, {name: new for name, new in put.items() if new is not None or name in node.value}),
+            *generated]
+
+
+def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
+    rules = get(node, "case")
+    cases = read_case(env, rules) if rules is not None else []
+    args = get(node, "args")
+    if args is not None and args.value is not None and not is_map(args):
+        env.error(args, "DSL203", "args must be a mapping", "write args: {name: value}")
+    keys = arg_keys(env, args)
+    tasks = _named_tasks(step, node, tool)
+    to_ctx, to_iter = patches(get(node, "set"))
+    for name in ("vars", "set_ctx"):
+        to_ctx |= dict(items(get(node, name)))
+    to_iter |= dict(items(get(node, "set_iter")))
+    sink = get(node, "sink")
+    sinks = (listed(sink) if is_list(sink) else [sink]) if sink is not None else []
+    kind = text_of(get(tasks[-1], "kind")) if tasks else ""
+    main = text_of(get(tasks[-1], "name")) if tasks else ""
+    errors = any(case.acts and case.errors for case in cases)
+    retry = start(step, kind, keys, node)
+    return Parts(env, step, node, tasks, keys, cases, sinks, to_ctx, to_iter, retry, main, errors)
+
+
+def _named_tasks(step: str, node: Node, tool: Node | None) -> list[Node]:
+    if tool is None:
+        return [build(node.place, {"name": f"{step}_task", "kind": "noop"})]
+    if is_map(tool):
+        return [tool if get(tool, "name") is not None else named(tool, f"{step}_task")]
+    found = []
+    for index, item in enumerate(listed(tool)):
+        if is_map(item):
+            label, body = split(item, f"task_{index}")
+            found.append(body if get(body, "name") is not None else named(body, label))
+    return found
+
+
+def _works(parts: Parts) -> bool:
+    """Whether anything is done on the worker beside the tool itself."""
+    node = parts.node
+    return bool(parts.args or parts.set_ctx or parts.set_iter or parts.sinks) or get(node, "retry") is not None \
+        or any(case.acts or case.retry is not None for case in parts.cases)
+
+
+def _next(parts: Parts) -> tuple[Node | None, list[Node]]:
+    node, loop = parts.node, get(parts.node, "loop") is not None
+    following = get(node, "next")
+    names = _arc_names(parts, loop=loop)
+    if not parts.cases:
+        return (plain_next(parts.env, following, names) if following is not None else None), []
+    found, generated = arcs(parts.env, parts.cases, following, parts.step, names, loop=loop,
+                            decided=parts.decided)
+    return router((get(node, "case") or node).place, found, inclusive=False), generated
+
+
+def _arc_names(parts: Parts, *, loop: bool) -> Names:
+    """What arcs read. The pipeline's `iter` is gone by then, so an argument of the step is written out, if it is
+    the same then: what reads `vars` may not be."""
+    names = on_arc(parts.kind, loop=loop)
+    written = {}
+    used = _read_by_arcs(parts) if parts.args else {}
+    for name, value in items(get(parts.node, "args")):
+        text = literal(value.value) if not is_template(str(value.value)) else expression(text_of(value))
+        if text is not None and not free_names("{{ " + text + " }}") & {"vars", "ctx"}:
+            written[name] = f"({text})"
+        elif name in used:
+            parts.env.error(used[name], "DSL301", f"an arc cannot read the argument {name!r}",
+                            f'write vars: {{{name}: "{{{{ {name} }}}}"}} and read vars.{name}')
+    dotted = {**names.dotted, **{("args", name): text for name, text in written.items()}}
+    return replace(names, plain={**names.plain, **written}, dotted=dotted)
+
+
+def _read_by_arcs(parts: Parts) -> dict[str, Node]:
+    """The bare names that `next` and the case's conditions and `next` read, each with where."""
+    found: dict[str, Node] = {}
+    stack = [node for node in (get(parts.node, "next"), *(case.next for case in parts.cases)) if node is not None]
+    stack += [build(case.place, case.when) for case in parts.cases if case.next is not None]
+    while stack:
+        node = stack.pop()
+        if isinstance(node.value, str):
+            found |= dict.fromkeys(free_names(node.value), node) if is_template(node.value) else {}
+        stack += [below for _, below in items(node)] + listed(node)
+    return found
+
+
+def _loop(parts: Parts) -> Node | None:
+    """`loop.in` is evaluated before the pipeline, so an argument in it is written out."""
+    loop, args = get(parts.node, "loop"), get(parts.node, "args")
+    assert loop is not None
+    over = get(loop, "in")
+    inner = {name: text for name, value in items(args)
+             if (text := expression(rewrite(text_of(value), EVERYWHERE))) is not None}
+    names = Names(plain={name: f"({text})" for name, text in inner.items()})
+    return changed(loop, {"in": renamed_node(over, names)}) if over is not None else loop
+
+
+# -- the pipeline --------------------------------------------------------------------------------
+
+
+def _pipeline(parts: Parts) -> list[Node]:
+    args = get(parts.node, "args")
+    names = with_args(replace(EVERYWHERE, dotted=counted(parts.step)), parts.args)
+    tasks = [hand_over(renamed_task(parts.env, each, names), parts.args) for each in parts.tasks]
+    first = _entering(parts)
+    if parts.args:
+        bound = {parts.args[name]: value for name, value in items(args) if name in parts.args}
+        first.append(noop(parts.node.place, parts.label("args", "the args"),
+                          [otherwise(directive("continue", set_iter=renamed_patch(bound, EVERYWHERE)))]))
+    rest, to = behind(parts)
+    tasks = _main(parts, tasks, to)
+    if parts.retry.inits:
+        first.append(noop(parts.node.place, parts.label("call", "the first call"),
+                          [otherwise(directive("continue", set_iter=parts.retry.inits))]))
+    return [*first, *tasks, *rest, *parts.retry.tasks]
+
+
+def _entering(parts: Parts) -> list[Node]:
+    """Rules on `step.enter` set things before the tool runs."""
+    found = []
+    for case in parts.cases:
+        if not case.enters:
+            continue
+        names = on_enter()
+        then = directive("continue", set_ctx=renamed_patch(case.set_ctx, names),
+                         set_iter=renamed_patch(case.set_iter, names))
+        found.append(noop(case.place, parts.label("enter", "a rule on step.enter"),
+                          [rule(build(case.place, condition(case.when, names)), then),
+                           otherwise(directive("continue"))]))
+    return found
+
+
+def _main(parts: Parts, tasks: list[Node], to: dict[str, str]) -> list[Node]:
+    """The author's tasks with what retrying asks of the last one, and the way on after them."""
+    retry = parts.retry
+    given = get(parts.node, "retry")
+    if given is not None:
+        whole(parts.env, retry, given, parts.main)
+    _case_retries(parts, to)
+    if retry.last and has_policy(tasks[-1]):
+        parts.env.error(parts.node, "DSL301", "collect and a policy of the task cannot stand together",
+                        "move the task's rules into retry policies")
+    last = called(tasks[-1], retry)
+    rest = [rule(ERROR, _fails(parts, last, to)), otherwise(directive("continue", set_iter=retry.last))]
+    if retry.rules or parts.errors or retry.last:
+        last = with_rules(_redirected(parts, last, to), retry.rules, rest)
+    else:
+        last = _redirected(parts, last, to)
+    return [*(_handled(parts, each, to) for each in tasks[:-1]), last]
+
+
+def _handled(parts: Parts, task: Node, to: dict[str, str]) -> Node:
+    """A task before the last one: its errors are the case's too."""
+    task = _redirected(parts, task, to)
+    if not parts.errors or has_policy(task):
+        return task
+    return with_rules(task, [], [rule(ERROR, _fails(parts, task, to)), otherwise(directive("continue"))])
+
+
+def _fails(parts: Parts, task: Node, to: dict[str, str]) -> dict[str, Any]:
+    """What an error does: the case decides when it has something to do about it."""
+    if not parts.errors:
+        return directive("fail")
+    kind = text_of(get(task, "kind"))
+    code = {"http": ", status=outcome.http.status", "postgres": ", code=outcome.pg.code"}.get(kind, "")
+    error = "{{ dict(outcome.error" + code + ", task=_task, attempt=_attempt) }}"
+    return directive("jump", to=to["case"], set_iter={key(parts.step, "error"): error})
+
+
+def _redirected(parts: Parts, task: Node, to: dict[str, str]) -> Node:
+    """In the author's own rules `break` ends the author's pipeline, and what lowering put behind it still
+    runs; `fail` goes through the case when that handles errors."""
+    rules = get(task, "spec", "policy", "rules")
+    if rules is None or not is_list(rules):
+        return task
+    new = []
+    for each in rules.value:
+        owner = get(each, "else") if is_map(get(each, "else")) else each
+        then = get(owner, "then")
+        if owner is None or then is None or not is_map(then):
+            new.append(each)
+            continue
+        put = _redirection(parts, task, then, to)
+        moved = changed(owner, {"then": changed(then, put)})
+        new.append(moved if owner is each else changed(each, {"else": moved}))
+    return _put_rules(task, new)
+
+
+def _put_rules(task: Node, rules: list[Node]) -> Node:
+    spec, policy_node = get(task, "spec"), get(task, "spec", "policy")
+    assert spec is not None
+    assert policy_node is not None
+    put = changed(policy_node, {"rules": Node(policy_node.place, rules)})
+    return changed(task, {"spec": changed(spec, {"policy": put})})
+
+
+def _redirection(parts: Parts, task: Node, then: Node, to: dict[str, str]) -> dict[str, Node | None]:
+    do = text_of(get(then, "do"))
+    if do == "break" and to["hub"]:
+        return {"do": build(then.place, "jump"), "to": build(then.place, to["hub"])}
+    if do == "fail" and parts.errors:
+        found = _fails(parts, task, to)
+        own = dict(items(get(then, "set_iter")))
+        return {"do": build(then.place, "jump"), "to": build(then.place, to["case"]),
+                "set_iter": build(then.place, {**own, **found["set_iter"]})}
+    return {}
+
+
+def _case_retries(parts: Parts, to: dict[str, str]) -> None:
+    """Rules that try again are the main task's; those before them that do not come along, to win first."""
+    retries = [index for index, case in enumerate(parts.cases) if case.retry is not None]
+    names, rules = parts.retry.on_task(), parts.retry.rules
+    for case in parts.cases[:retries[-1] + 1] if retries else []:
+        when = condition(case.when, names) if case.when is not None else "{{ outcome.status == 'ok' }}"
+        if case.enters:
+            continue
+        if case.retry is not None:
+            block = case.retry
+            if case.collect is not None and is_map(block):
+                block = changed(block, {"collect": case.collect})
+            policy(parts.env, parts.retry, when, block, parts.main, ends=False)
+            continue
+        if case.errors and (inner := expression(when)) is not None:
+            failed = "{{ outcome.status == 'error' and (" + inner + ") }}"
+            rules.append(rule(build(case.place, failed), _fails(parts, parts.tasks[-1], to)))
+        rules.append(rule(build(case.place, when), directive("continue")))

@@ -1,0 +1,220 @@
+"""Tasks of the formal dialect and of today's playbooks: `workbook` references, `input`, `set`, tool keys
+under `spec`, other names for keys, and rules with the words people use."""
+
+from typing import Any
+
+from shared.dsl.lower_names import renamed_node
+from shared.dsl.lower_nodes import (
+    Env,
+    build,
+    changed,
+    get,
+    is_list,
+    is_map,
+    items,
+    listed,
+    renamed,
+    replaced,
+    text_of,
+    without,
+)
+from shared.dsl.lower_parts import ERROR, directive, named, noop, otherwise, own_keys, renamed_task, rule, with_rules
+from shared.dsl.lower_places import EVERYWHERE, in_rules, patches, with_args
+from shared.dsl.lower_sugar import SUGAR, lower_sugar
+from shared.dsl.source import Entry, Node
+
+_RESERVED = ("index", "count", "parent")  # keys of `iter` that the engine sets
+
+
+def lower_tool(env: Env, step: str, tool: Node) -> Node:
+    """The tool with every task lowered; itself when all are canonical."""
+    if is_map(tool):
+        found = lower_task(env, step, tool, f"{step}_task", "")
+        if len(found) == 1 and not set(found[0].value) & set(SUGAR):
+            return found[0]
+        return Node(tool.place, found)
+    if not is_list(tool):
+        return tool
+    return replaced(tool, lower_list(env, step, tool.value))
+
+
+def lower_list(env: Env, step: str, tasks: list[Node]) -> list[Node]:
+    found: list[Node] = []
+    before = ""
+    grows = False
+    for index, item in enumerate(tasks):
+        if not is_map(item):
+            found.append(item)
+            continue
+        label, body = split(item, f"task_{index}")
+        new = lower_task(env, step, body, label, before)
+        before, grows = label, grows or len(new) > 1
+        if len(new) == 1 and new[0] is body:
+            found.append(item)
+        elif len(new) == 1 and body is not item:
+            found.append(Node(item.place, {label: Entry(item.value[label].key, new[0])}))
+        else:
+            found += new
+        if grows and get(found[-1], "name") is None and get(found[-1], "kind") is not None:
+            found[-1] = named(found[-1], label)  # positions have changed, names must not
+    return found
+
+
+def split(item: Node, default: str) -> tuple[str, Node]:
+    """The label of a list item, and its body."""
+    if get(item, "name") is not None:
+        return text_of(get(item, "name")) or default, item
+    if "kind" not in item.value and len(item.value) == 1:
+        ((label, entry),) = item.value.items()
+        if is_map(entry.node) and label not in SUGAR:
+            return label, entry.node
+    return default, item
+
+
+def lower_task(env: Env, step: str, body: Node, label: str, before: str) -> list[Node]:
+    sugar = next((key for key in SUGAR if key in body.value), None)
+    if sugar is not None and "kind" not in body.value:
+        return lower_sugar(env, step, body, sugar, lower_list)
+    task = renamed(body, "input", "args")
+    if text_of(get(task, "kind")) == "workbook":
+        return _from_workbook(env, task, label, before)
+    return [_plain(env, task, before)]
+
+
+def _plain(env: Env, task: Node, before: str) -> Node:
+    task = own_keys(env, task)
+    task = renamed_task(env, task, EVERYWHERE)
+    rules = get(task, "spec", "policy", "rules")
+    if rules is not None and is_list(rules):
+        put = replaced(rules, [_rule(each, before) for each in rules.value])
+        spec, policy = get(task, "spec"), get(task, "spec", "policy")
+        assert spec is not None
+        assert policy is not None
+        task = changed(task, {"spec": changed(spec, {"policy": changed(policy, {"rules": put})})})
+    return _sets(task)
+
+
+def _rule(node: Node, before: str) -> Node:
+    if not is_map(node):
+        return node
+    node = renamed_node(node, in_rules())
+    fallback = get(node, "else")
+    if fallback is not None and is_map(fallback) and get(fallback, "then") is None and get(fallback, "do") is not None:
+        fallback = build(fallback.place, {"then": fallback})
+    if fallback is not None:
+        then = get(fallback, "then")
+        if then is not None and is_map(then):
+            fallback = changed(fallback, {"then": _then(then, before)})
+        return changed(node, {"else": fallback, **_own_then(node, before)})
+    return changed(node, _own_then(node, before))
+
+
+def _own_then(node: Node, before: str) -> dict[str, Node | None]:
+    then = get(node, "then")
+    return {"then": _then(then, before)} if then is not None and is_map(then) else {}
+
+
+def _then(then: Node, before: str) -> Node:
+    backoff, to, given = get(then, "backoff"), get(then, "to"), get(then, "set")
+    put: dict[str, Node | None] = {}
+    if backoff is not None and backoff.value == "fixed":
+        put["backoff"] = build(backoff.place, "none")
+    if to is not None and to.value == "previous" and before:
+        put["to"] = build(to.place, before)
+    if given is not None and isinstance(given.value, dict | list):
+        put |= {"set": None, **_patched(then, *patches(given))}
+    return changed(then, put)
+
+
+def _patched(node: Node, to_ctx: dict[str, Node], to_iter: dict[str, Node]) -> dict[str, Node | None]:
+    found: dict[str, Node | None] = {}
+    for key, patch in (("set_ctx", to_ctx), ("set_iter", to_iter)):
+        if patch:
+            own = dict(items(get(node, key)))
+            found[key] = build(node.place, {**own, **patch})
+    return found
+
+
+def _sets(task: Node) -> Node:
+    """`set`, `set_ctx`, `set_iter` on a task: written when it succeeded."""
+    to_ctx, to_iter = patches(get(task, "set"))
+    for key, patch in (("set_ctx", to_ctx), ("set_iter", to_iter)):
+        if is_map(get(task, key)):
+            patch |= dict(items(get(task, key)))
+    if not to_ctx and not to_iter:
+        return task
+    names = in_rules()
+    task = without(task, ("set", "set_ctx", "set_iter"))
+    put: dict[str, Any] = {"set_ctx": {key: renamed_node(value, names) for key, value in to_ctx.items()},
+                           "set_iter": {key: renamed_node(value, names) for key, value in to_iter.items()}}
+    rules = get(task, "spec", "policy", "rules")
+    if rules is None:
+        return with_rules(task, [], [rule(ERROR, directive("fail")), otherwise(directive("continue", **put))])
+    return with_rules(without_rules(task), [], [_also(each, put) for each in listed(rules)])
+
+
+def without_rules(task: Node) -> Node:
+    spec, policy = get(task, "spec"), get(task, "spec", "policy")
+    assert spec is not None
+    assert policy is not None
+    return changed(task, {"spec": changed(spec, {"policy": without(policy, ("rules",))})})
+
+
+def _also(node: Node, put: dict[str, Any]) -> Any:
+    """A rule that goes on, with what the task sets."""
+    owner = get(node, "else") if get(node, "else", "then") is not None else node
+    then = get(owner, "then")
+    if owner is None or then is None or text_of(get(then, "do")) not in ("continue", "break", "jump"):
+        return node
+    patched = changed(then, _patched(then, put["set_ctx"], put["set_iter"]))
+    owner = changed(owner, {"then": patched})
+    return owner if owner.value is node.value or get(node, "else", "then") is None else changed(node, {"else": owner})
+
+
+def _from_workbook(env: Env, task: Node, label: str, before: str) -> list[Node]:
+    """The named task inlined with its `args` bound (FS §5)."""
+    reference = get(task, "task") or get(task, "name")
+    entry = env.workbook.get(text_of(reference))
+    if entry is None:
+        known = ", ".join(sorted(env.workbook)[:20]) or "none"
+        env.error(reference or task, "DSL408", f"the workbook has no task {text_of(reference)!r}", f"known: {known}")
+        return [changed(task, {"kind": build(task.place, "noop"), "task": None})]
+    extra = {key: value for key, value in items(task) if key not in ("kind", "name", "task", "args")}
+    body = changed(entry, extra)
+    args = get(task, "args")
+    if args is None or not is_map(args) or not args.value:
+        return [named(_plain(env, body, before), label)]
+    first = env.label(f"{label}_args", args.place, f"the args of workbook task {label}")
+    bound, body = bind(env, body, args)
+    setting = otherwise(directive("continue", set_iter=bound, result="_prev"))
+    return [noop(args.place, first, [setting]), named(_plain(env, body, before), label)]
+
+
+def bind(env: Env, body: Node, args: Node) -> tuple[dict[str, Any], Node]:
+    """What `iter` gets, and the task that reads its arguments there."""
+    keys = arg_keys(env, args)
+    names = with_args(EVERYWHERE, keys)
+    bound = {keys[name]: renamed_node(value, EVERYWHERE) for name, value in items(args) if name in keys}
+    return bound, hand_over(renamed_task(env, body, names), keys)
+
+
+def arg_keys(env: Env, args: Node | None) -> dict[str, str]:
+    """The key of `iter` under which each argument is kept."""
+    found = {}
+    for name, value in items(args):
+        if name.isidentifier():
+            found[name] = f"arg_{name}" if name in _RESERVED else name
+        else:
+            env.error(value, "DSL205", f"an argument cannot be called {name[:60]!r}", "letters, digits and _")
+    return found
+
+
+def hand_over(task: Node, keys: dict[str, str]) -> Node:
+    """A program gets the arguments as its variables, beside those it names itself."""
+    if text_of(get(task, "kind")) != "python" or not keys:
+        return task
+    own = get(task, "args")
+    if own is not None and not is_map(own):
+        return task
+    given = {name: build(task.place, "{{ iter." + at + " }}") for name, at in keys.items()}
+    return changed(task, {"args": build(task.place, {**given, **dict(items(own))})})

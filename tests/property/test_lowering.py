@@ -1,0 +1,99 @@
+"""Lowering: canonical input comes back as it is, once is enough, and any YAML gives a plan or diagnostics."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.dsl.compile import compile_playbook
+from shared.dsl.load import load
+from shared.dsl.lower import lower
+from shared.tools import registry
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+FORMAL = """
+apiVersion: noetl.io/v2
+kind: Playbook
+name: formal
+workbook: [{name: w, tool: {kind: noop, args: {x: "{{ a }}"}}, sink: {tool: noop}}]
+workflow:
+  - step: start
+    args: {a: "{{ vars.b }}"}
+    tool: {kind: workbook, name: w, args: {a: 1}}
+    vars: {b: "{{ result.x }}"}
+    sink: {tool: {kind: noop}, args: {n: "{{ response }}"}, when: "{{ result.x }}"}
+    case:
+      - when: "{{ event.name == 'call.done' and response.x == 1 }}"
+        then: {sink: {tool: noop}, set: {ctx.k: 1}, next: [two, end]}
+      - {when: "{{ error.status == 500 }}", then: {retry: {max_attempts: 2}}}
+    retry:
+      - {when: "{{ response.more }}", then: {next_call: {args: {p: 2}}, collect: {into: all}, sink: {tool: noop}}}
+    next: end
+  - step: two
+    loop: {in: [1], iterator: n, mode: async}
+    tool: [{choose: [{when: "{{ n }}", then: [{kind: noop}]}]}, {until: {when: "{{ true }}", do: [{kind: noop}]}}]
+    retry: {max_attempts: 2, stop_when: "{{ success }}"}
+    next: [{step: end, args: {z: 1}}]
+  - step: end
+"""
+TREE = yaml.safe_load(FORMAL)
+words = st.sampled_from([
+    "case", "when", "then", "else", "next", "sink", "tool", "kind", "noop", "workbook", "iterator", "set", "ctx.k",
+    "retry", "vars", "args", "loop", "mode", "choose", "while", "until", "do", "collect", "into", "next_call", "start",
+    "end", "{{ event.name == 'call.done' }}", "{{ vars.x }}", "{{ response", "{% if error %}", "", "params", "name",
+])  # fmt: skip
+values = st.recursive(
+    st.one_of(words, st.text(max_size=8), st.integers(), st.booleans(), st.none()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4), max_leaves=12)
+
+
+def check(source: str) -> None:
+    compiled = compile_playbook(source, kinds=registry.specs(), file="p.yaml")
+    assert (compiled.plan is None) == any(each.severity == "error" for each in compiled.diagnostics)
+    document, _ = load(source)
+    if document is not None:
+        once = lower(document, registry.specs())
+        again = lower(once.document, registry.specs())
+        if compiled.plan is not None:
+            assert again.document is once.document
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_a_canonical_document_comes_back_as_it_is(file: Path) -> None:
+    document, _ = load(file.read_bytes())
+    assert document is not None
+    if compile_playbook(file.read_bytes(), kinds=registry.specs(), strict=True).plan is not None:
+        assert lower(document, registry.specs()).document is document
+
+
+def test_a_formal_document_is_canonical_after_lowering() -> None:
+    document, _ = load(FORMAL)
+    assert document is not None
+    lowered = lower(document, registry.specs())
+    strict = compile_playbook(yaml.safe_dump(lowered.document.data), kinds=registry.specs(), strict=True)
+    loose = compile_playbook(FORMAL, kinds=registry.specs())
+    assert [str(each) for each in loose.diagnostics if each.severity == "error"] == []
+    assert strict.plan is not None
+    assert loose.plan is not None
+    assert [step.tasks for step in strict.plan.steps.values()] == [step.tasks for step in loose.plan.steps.values()]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_formal_playbook_with_one_value_replaced(data: st.DataObject) -> None:
+    check(yaml.safe_dump(_replaced(TREE, data), allow_unicode=True))
+
+
+def _replaced(tree: Any, data: st.DataObject) -> Any:
+    if not tree or not isinstance(tree, dict | list) or data.draw(st.integers(0, 9)) == 0:
+        return data.draw(values)
+    if isinstance(tree, dict):
+        key = data.draw(st.sampled_from(sorted(tree)))
+        new = data.draw(words) if data.draw(st.integers(0, 9)) == 0 else key
+        return {(new if each == key else each): (_replaced(value, data) if each == key else value)
+                for each, value in tree.items()}
+    index = data.draw(st.integers(0, len(tree) - 1))
+    return [*tree[:index], _replaced(tree[index], data), *tree[index + 1:]]
