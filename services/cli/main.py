@@ -15,6 +15,10 @@ from shared.errors import NoetlError
 COMMANDS = {
     "run": "Run a playbook on a stack of its own and show the result.",
     "validate": "Say everything that is wrong with a playbook.",
+    "init": "Write a playbook that runs, with a schema for editors.",
+    "graph": "Draw the steps and arcs of a playbook.",
+    "explain": "Explain a key, a tool kind or a code.",
+    "schema": "Print the JSON Schema of playbooks.",
     "up": "Start the whole stack and keep it running.",
     "register": "Store a playbook in the catalogue.",
     "execute": "Start an execution of a registered playbook.",

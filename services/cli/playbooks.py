@@ -28,12 +28,12 @@ class Valid(Struct, frozen=True):
     plan: Plan
 
 
-def check(file: Path) -> Checked:
+def check(file: Path, *, strict: bool = False) -> Checked:
     try:
         source = file.read_bytes()
     except OSError as error:
         raise CliError(f"cannot read {file}: {error.strerror}", exits.USAGE) from None
-    compiled = compile_playbook(source, file=str(file), kinds=registry.specs())
+    compiled = compile_playbook(source, file=str(file), kinds=registry.specs(), strict=strict)
     return Checked(source, compiled.plan, tuple(compiled.diagnostics))
 
 
@@ -52,6 +52,7 @@ def report(checked: Checked) -> None:
         click.echo(str(diagnostic), err=True)
 
 
-def as_json(checked: Checked) -> str:
-    diagnostics = msgspec.to_builtins(checked.diagnostics)
-    return json.dumps({"valid": checked.plan is not None, "diagnostics": diagnostics}, ensure_ascii=False)
+def as_json(*checked: Checked) -> str:
+    diagnostics = msgspec.to_builtins([diagnostic for each in checked for diagnostic in each.diagnostics])
+    valid = all(each.plan is not None for each in checked)
+    return json.dumps({"valid": valid, "diagnostics": diagnostics}, ensure_ascii=False)

@@ -49,15 +49,18 @@ CODES: dict[str, Code] = {
     "DSL405": Code("unknown tool kind", "No tool of that kind is installed (FX §12)."),
     "DSL406": Code("unknown jump target", "`jump` leads to a task that is not in the same step."),
     "DSL407": Code("empty step", "A step needs a `tool` or a `next`; only `end` may have neither."),
+    "DSL408": Code("unknown workbook task", "`kind: workbook` names a task that the workbook does not have."),
     # 5xx: policies
     "DSL501": Code("bad rule", "A rule is `{when, then}`, or `else` with `then`, last in its list."),
     "DSL502": Code("control action outside a task", "`do` belongs in a task's policy rules (V10 §5.4)."),
     "DSL503": Code("bad directive", "The keys of `then` do not fit its `do`."),
     "DSL504": Code("bad reducer", "A `$…` key in a patch is not a known reducer, or not alone."),
+    "DSL505": Code("endless jumps", "The jumps of a pipeline have no break, no fail and no end."),
     # 6xx: templates
     "DSL601": Code("template syntax", "A template does not parse."),
     "DSL602": Code("not an expression", "The value must be exactly one `{{ expression }}`."),
     "DSL603": Code("keychain outside a tool call", "A secret would be written to the log."),
+    "DSL604": Code("value inside SQL text", "An expression stands where SQL cannot take a bound value."),
     # 7xx: not supported
     "DSL701": Code("not supported", "The construct is known, but this version does not run it."),
     # 8xx: limits
@@ -65,6 +68,17 @@ CODES: dict[str, Code] = {
     "DSL802": Code("too many mistakes", "The list of diagnostics was cut off."),
     # 9xx: warnings
     "DSL901": Code("rules without else", "An outcome no rule matches continues silently, errors too."),
-    "DSL902": Code("unreachable step", "No path of arcs leads from `start` to the step."),
+    "DSL902": Code("unreachable step", "No path of arcs that can be taken leads from `start` to the step."),
     "DSL903": Code("no effect", "The setting changes nothing where it stands."),
+    "DSL904": Code("arc never taken", "Its condition is always false, or an earlier arc takes all."),
+    "DSL905": Code("failure not handled", "No arc takes `step.failed` of a best-effort loop."),
+    "DSL906": Code("fall-through", "A branch of a pipeline runs on into the next branch of the same choice."),
+    "DSL907": Code("tokens pile up", "A cycle with an inclusive router can make tokens faster than they end."),
+    "DSL908": Code("tokens wait for each other", "Branches inside a cycle can block each other's join."),
+    "DSL909": Code("cycle without a way out", "A token in the cycle can only end by a failure."),
+    "DSL910": Code("unknown name", "A template reads a name that nothing defines there."),
+    "DSL911": Code("unknown key", "A template reads a key of `workload`, `ctx`, `args` or `iter` that nothing sets."),
+    "DSL912": Code("plain write in parallel", "Parallel iterations write the same `ctx` key without a reducer."),
+    "DSL913": Code("secret in a result", "A result would hold a keychain value; it is blanked out."),
+    "DSL914": Code("jumps end only by a failure", "No rule and no last task ends the jumps of a pipeline."),
 }

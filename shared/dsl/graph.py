@@ -1,19 +1,24 @@
 """The workflow as a graph: what each step can still reach, and what `start` cannot."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from shared.dsl.plan import Step
 
 
 def reach(steps: Mapping[str, Step]) -> dict[str, frozenset[str]]:
-    """For every step, the steps one or more arcs away. Rows are bit sets, so 500 steps take
+    """For every step, the steps one or more arcs away."""
+    return closure({name: [arc.step for arc in step.arcs] for name, step in steps.items()})
+
+
+def closure(arcs: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """For every name, the names one or more arcs away. Rows are bit sets, so 500 steps take
     some 10 ms (Warshall)."""
-    names = list(steps)
+    names = list(arcs)
     index = {name: position for position, name in enumerate(names)}
     rows = [0] * len(names)
-    for name, step in steps.items():
-        for arc in step.arcs:
-            rows[index[name]] |= 1 << index[arc.step]
+    for name, targets in arcs.items():
+        for target in targets:
+            rows[index[name]] |= 1 << index[target]
     for middle in range(len(names)):
         bit, through = 1 << middle, rows[middle]
         if through:

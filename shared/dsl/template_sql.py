@@ -2,7 +2,7 @@
 
 A small scanner knows where in the text an output stands:
 - in the open, it is `$1`, `$2`, …; it may not touch a word, or `$1` and `5` would become `$15`;
-- alone in single quotes, as in `'{{ x }}'`, it replaces the quotes;
+- alone in single quotes or dollar quotes, as in `'{{ x }}'` or `$${{ x }}$$`, it replaces the quotes;
 - in a longer literal, a quoted name or a dollar-quoted text it is refused: nothing can be bound there;
 - in a comment it is dropped.
 """
@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jinja2 import nodes
 from msgspec import Struct
 
-from shared.dsl.template_compile import Bound, compiled, explain
+from shared.dsl.template_compile import Bound, compiled, explain, parse
 from shared.dsl.template_data import plain, require
 from shared.dsl.template_limits import Context, Limit, check_text
 from shared.dsl.view import unwrap
@@ -29,6 +30,7 @@ _CLOSING = {
     "e'": re.compile(r"\\[\s\S]|''|'"),
     '"': re.compile(r'""|"'),
 }
+_NAME_WANTED = re.compile(r"(?:\b(?:into|table|update|join|if\s+(?:not\s+)?exists)\s+|[\w\"]\.)\Z", re.IGNORECASE)
 _PREFIXES = ("e", "n")  # of a literal that is a text also without them
 
 
@@ -105,7 +107,7 @@ class _Scan:
                 return end
             if token[0] == "$":
                 if not token[-1].isdigit():
-                    self.state = token
+                    self.state, self.cut = token, len(token) if end == len(text) else 0
                     return end
                 self.numbered = True
             word, position = token, end
@@ -150,16 +152,22 @@ class _Scan:
     def _unquote(self, output: Bound, following: str) -> str:
         quote = self.state[-1]
         if quote == "$":
-            raise TypeError("an output cannot stand in a dollar-quoted text: nothing can be bound there")
+            if output.is_name or not self.cut or not following.startswith(self.state):
+                raise TypeError("an output cannot stand in a dollar-quoted text: nothing can be bound there")
+            return self._replace(following[len(self.state):])
         if output.is_name != (quote == '"'):
             hint = "write {{ … | identifier }} for a name" if quote == '"' else "an identifier is not a text"
             raise TypeError(f"an output in {quote} quotes: {hint}")
         if not self.cut or following[:1] != quote or following[1:2] == quote:
             raise TypeError("an output in a longer literal: join its parts, as in '%' || {{ x }} || '%'")
+        return self._replace(following[1:])
+
+    def _replace(self, following: str) -> str:
+        """Takes the opening quote back; `following` is what comes after the closing one."""
         last = self.made.pop()
         self.made.append(last[: -self.cut])
         self.touching, self.state = last[: -self.cut][-1:], ""
-        return following[1:]
+        return following
 
     def _bind(self, value: Any) -> str:
         self.params.append(plain(value))
@@ -170,3 +178,30 @@ class _Scan:
 
 def _joins(char: str, edges: str) -> bool:
     return bool(char) and (char.isalnum() or char in "_$" or ord(char) > 127 or char in edges)
+
+
+def misplaced(source: str) -> tuple[str, int] | None:
+    """Why an output of the text cannot be bound where it stands, and its line counted from 0. What the
+    blocks of a text yield is not known before it is rendered, so one with blocks passes here."""
+    if "{{" not in source:
+        return None
+    body = parse(source).body
+    if not all(isinstance(part, nodes.Output) for part in body):
+        return None
+    texts, outputs = [""], []
+    for node in (node for part in body if isinstance(part, nodes.Output) for node in part.nodes):
+        if isinstance(node, nodes.TemplateData):
+            texts[-1] += node.data
+        else:
+            outputs.append((Bound("", isinstance(node, nodes.Filter) and node.name == "identifier"), node.lineno))
+            texts.append("")
+    scan = _Scan()
+    scan.text(texts[0])
+    for (output, line), before, following in zip(outputs, texts, texts[1:], strict=False):
+        if not output.is_name and not scan.state and _NAME_WANTED.search(before):
+            return "a value stands where SQL wants a name: write {{ … | identifier }}", line - 1
+        try:
+            scan.text(scan.output(output, following))
+        except TypeError as error:
+            return str(error), line - 1
+    return None

@@ -115,7 +115,10 @@ class Stack:
 
         bus = await connect("stack", self.settings_for("admin"))
         try:
-            await ensure(bus, topology.wanted(self.options.pools, self.options.partitions), apply=True)
+            wanted = topology.wanted(self.options.pools, self.options.partitions)
+            for drift in await ensure(bus, wanted, apply=True):
+                changed = {"name": drift.name, "field": drift.field, "found": drift.found, "wanted": drift.wanted}
+                log.warning("stream.changed" if drift.applied else "stream.drift", **changed)
         finally:
             await bus.close()
 

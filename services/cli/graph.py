@@ -1,0 +1,23 @@
+"""noetlctl graph: the workflow of a playbook as a picture."""
+
+from pathlib import Path
+
+import click
+
+from services.cli import exits
+
+
+@click.command("graph")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Choice(["mermaid", "dot", "svg"]), default="mermaid", show_default=True,
+    help="How to draw.",
+)
+def command(file: Path, output: str) -> int:
+    """Draw the steps and arcs of a playbook."""
+    from services.cli import playbooks  # late: `--help` does without the compiler
+    from shared.dsl import graph_svg, graph_view
+
+    draw = {"mermaid": graph_view.mermaid, "dot": graph_view.dot, "svg": graph_svg.svg}[output]
+    click.echo(draw(playbooks.valid(file).plan))
+    return exits.OK

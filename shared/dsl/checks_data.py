@@ -1,0 +1,122 @@
+"""Checks of what tasks do with data: SQL texts, writes to `ctx` from parallel iterations, and secrets
+that would come back in a result."""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.names import names_used
+from shared.dsl.plan import Plan, Step, Task
+from shared.dsl.reader import Reader, short
+from shared.dsl.sites import Sites
+from shared.dsl.source import Path
+from shared.dsl.template_sql import misplaced
+
+_ANSWERS = re.compile(r"\s*(select|values|table|with)\b|\breturning\b", re.IGNORECASE)
+
+
+def check_data(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> None:
+    for step in plan.steps.values():
+        for index, task in enumerate(step.tasks):
+            path = sites.task(step.name, index)
+            for key, text in _sql(task, kinds):
+                _check_sql(reader, text, (*path, key))
+            _check_echo(reader, task, path, kinds)
+        if step.loop is not None and step.loop.mode == "parallel":
+            _check_writes(reader, step, sites)
+
+
+def _sql(task: Task, kinds: Mapping[str, ToolSpec]) -> Iterator[tuple[str, str]]:
+    for key, spec in kinds[task.kind].keys.items():
+        text = task.config.get(key)
+        if spec.sql and isinstance(text, str):
+            yield key, text
+
+
+def _check_sql(reader: Reader, text: str, path: Path) -> None:
+    wrong = misplaced(text)
+    if wrong is not None:
+        message, line = wrong
+        what, _, fix = message.partition(": ")
+        if "dollar" in what:
+            fix = "write {{ … }} alone, without quotes around it"
+        reader.at(reader.document.text_line(path, line), "DSL604", what,
+                  f"values are bound, never put into the text: {fix}")
+
+
+def _check_writes(reader: Reader, step: Step, sites: Sites) -> None:
+    """A second plain write to a key fails its iteration (`ctx_conflict`)."""
+    assert step.loop is not None
+    if isinstance(step.loop.items, list) and len(step.loop.items) <= 1:
+        return
+    for index, task in enumerate(step.tasks):
+        for number, rule in enumerate(task.rules or ()):
+            for key, value in rule.then.set_ctx.items():
+                if _is_reducer(value):
+                    continue
+                path = (*sites.then(step.name, index, number), "set_ctx", key)
+                reader.key(path, "DSL912", f"iterations that run in parallel all write ctx.{key[:60]}; "
+                           "only the first write stands", f"use a reducer, such as {key[:60]}: {{$append: …}}",
+                           warning=True)
+
+
+def _is_reducer(value: Any) -> bool:
+    return isinstance(value, dict) and any(name.startswith("$") for name in value)
+
+
+def _check_echo(reader: Reader, task: Task, path: Path, kinds: Mapping[str, ToolSpec]) -> None:
+    """What is known to come back: a value a query selects, a variable the program gives as its result."""
+    fix = "let the tool use the value, and answer with something else"
+    for key, text in _sql(task, kinds):
+        if "keychain" in text and _ANSWERS.search(text) and _selects_secret(text):
+            reader.value((*path, key), "DSL913", "the statement answers with a keychain value, which is blanked out",
+                         fix, warning=True)
+    args = task.config.get("args")
+    code = next((task.config[key] for key, spec in kinds[task.kind].keys.items()
+                 if not spec.template and isinstance(task.config.get(key), str)), "")
+    secret = {name for name, value in args.items() if "keychain" in names_used(value).names} if isinstance(
+        args, dict) else set()
+    if not code or not secret:
+        return
+    for name in sorted(secret & _given_back(code)):
+        reader.key((*path, "args", name), "DSL913",
+                   f"the program answers with {short(name)}, a keychain value, which is blanked out", fix, warning=True)
+
+
+def _selects_secret(text: str) -> bool:
+    """Whether a keychain output stands in the list of what is selected."""
+    lists = re.findall(r"(?is)\b(?:select|returning|values)\b(.*?)(?=\bfrom\b|\bwhere\b|;|\Z)", text)
+    into = re.search(r"(?i)\binsert\s+into\b", text) and not re.search(r"(?i)\breturning\b", text)
+    return not into and any("keychain" in names_used(part).names for part in lists)
+
+
+def _given_back(code: str) -> set[str]:
+    """The variables that are part of what the program assigns to `result` or returns, as they are."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the author's program, which is not run here
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return) or (isinstance(node, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id == "result" for target in node.targets)):
+            found |= _parts(node.value)
+    return found
+
+
+def _parts(value: ast.expr | None) -> set[str]:
+    match value:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Dict(values=values):
+            return set().union(*map(_parts, values))
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return set().union(*map(_parts, items))
+        case ast.JoinedStr(values=pieces):
+            return set().union(*(_parts(piece.value) for piece in pieces if isinstance(piece, ast.FormattedValue)))
+    return set()

@@ -1,0 +1,124 @@
+"""Checks of the names in templates: each must be something the playbook defines. The payload of a
+request may add keys to the workload, so these are warnings."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.plan import Plan, Step, Task
+from shared.dsl.reader import Reader, short
+from shared.dsl.sites import Sites
+from shared.dsl.source import Path
+from shared.dsl.template import is_template
+from shared.dsl.template_names import Read, reads
+from shared.dsl.texts import strings
+
+EVERYWHERE = frozenset({"workload", "ctx", "args", "execution_id", "job"})
+IN_TASKS = frozenset({"iter", "_prev", "_task", "_attempt", "keychain"})
+IN_WORKLOAD = frozenset({"workload", "execution_id", "job"})
+_MISPLACED = {
+    "outcome": "outcome is there in the rules of a task; an arc has event.result and event.error",
+    "event": "event is there in the when and args of an arc; a rule has outcome",
+    "iter": "iter is there in the tasks of a step; carry a value on with set_ctx",
+    "keychain": "read keychain in the keys of a task",
+    **dict.fromkeys(("response", "result"), "write event.result in an arc, outcome.result in a rule"),
+}
+
+
+class _Seen(Struct, frozen=True):
+    """What templates see: bare names, and the keys of a namespace where they are known."""
+
+    names: frozenset[str]
+    keys: Mapping[str, frozenset[str]]
+
+    def plus(self, *names: str, without: str = "") -> "_Seen":
+        return _Seen((self.names | set(names)) - {without}, self.keys)
+
+
+class _Scope(Struct, frozen=True):
+    """A value tree and what its templates see."""
+
+    value: Any
+    path: Path
+    seen: _Seen
+
+
+def check_names(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> None:
+    told: set[tuple[Any, ...]] = set()
+    for scope in _scopes(plan, sites, kinds):
+        for text, path in strings(scope.value, scope.path):
+            for read in reads(text) if is_template(text) else ():
+                names = scope.seen.keys.get(read.space) if read.space else scope.seen.names
+                key = (scope.path[:2], read.space, read.name)
+                if names is not None and read.name not in names and key not in told:
+                    told.add(key)
+                    _tell(reader, read, path, names, bool(plan.workload))
+
+
+def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs: bool) -> None:
+    """Without a `workload` section its keys are not known: then only a name much like another is told."""
+    near = reader.nearest(read.name, sorted(names))
+    if not inputs and read.space in ("", "workload") and not near and read.name not in _MISPLACED:
+        return
+    place = reader.document.text_line(path, read.line)
+    fix = f"did you mean {near}?" if near else ""
+    if not read.space:
+        fix = _MISPLACED.get(read.name, "") or fix or "define it, or write {{ name | default(…) }}"
+        reader.at(place, "DSL910", f"nothing here is called {short(read.name)}", fix, warning=True)
+        return
+    fix = fix or {
+        "workload": f"add {read.name} to workload",
+        "args": "pass it in the args of an arc that leads here",
+    }.get(read.space, f"set it with set_{read.space}: {{{read.name}: …}} in a rule")
+    reader.at(place, "DSL911", f"{read.space} has no key {short(read.name)}", fix[:200], warning=True)
+
+
+def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator[_Scope]:
+    workload = frozenset(plan.workload)
+    yield _Scope(plan.workload, ("workload",), _Seen(workload | IN_WORKLOAD, {"workload": workload}))
+    ctx = frozenset(key for step in plan.steps.values() for task in step.tasks
+                    for rule in task.rules or () for key in rule.then.set_ctx)
+    args: dict[str, frozenset[str]] = dict.fromkeys(plan.steps, frozenset())
+    for step in plan.steps.values():
+        for arc in step.arcs:
+            args[arc.step] |= arc.args.keys()
+    for name, step in plan.steps.items():
+        names = EVERYWHERE | workload | ctx | plan.steps.keys() | args[name]
+        keys = {"workload": workload, "ctx": ctx, "args": args[name]}
+        yield from _of_step(step, sites, kinds, _Seen(names, keys))
+
+
+def _of_step(step: Step, sites: Sites, kinds: Mapping[str, ToolSpec], seen: _Seen) -> Iterator[_Scope]:
+    path = sites.step(step.name)
+    for index, admit in enumerate(step.admit):
+        yield _Scope(admit.when, (*path, "spec", "policy", "admit", "rules", index, "when"), seen)
+    if step.loop is not None:
+        yield _Scope(step.loop.items, (*path, "loop", "in"), seen)
+    for index, arc in enumerate(step.arcs):
+        yield _Scope({"when": arc.when, "args": arc.args}, sites.arc(step.name, index), seen.plus("event"))
+    iter_ = _iter(step)
+    names = seen.names | IN_TASKS | {task.name for task in step.tasks} | iter_ | (
+        {"loop_index"} if step.loop else set())
+    inside = _Seen(names, {**seen.keys, "iter": iter_ | {"parent"}})
+    for index, task in enumerate(step.tasks):
+        yield from _of_task(step, index, task, sites, kinds, inside)
+
+
+def _iter(step: Step) -> frozenset[str]:
+    own = frozenset(key for task in step.tasks for rule in task.rules or () for key in rule.then.set_iter)
+    return own | {step.loop.iterator, "index", "count"} if step.loop else own
+
+
+def _of_task(step: Step, index: int, task: Task, sites: Sites, kinds: Mapping[str, ToolSpec],
+             seen: _Seen) -> Iterator[_Scope]:
+    keys = kinds[task.kind].keys
+    rendered = {key: value for key, value in task.config.items() if key not in keys or keys[key].template}
+    yield _Scope(rendered, sites.task(step.name, index), seen)
+    ruled = seen.plus("outcome", without="keychain")
+    for number, rule in enumerate(task.rules or ()):
+        then = rule.then
+        yield _Scope(rule.when, (*sites.rule(step.name, index, number), "when"), ruled)
+        patches = {key: getattr(then, key) for key in ("delay", "set_iter", "set_ctx", "result", "error")}
+        yield _Scope(patches, sites.then(step.name, index, number), ruled)

@@ -1,0 +1,82 @@
+"""Checks of the routing: arcs that are never taken, failures nobody takes, and what the token net
+allows (`net.py`)."""
+
+from shared.dsl import net
+from shared.dsl.guards import FAILED, fires, says_event
+from shared.dsl.plan import Plan, Step
+from shared.dsl.reader import Reader, short
+from shared.dsl.sites import Sites, listed
+
+
+def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
+    for step in plan.steps.values():
+        _arcs(reader, step, sites)
+        _best_effort(reader, step, sites)
+    found = net.analyse(plan)
+    _unreachable(reader, plan, sites, found.runs)
+    for verdict, code, message, fix in (
+        (found.ends, "DSL909", "a token that comes to {} can only end by a failure",
+         "add an arc that leads out, or a when to one that leads back"),
+        (found.bounded, "DSL907", "a cycle can put tokens on {} again and again before it runs",
+         "make the router of the cycle exclusive, or let the arcs exclude each other"),
+        (found.waits, "DSL908", "tokens at {} can wait for each other; then the first to come goes on alone",
+         "lead the branches out of the cycle and join them before it goes on"),
+    ):
+        if verdict.answer == "possible":
+            first = verdict.steps[0]
+            reader.value((*sites.step(first), "step"), code, message.format(listed(verdict.steps)), fix, warning=True)
+
+
+def _unreachable(reader: Reader, plan: Plan, sites: Sites, verdict: net.Verdict) -> None:
+    """A step behind an arc that is never taken is not told again: its arc is."""
+    for name in verdict.steps:
+        at = (*sites.step(name), "step")
+        if name != plan.start and name not in plan.reach[plan.start]:
+            reader.value(at, "DSL902", f"no arcs lead from start to {short(name)}", "add an arc to it, or remove it",
+                         warning=True)
+        elif not net.admits(plan.steps[name])[0]:
+            reader.value(at, "DSL902", f"admission refuses every token at {short(name)}",
+                         "add a rule with then: {allow: true}", warning=True)
+
+
+def _arcs(reader: Reader, step: Step, sites: Sites) -> None:
+    """An arc is dead when no event can take it; in an exclusive router an earlier one may take all."""
+    taken = {event: {index for index, _ in net.takers(step, event)} for event in net.events(step)}
+    fitting = [[fires(arc.when, event) for arc in step.arcs] for event in net.events(step)]
+    first: dict[str, int] = {}
+    for index, arc in enumerate(step.arcs):
+        by = [event for event, arcs in taken.items() if index in arcs]
+        twin = first.setdefault(arc.when, index) if isinstance(arc.when, str) else index
+        if step.mode == "exclusive" and twin != index:
+            _shadowed(reader, step, sites, index, twin)
+        elif not by or (by == [FAILED] and not says_event(arc.when)):
+            before = _shadow(step, index, fitting)
+            if before is not None:
+                _shadowed(reader, step, sites, index, before)
+            elif not by:
+                reader.value(sites.arc(step.name, index), "DSL904",
+                             f"the arc to {short(arc.step)} is never taken: no end of this step fits its when",
+                             "mend its when, or remove the arc", warning=True)
+
+
+def _shadow(step: Step, index: int, fitting: list[list[bool | None]]) -> int | None:
+    """The first earlier arc of an exclusive router that takes what this one is for."""
+    if step.mode != "exclusive":
+        return None
+    return next((before for before in range(index)
+                 if any(fits[before] and fits[index] is not False for fits in fitting)), None)
+
+
+def _shadowed(reader: Reader, step: Step, sites: Sites, index: int, before: int) -> None:
+    line = reader.document.node(sites.arc(step.name, before)).place.line
+    reader.value(sites.arc(step.name, index), "DSL904",
+                 f"the arc to {short(step.arcs[index].step)} is shadowed by the one on line {line}",
+                 "move it before that arc, or write mode: inclusive", warning=True)
+
+
+def _best_effort(reader: Reader, step: Step, sites: Sites) -> None:
+    if step.failure != "best_effort" or step.loop is None or net.takers(step, FAILED):
+        return
+    path = (*sites.step(step.name), "spec", "policy", "failure", "mode")
+    reader.value(path, "DSL905", f"a failure of the loop of {short(step.name)} as a whole fails the execution",
+                 "add an arc with when: \"{{ event.name == 'step.failed' }}\"", warning=True)

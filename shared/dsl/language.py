@@ -1,0 +1,223 @@
+"""The keys of a playbook, each with its type and one line of documentation: what `noetlctl explain`
+prints and `noetlctl schema` turns into JSON Schema. Tests hold it against what the compiler takes."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl import loops, policies, root, rules
+from shared.dsl.routes import MODES
+
+
+class Key(Struct, frozen=True):
+    """`type` is a word of `schema.TYPES`, or a shape: `@step`; `[@step]` is a list of it. `formal`: taken
+    from the formal dialect and rewritten by the compiler; `--strict` refuses it."""
+
+    type: str
+    doc: str
+    required: bool = False
+    choices: tuple[Any, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    default: Any = None
+    formal: bool = False
+
+
+Shape = dict[str, Key]
+
+
+def _formal(doc: str) -> Key:
+    return Key("any", doc, formal=True)
+
+
+_TIMEOUT = Key("@timeout", "Seconds for one call, or {connect, read, total}. Flows inwards to every task.")
+_RULES = "Rules from top to bottom; the first that matches decides."
+_DESC = Key("text", "What it is for; shown to people.")
+_SET = _formal("Keys `ctx.name` and `iter.name` with values, written on success. Write set_ctx and set_iter in a rule.")
+_INPUT = _formal("The same as args.")
+
+SHAPES: dict[str, Shape] = {
+    "playbook": {
+        "apiVersion": Key("text", "The version of the language.", True, (root.API_VERSION,)),
+        "kind": Key("text", "What the document is.", True, ("Playbook",)),
+        "metadata": Key("@metadata", "What the playbook is called and where it is kept.", True),
+        "keychain": Key("[@credential]", "Credentials the tasks may read as {{ keychain.name.field }}."),
+        "executor": Key("@executor", "Where it runs, and defaults for every step."),
+        "workload": Key("mapping", "The inputs and their defaults; a request's payload is merged over them."),
+        "workflow": Key("[@step]", "The steps; one of them is named start.", True),
+        "workbook": Key("any", "Named tasks that steps use by `kind: workbook`."),
+        "name": _formal("The same as metadata.name."),
+        "path": _formal("The same as metadata.path."),
+    },
+    "metadata": {
+        "name": Key("text", "1 to 128 characters.", True),
+        "path": Key("text", "Where the catalogue keeps it; the name unless given."),
+        "version": Key("version", "1 to 64 characters.", default="1"),
+        "description": Key("text", "What the playbook is for."),
+        "labels": Key("mapping", "For people."),
+        "tags": Key("list", "For people."),
+    },
+    "credential": {
+        "name": Key("name", "What `auth` and `keychain.<name>` call it.", True),
+        "kind": Key("text", "The kind of credential.", True),
+        "*": Key("any", "What that kind needs."),
+    },
+    "executor": {
+        "kind": Key("text", "Where it runs.", choices=("distributed", "local")),
+        "spec": Key("@executor_spec", "Settings for the whole execution."),
+    },
+    "executor_spec": {
+        "pool": Key("text", "Worker pool of every step.", default=policies.DEFAULT_POOL),
+        "timeout": _TIMEOUT,
+        "policy": Key("@executor_policy", "Defaults, results and limits."),
+        "knobs": Key("knobs", "What any tool takes under spec."),
+    },
+    "executor_policy": {
+        "defaults": Key("@defaults", "Defaults for every step."),
+        "results": Key("@results", "How results are kept."),
+        "limits": Key("@limits", "Limits of the execution."),
+    },
+    "defaults": {"timeouts": Key("@timeouts", "Seconds an execution and a step may take.")},
+    "timeouts": {
+        "execution_s": Key("seconds", "Seconds for the whole execution."),
+        "step_s": Key("seconds", "Seconds for one run of a step without its own timeout_s."),
+    },
+    "results": {"reference_first": Key("bool", "Large results are kept by reference; false changes nothing.")},
+    "limits": {
+        "max_payload_bytes": Key("whole", "Larger results are kept by reference.", least=1,
+                                 most=policies.MAX_PAYLOAD, default=policies.DEFAULT_MAX_PAYLOAD),
+    },
+    "step": {
+        "step": Key("name", "Its name, unique in the workflow.", True),
+        "desc": _DESC,
+        "spec": Key("@step_spec", "Settings of the step, and defaults for its tasks."),
+        "loop": Key("@loop", "Runs the tasks once per element."),
+        "tool": Key("@tool", "Its tasks, in order."),
+        "next": Key("@next", "Where its token goes when it ends."),
+        "args": _formal("Values the tasks see by name. Write args on the arc that leads here."),
+        "input": _INPUT,
+        "case": _formal("Rules on events. Write arcs for routing and task rules for outcomes."),
+        "sink": _formal("Stores the result. Write a task that stores."),
+        "retry": _formal("Repeats the call. Write a rule with do: retry."),
+        "vars": _formal("Keeps parts of the result. Write set_ctx in a rule."),
+        "set": _SET,
+        "set_ctx": _formal("Written to ctx when the step succeeded. Write it in a rule of the task."),
+        "set_iter": _formal("Written to iter when the step succeeded. Write it in a rule of the task."),
+    },
+    "step_spec": {
+        "pool": Key("text", "Worker pool of this step."),
+        "timeout": _TIMEOUT,
+        "policy": Key("@step_policy", "Admission, lifecycle and failure of the step."),
+        "knobs": Key("knobs", "What any tool takes under spec; flows inwards to the tasks."),
+    },
+    "step_policy": {
+        "admit": Key("@admit", "Whether a token that comes here is let in."),
+        "lifecycle": Key("@lifecycle", "How long a run may take."),
+        "failure": Key("@failure", "What a failed iteration of the loop means."),
+    },
+    "admit": {
+        "rules": Key("[@admit_rule]", _RULES + " Without a match the token is refused.", True),
+        "mode": Key("text", "How rules are chosen.", choices=("exclusive",)),
+        "join": Key("text", "How tokens that meet here join.", choices=("all",)),
+    },
+    "admit_rule": {
+        "when": Key("condition", "The condition; without it the rule is else."),
+        "then": Key("@allow", "The decision."),
+        "else": Key("any", "The fallback, last: {then: {allow: …}}."),
+    },
+    "allow": {"allow": Key("bool", "Whether the token is let in; a refused token ends.", True)},
+    "lifecycle": {
+        "timeout_s": Key("seconds", "Seconds for one run of the step."),
+        "deadline_s": Key("seconds", "Seconds from its scheduling."),
+    },
+    "failure": {
+        "mode": Key("text", "fail_fast: the first failed iteration fails the step. best_effort: all run.",
+                    choices=("fail_fast", "best_effort"), default="fail_fast"),
+    },
+    "loop": {
+        "in": Key("items", "A list, or one {{ expression }}.", True),
+        "iterator": Key("name", "Name of the element in an iteration.", True),
+        "spec": Key("@loop_spec", "How the iterations run."),
+        "mode": _formal("Write it under spec."),
+        "max_in_flight": _formal("Write it under spec."),
+    },
+    "loop_spec": {
+        "mode": Key("text", "One after the other, or several at a time.", choices=("sequential", "parallel"),
+                    default="sequential"),
+        "max_in_flight": Key("whole", "Iterations at a time of a parallel loop.", least=1,
+                             most=loops.MAX_IN_FLIGHT, default=loops.DEFAULT_IN_FLIGHT),
+        "timeout": _TIMEOUT,
+        "policy": Key("@loop_policy", "mode and max_in_flight may also stand here."),
+        "knobs": Key("knobs", "What any tool takes under spec; flows inwards to the tasks."),
+    },
+    "loop_policy": {
+        "exec": Key("text", "Where iterations run.", choices=("distributed",)),
+        "mode": Key("text", "As in loop.spec.", choices=("sequential", "parallel")),
+        "max_in_flight": Key("whole", "As in loop.spec.", least=1, most=loops.MAX_IN_FLIGHT),
+    },
+    "task": {
+        "name": Key("name", "Unique in the step; task_0, task_1 … unless given."),
+        "kind": Key("kind", "An installed tool kind.", True),
+        "desc": _DESC,
+        "spec": Key("@task_spec", "Knobs of the call, and its policy."),
+        "args": Key("any", "Values handed to the tool."),
+        "auth": Key("text", "Name of a credential, or a template that gives it."),
+        "input": _INPUT,
+        "set": _SET,
+    },
+    "task_spec": {
+        "timeout": Key("@timeout", "Seconds for one call, or {connect, read, total}."),
+        "policy": Key("@task_policy", "What an outcome means. Without it, ok continues and an error fails."),
+        "knobs": Key("knobs", "What this tool takes under spec."),
+    },
+    "timeout": {
+        "connect": Key("delay", "Seconds to connect."),
+        "read": Key("delay", "Seconds to wait for data."),
+        "total": Key("delay", "Seconds for the whole call."),
+    },
+    "task_policy": {
+        "rules": Key("[@rule]", _RULES + " None: the pipeline continues.", True),
+        "mode": Key("text", "How rules are chosen.", choices=("exclusive",)),
+        "on_unmatched": Key("text", "What an outcome no rule matches means.", choices=("continue",)),
+        "before": Key("list", "Empty."),
+        "after": Key("list", "Empty."),
+        "finally": Key("list", "Empty."),
+    },
+    "rule": {
+        "when": Key("condition", "The condition on `outcome`; without it the rule is else."),
+        "then": Key("@then", "What is done."),
+        "else": Key("any", "The fallback, last: {then: {do: …}}."),
+    },
+    "then": {
+        "do": Key("text", "continue, retry the task, jump to another, break out of the pipeline, or fail.",
+                  True, rules.ACTIONS),
+        "attempts": Key("whole", "For retry: all tries, the first included.", least=1, most=rules.MAX_ATTEMPTS),
+        "backoff": Key("text", "For retry: how the delay grows.", choices=rules.BACKOFFS, default="none"),
+        "delay": Key("delay", "For retry: seconds before the next try, or one {{ expression }}.", default=0),
+        "multiplier": Key("seconds", "For retry with exponential backoff: what the delay is multiplied with.",
+                          default=2.0),
+        "max_delay": Key("seconds", "For retry: the longest delay in seconds.", default=300.0),
+        "to": Key("text", "For jump: a task of the same step."),
+        "error": Key("text", "For fail: an {{ expression }} that gives the error to report."),
+        "set_iter": Key("mapping", "Written to iter."),
+        "set_ctx": Key("mapping", "Written to ctx; a value may be a reducer: " + ", ".join(rules.REDUCERS) + "."),
+        "result": Key("text", "What the task answers with: a task's name, _prev, or one {{ expression }}."),
+        "set": _SET,
+    },
+    "next": {
+        "spec": Key("@next_spec", "How arcs are chosen."),
+        "arcs": Key("[@arc]", "The arcs, in order.", True),
+    },
+    "next_spec": {
+        "mode": Key("text", "exclusive: the first arc that matches. inclusive: all that match.", choices=MODES,
+                    default="exclusive"),
+        "policy": Key("mapping", "Empty."),
+    },
+    "arc": {
+        "step": Key("text", "The step to go to.", True),
+        "when": Key("condition", "The condition on `event`; without it the arc fires when the step succeeded."),
+        "args": Key("mapping", "Handed to that step as args."),
+        "set": _SET,
+        "input": _INPUT,
+    },
+}

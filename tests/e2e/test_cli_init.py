@@ -1,0 +1,10 @@
+"""noetlctl init: what it writes runs."""
+
+from tests.support.cli import Cli
+
+
+def test_a_new_playbook_validates_and_runs(cli: Cli) -> None:
+    assert cli("init", "first").returncode == 0
+    assert cli("validate", "--strict", "first.yaml").stderr == ""
+    done = cli("run", "first.yaml", "--set", "who=there")
+    assert (done.returncode, done.stdout) == (0, "Hello, there!\n"), done.stderr
