@@ -53,17 +53,21 @@ class StreamFollower:
 
     async def batch(self) -> Sequence[Message]:
         while not self._held:
-            if self._closed:
-                raise Unavailable("the follower is closed")
-            if self._stale:
-                await self._reopen()
-            elif not await self._waiter.wait(SILENCE_S):
-                self._stale = True
+            await self._go_on()
         take, held = min(len(self._held), MAX_BATCH), self._held
         taken = [held.popleft() for _ in range(take)]
         if not self._stale:
             self._ask()
         return taken
+
+    async def _go_on(self) -> None:
+        """Waits for something to happen; opens what has to be opened again."""
+        if self._closed:
+            raise Unavailable("the follower is closed")
+        if self._stale:
+            await self._reopen()
+        elif not await self._waiter.wait(SILENCE_S):
+            self._stale = True
 
     def reconnected(self) -> None:
         self._stale = True
@@ -186,12 +190,7 @@ class LazyFollower(StreamFollower):
             if not self._stale:
                 self._ask()
             while not self._held or (self._asked and not self._stale):
-                if self._closed:
-                    raise Unavailable("the follower is closed")
-                if self._stale:
-                    await self._reopen()
-                elif not await self._waiter.wait(SILENCE_S):
-                    self._stale = True
+                await self._go_on()
         finally:
             self._waiting = False
 
