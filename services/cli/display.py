@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Protocol, TextIO
 
+from services.cli.origins import Origins, shown
 from shared.engine.summary import StepSummary, Summary
 
 LOOP_LINE_EVERY_S = 1.0
@@ -20,28 +21,28 @@ class Display(Protocol):
     def close(self) -> None: ...
 
 
-def choose(stream: TextIO | None = None) -> Display:
+def choose(stream: TextIO | None = None, origins: Origins | None = None) -> Display:
     out = stream or sys.stderr
-    return Tree(out) if out.isatty() else Lines(out)
+    return Tree(out, origins) if out.isatty() else Lines(out, origins)
 
 
-def describe(step: StepSummary) -> str:
-    parts = [step.name]
+def describe(step: StepSummary, origins: Origins | None = None) -> str:
+    parts = [shown(step.name, origins or {})]
     if step.runs > 1:
         parts.append(f"(run {step.runs})")
     if step.loop is not None:
         finished = step.loop.done + step.loop.failed
         parts.append(f"{finished}/{step.loop.total}" + (f", {step.loop.failed} failed" if step.loop.failed else ""))
     if step.status == "running" and step.loop is None and step.task:
-        parts.append(f"{step.task}" + (f", attempt {step.attempt}" if step.attempt > 1 else ""))
+        parts.append(shown(step.task, origins or {}) + (f", attempt {step.attempt}" if step.attempt > 1 else ""))
     return " ".join(parts)
 
 
 class Lines:
     """For pipes and log files."""
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
+    def __init__(self, out: TextIO, origins: Origins | None = None) -> None:
+        self._out, self._origins = out, origins
         self._seen: dict[str, tuple[int, str]] = {}
         self._next_loop_line: dict[str, float] = {}
         self._status = ""
@@ -49,7 +50,7 @@ class Lines:
     def update(self, summary: Summary) -> None:
         for step in summary.steps.values():
             if self._is_news(step):
-                self._out.write(f"{SIGNS.get(step.status, ' ')} {describe(step)}\n")
+                self._out.write(f"{SIGNS.get(step.status, ' ')} {describe(step, self._origins)}\n")
         if summary.status != self._status:
             self._status = summary.status
             self._out.write(f"  {summary.execution_id} {summary.status}\n")
@@ -72,10 +73,11 @@ class Lines:
 class Tree:
     """For people; rich is imported only here."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, origins: Origins | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
+        self._origins = origins
         self._live = Live(
             console=Console(file=out),
             refresh_per_second=REFRESH_PER_S,
@@ -91,7 +93,8 @@ class Tree:
         name = summary.path or "execution"
         tree = RichTree(Text(f"{name} {summary.execution_id} {summary.status}", style=_style(summary.status)))
         for step in summary.steps.values():
-            tree.add(Text(f"{SIGNS.get(step.status, ' ')} {describe(step)}", style=_style(step.status)))
+            line = f"{SIGNS.get(step.status, ' ')} {describe(step, self._origins)}"
+            tree.add(Text(line, style=_style(step.status)))
         self._live.update(tree)
 
     def close(self) -> None:

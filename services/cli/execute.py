@@ -46,7 +46,7 @@ def command(
 async def _execute(
     request: "Request", key: str, wait: bool, output: str, timeout: float | None, context_file: Path | None
 ) -> int:
-    from services.cli import display, requests
+    from services.cli import display, origins, requests
     from services.cli.output import line, show
     from shared.runtime.nats_config import inbox_prefix
 
@@ -64,4 +64,4 @@ async def _execute(
         except TimeoutError:
             what = f"{answer.execution_id} is not finished within {timeout:g} s; it goes on"
             raise CliError(what, exits.TIMED_OUT) from None
-        return await show(bus, summary, output)
+        return await show(bus, summary, output, await origins.of(bus, summary.digest))

@@ -32,7 +32,7 @@ def command(execution: str | None, limit: int, output: str, context_file: Path |
 
 
 async def _one(execution_id: str, output: str, settings: "Settings") -> int:
-    from services.cli import watch
+    from services.cli import origins, watch
     from services.cli.display import Lines
     from services.cli.output import show
     from shared.engine.summary import Summary
@@ -44,9 +44,10 @@ async def _one(execution_id: str, output: str, settings: "Settings") -> int:
         summary = Summary(execution_id)
         for record in records:
             summary.apply(record)
+        names = await origins.of(bus, summary.digest) if output == "text" else {}
         if output == "text":
-            Lines(sys.stdout).update(summary)
-        await show(bus, summary, output)
+            Lines(sys.stdout, names).update(summary)
+        await show(bus, summary, output, names)
     return exits.OK
 
 

@@ -15,6 +15,7 @@ from shared.errors import NoetlError
 COMMANDS = {
     "run": "Run a playbook on a stack of its own and show the result.",
     "validate": "Say everything that is wrong with a playbook.",
+    "migrate": "Write the canonical source of a playbook; also called fmt.",
     "init": "Write a playbook that runs, with a schema for editors.",
     "graph": "Draw the steps and arcs of a playbook.",
     "explain": "Explain a key, a tool kind or a code.",
@@ -26,6 +27,7 @@ COMMANDS = {
     "events": "Print the events of an execution.",
     "credential": "Store a credential for tools to use.",
 }
+ALIASES = {"fmt": "migrate"}
 
 
 class Commands(click.Group):
@@ -35,6 +37,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        name = ALIASES.get(name, name)
         if name not in COMMANDS:
             return None
         command = importlib.import_module(f"services.cli.{name}").command

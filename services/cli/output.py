@@ -6,19 +6,20 @@ from typing import Any
 import click
 
 from services.cli import exits
+from services.cli.origins import Origins, where
 from shared.bus.ports import Bus
 from shared.engine.summary import Summary
 
 EXITS = {"completed": exits.OK, "failed": exits.FAILED, "cancelled": exits.FAILED}
 
 
-async def show(bus: Bus, summary: Summary, output: str) -> int:
+async def show(bus: Bus, summary: Summary, output: str, origins: Origins | None = None) -> int:
     """Prints the execution and gives the exit code its status stands for."""
     shown = await _with_result(bus, summary)
     if output == "json":
         click.echo(json.dumps(shown, ensure_ascii=False))
     else:
-        _text(shown)
+        _text(shown, origins or {})
     return EXITS.get(summary.status, exits.OK)
 
 
@@ -37,10 +38,11 @@ async def _with_result(bus: Bus, summary: Summary) -> dict[str, Any]:
     return shown
 
 
-def _text(shown: dict[str, Any]) -> None:
+def _text(shown: dict[str, Any], origins: Origins) -> None:
     if shown["error"]:
         error = shown["error"]
-        click.echo(f"{shown['status']}: {error.get('kind', 'error')}: {error.get('message', error)}", err=True)
+        line = f"{shown['status']}: {error.get('kind', 'error')}: {error.get('message', error)}"
+        click.echo(line + where(error, origins), err=True)
     result = shown["result"]
     if result is not None:
         click.echo(result if isinstance(result, str) else json.dumps(result, indent=2, ensure_ascii=False))

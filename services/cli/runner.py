@@ -61,7 +61,7 @@ async def _on_stack(wish: Wish, playbook: Valid, place: Path) -> int:
         bus = await connect("cli", stack.settings_for("admin"))
         try:
             summary = await _unless_failed(_execute(wish, playbook, bus, stack.options.partitions), stack)
-            code = await output.show(bus, summary, wish.output)
+            code = await output.show(bus, summary, wish.output, playbook.plan.origins)
             if wish.folder is not None:
                 await _caught_up(stack, summary.execution_id)
             return code
@@ -78,7 +78,8 @@ async def _execute(wish: Wish, playbook: Valid, bus: Bus, partitions: int) -> Su
     try:
         async with asyncio.timeout(wish.timeout):
             await requests.start(bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
-            return await requests.finish(bus, execution_id, partitions, display.choose())
+            shown = display.choose(origins=playbook.plan.origins)
+            return await requests.finish(bus, execution_id, partitions, shown)
     except TimeoutError:
         raise CliError(f"not finished within {wish.timeout:g} s", exits.TIMED_OUT) from None
 

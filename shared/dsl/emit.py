@@ -1,0 +1,157 @@
+"""The canonical source of a playbook: loaded, lowered, and written in one layout. Pure; writing what was
+written gives the same text."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from shared.dsl.comments import Comments, comments_of
+from shared.dsl.compile import compile_playbook
+from shared.dsl.diagnostics import Diagnostic
+from shared.dsl.emit_scalars import literal, scalar
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.load import load
+from shared.dsl.lower import lower
+from shared.dsl.source import Entry, Node
+
+WIDTH = 100            # a flow mapping or list stays one only within it
+MAX_SIMPLE_KEY = 1000  # YAML takes 1024 characters before the colon; longer keys are written with `?`
+ROOT = ("apiVersion", "kind", "metadata", "keychain", "executor", "workload", "workbook", "workflow")
+STEP = ("step", "desc", "spec", "loop", "tool", "next")
+TASK = ("name", "kind")
+_LAST = ("spec",)
+
+
+class Migrated(Struct, frozen=True):
+    """`text` is None when the playbook is not valid; `dropped` counts the comments that are not in it."""
+
+    text: str | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    dropped: int = 0
+
+
+def canonical(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "") -> Migrated:
+    compiled = compile_playbook(source, kinds=kinds, file=file)
+    document, _ = load(source, file=file)
+    if compiled.plan is None or document is None:
+        return Migrated(None, compiled.diagnostics)
+    found = comments_of(source, document)
+    text = _Emitter(document.lines, found).playbook(lower(document, kinds, file).document.root)
+    again = compile_playbook(text, kinds=kinds, file=file, strict=True)
+    if again.plan is None:  # what lowering made is over a limit of the source, of its bytes or its values
+        return Migrated(None, again.diagnostics)
+    return Migrated(text, compiled.diagnostics, found.count - found.kept)
+
+
+class _Emitter:
+    """`lines` are the source's: a collection was in flow style where a bracket stands at its place."""
+
+    def __init__(self, lines: list[str], comments: Comments) -> None:
+        self.lines, self.comments = lines, comments
+
+    # -- the parts of a playbook
+
+    def playbook(self, root: Node) -> str:
+        lines = self.comments.take_header()
+        for key in _ordered(root.value, ROOT):
+            node = root.value[key].node
+            lines += self.comments.take_root(key)
+            if key == "workflow" and isinstance(node.value, list) and node.value:
+                lines += ["workflow:", *self.workflow(node.value)]
+            else:
+                lines += self.entry(_head(0, key), node, 0)
+        return "\n".join(lines) + "\n"
+
+    def workflow(self, steps: list[Node]) -> list[str]:
+        """A blank line between two steps, unless both are on one line."""
+        lines: list[str] = []
+        short = True
+        for step in steps:
+            body = self.step(step)
+            short, before = len(body) == 1, short
+            if lines and not (short and before):
+                lines.append("")
+            lines += body
+        return lines
+
+    def step(self, step: Node) -> list[str]:
+        name = step.value["step"].node.value
+        above = [f"  {line}" for line in self.comments.take_step(name)]
+        entries: dict[str, Entry] = {key: step.value[key] for key in _ordered(step.value, STEP)}
+        if "tool" in entries:
+            entries["tool"] = Entry(entries["tool"].key, _tasks(entries["tool"].node))
+        return above + self.entry("  -", Node(step.place, entries), 2)
+
+    # -- values
+
+    def entry(self, head: str, node: Node, indent: int) -> list[str]:
+        """The value behind `key:` or `-`; the head stands at `indent`, what is below it two further."""
+        if isinstance(node.value, str) and (block := literal(node.value, indent + 2)):
+            return [f"{head} {block[0]}", *block[1:]]
+        if not isinstance(node.value, dict | list):
+            return [f"{head} {scalar(node.value)}"]
+        if not node.value:
+            return [f"{head} {_flow(node)}"]
+        if self.was_flow(node) and not _multiline(node) and len(line := f"{head} {_flow(node)}") <= WIDTH:
+            return [line]
+        below = self.mapping(node, indent + 2) if isinstance(node.value, dict) else self.listing(node, indent + 2)
+        if head.endswith("-"):
+            return [f"{head} {below[0][indent + 2:]}", *below[1:]]
+        return [head, *below]
+
+    def mapping(self, node: Node, indent: int) -> list[str]:
+        return [line for key, entry in node.value.items()
+                for line in self.entry(_head(indent, key), entry.node, indent)]
+
+    def listing(self, node: Node, indent: int) -> list[str]:
+        return [line for each in node.value for line in self.entry(" " * indent + "-", each, indent)]
+
+    def was_flow(self, node: Node) -> bool:
+        line, column = node.place.line, node.place.column
+        return line <= len(self.lines) and self.lines[line - 1][column - 1:column] in ("{", "[")
+
+
+def _ordered(entries: Iterable[str], first: tuple[str, ...], last: tuple[str, ...] = ()) -> list[str]:
+    given = list(entries)
+    rest = [key for key in given if key not in first and key not in last]
+    return [key for key in first if key in given] + rest + [key for key in last if key in given]
+
+
+def _tasks(tool: Node) -> Node:
+    return Node(tool.place, [_task(each) for each in tool.value]) if isinstance(tool.value, list) else _task(tool)
+
+
+def _task(task: Node) -> Node:
+    """A task's keys in order; a labelled one's, those of what it labels."""
+    if not isinstance(task.value, dict):
+        return task
+    if "kind" not in task.value and len(task.value) == 1:
+        ((label, entry),) = task.value.items()
+        return Node(task.place, {label: Entry(entry.key, _task(entry.node)) if _is_task(entry.node) else entry})
+    return Node(task.place, {key: task.value[key] for key in _ordered(task.value, TASK, _LAST)})
+
+
+def _is_task(node: Node) -> bool:
+    return isinstance(node.value, dict) and "kind" in node.value
+
+
+def _head(indent: int, key: str) -> str:
+    text, pad = scalar(key), " " * indent
+    return f"{pad}{text}:" if len(text) <= MAX_SIMPLE_KEY else f"{pad}? {text}\n{pad}:"
+
+
+def _flow(node: Node) -> str:
+    if isinstance(node.value, dict):
+        inner = (f"{scalar(key, flow=True)}: {_flow(entry.node)}" for key, entry in node.value.items())
+        return f"{{{', '.join(inner)}}}"
+    if isinstance(node.value, list):
+        return f"[{', '.join(_flow(each) for each in node.value)}]"
+    return scalar(node.value, flow=True)
+
+
+def _multiline(node: Node) -> bool:
+    if isinstance(node.value, dict):
+        return any(_multiline(entry.node) for entry in node.value.values())
+    if isinstance(node.value, list):
+        return any(_multiline(each) for each in node.value)
+    return isinstance(node.value, str) and "\n" in node.value
