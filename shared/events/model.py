@@ -84,7 +84,6 @@ class TokenRejected(Base, frozen=True, tag="token.rejected"):
     token_id: str
     step: str
     rule: int = -1
-    error: dict[str, Any] | None = None
     entity = "workflow"
     state = "skipped"
 

@@ -1,6 +1,5 @@
 """The playbook catalogue in KV: sources by digest, never changed; names and versions point to them."""
 
-import base64
 import hashlib
 from contextlib import suppress
 
@@ -8,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.bus import topology
+from shared.bus.kv import encode_key
 from shared.bus.ports import Bus
 from shared.dsl.plan import Plan
 from shared.errors import Conflict, NoetlError
@@ -52,8 +52,4 @@ async def source(bus: Bus, digest: str) -> bytes:
 
 
 def _key(path: str, version: str) -> str:
-    return f"path.{_safe(path)}.{_safe(version) or '-'}"
-
-
-def _safe(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return f"path.{encode_key(path)}.{encode_key(version)}"

@@ -54,7 +54,6 @@ class Shell(Generic[S]):
         self.snapshot_every = SNAPSHOT_EVERY
         self.stream = topology.events_stream(partition)
         self.actors: dict[str, Actor[S]] = {}
-        self.conflicts = 0
         self.horizon = 0  # what the log held when this shell began or lost sight: others may have handled that
         self.broken: BaseException | None = None
         self._connections = bus.connections
@@ -203,7 +202,8 @@ class Shell(Generic[S]):
             self._quarantine(actor, taken, error)
             return
         if error is not None:
-            self.conflicts += isinstance(error, Conflict)
+            if isinstance(error, Conflict):
+                log.info("append.conflict", execution_id=actor.execution_id, writer=self.core.writer)
             self._failed(actor, taken)
             return
         assert actor.state is not None

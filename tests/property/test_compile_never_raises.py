@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from shared.dsl.codes import CODES
 from shared.dsl.compile import compile_playbook
+from tests.support.trees import replaced
 from tests.unit.dsl.tool_kinds import KINDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -60,16 +61,4 @@ def test_any_values_under_the_root(root: dict[str, Any]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_playbook_with_one_value_replaced(data: st.DataObject) -> None:
-    check(yaml.safe_dump(_replaced(TREE, data), allow_unicode=True))
-
-
-def _replaced(tree: Any, data: st.DataObject) -> Any:
-    if not tree or not isinstance(tree, dict | list) or data.draw(st.integers(0, 9)) == 0:
-        return data.draw(values)
-    if isinstance(tree, dict):
-        key = data.draw(st.sampled_from(sorted(tree)))
-        new = data.draw(words) if data.draw(st.integers(0, 9)) == 0 else key
-        return {(new if each == key else each): (_replaced(value, data) if each == key else value)
-                for each, value in tree.items()}
-    index = data.draw(st.integers(0, len(tree) - 1))
-    return [*tree[:index], _replaced(tree[index], data), *tree[index + 1:]]
+    check(yaml.safe_dump(replaced(TREE, data, values, words), allow_unicode=True))

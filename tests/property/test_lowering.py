@@ -1,7 +1,6 @@
 """Lowering: canonical input comes back as it is, once is enough, and any YAML gives a plan or diagnostics."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -12,6 +11,7 @@ from shared.dsl.compile import compile_playbook
 from shared.dsl.load import load
 from shared.dsl.lower import lower
 from shared.tools import registry
+from tests.support.trees import replaced
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 FORMAL = """
@@ -84,16 +84,4 @@ def test_a_formal_document_is_canonical_after_lowering() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_formal_playbook_with_one_value_replaced(data: st.DataObject) -> None:
-    check(yaml.safe_dump(_replaced(TREE, data), allow_unicode=True))
-
-
-def _replaced(tree: Any, data: st.DataObject) -> Any:
-    if not tree or not isinstance(tree, dict | list) or data.draw(st.integers(0, 9)) == 0:
-        return data.draw(values)
-    if isinstance(tree, dict):
-        key = data.draw(st.sampled_from(sorted(tree)))
-        new = data.draw(words) if data.draw(st.integers(0, 9)) == 0 else key
-        return {(new if each == key else each): (_replaced(value, data) if each == key else value)
-                for each, value in tree.items()}
-    index = data.draw(st.integers(0, len(tree) - 1))
-    return [*tree[:index], _replaced(tree[index], data), *tree[index + 1:]]
+    check(yaml.safe_dump(replaced(TREE, data, values, words), allow_unicode=True))

@@ -19,7 +19,8 @@ from shared.dsl.load import load
 from shared.dsl.plan import Plan
 from shared.tools import registry
 from tests.conformance.formal_books import BOOKS
-from tests.property.test_lowering import FORMAL, TREE, _replaced
+from tests.property.test_lowering import FORMAL, TREE, values, words
+from tests.support.trees import replaced
 from tests.unit.engine.support import HEAD
 
 ROOT = Path(__file__).parents[3]
@@ -101,7 +102,7 @@ def test_the_other_tests_hold_playbooks() -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.data())
 def test_a_formal_playbook_with_one_value_replaced(drawn: st.DataObject) -> None:
-    text = yaml.safe_dump(_replaced(TREE, drawn), allow_unicode=True)
+    text = yaml.safe_dump(replaced(TREE, drawn, values, words), allow_unicode=True)
     if compile_playbook(text, kinds=KINDS).plan is None:
         assert canonical(text, kinds=KINDS).text is None
     else:
