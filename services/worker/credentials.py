@@ -7,7 +7,8 @@ import msgspec
 
 from shared.bus import topology
 from shared.bus.ports import Bus
-from shared.errors import NoetlError
+from shared.dsl.auths import ALIAS_KEYS
+from shared.errors import NoetlError, Refused
 
 
 class NoCredential(NoetlError):
@@ -15,7 +16,10 @@ class NoCredential(NoetlError):
 
 
 async def find(bus: Bus, name: str) -> dict[str, Any]:
-    entry = await bus.kv_get(topology.KEYCHAIN, name)
+    try:
+        entry = await bus.kv_get(topology.KEYCHAIN, name)
+    except Refused:
+        raise NoCredential(f"a credential cannot be called {name[:60]!r}") from None
     if entry is None:
         raise NoCredential(f"no credential {name!r} in the keychain (noetlctl credential {name}=JSON)")
     value: dict[str, Any] = msgspec.json.decode(entry.value)
@@ -23,11 +27,23 @@ async def find(bus: Bus, name: str) -> dict[str, Any]:
 
 
 async def resolve(bus: Bus, auth: Any) -> dict[str, Any] | None:
-    """`auth` of a task: a credential's name, or the credential itself."""
+    """`auth` of a task: a credential's name, the credential itself, or several by alias."""
     if auth is None or auth == {}:
         return None
     if isinstance(auth, str):
         return await find(bus, auth)
-    if isinstance(auth, dict):
-        return auth
-    raise NoCredential(f"auth must name a credential, not {type(auth).__name__}")
+    if not isinstance(auth, dict):
+        raise NoCredential(f"auth must name a credential, not {type(auth).__name__}")
+    if all(_is_reference(each) for each in auth.values()):
+        return {alias: await _referred(bus, each) for alias, each in auth.items()}
+    return auth
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, dict) and "credential" in value and set(value) <= set(ALIAS_KEYS)
+
+
+async def _referred(bus: Bus, reference: dict[str, Any]) -> dict[str, Any]:
+    """The credential, with the type and the scope this task gives it."""
+    found = await resolve(bus, reference["credential"]) or {}
+    return found | {key: value for key, value in reference.items() if key != "credential" and value is not None}

@@ -1,15 +1,17 @@
 """The tool contract: one file per kind, one line in `registry.py`. What a kind is called and which keys
 it takes is a `ToolSpec`; what it does is a `Tool`."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from shared.dsl.kinds import KeySpec, ToolSpec
-from shared.events.outcome import Outcome
+from shared.errors import Unavailable
+from shared.events.model import Child
+from shared.events.outcome import Outcome, Ref
 
-__all__ = ["RESULT_LIMIT", "Call", "KeySpec", "Tool", "ToolOptions", "ToolSpec"]
+__all__ = ["RESULT_LIMIT", "Call", "KeySpec", "Tool", "ToolOptions", "ToolSpec", "Waits"]
 
 RESULT_LIMIT = 32 * 1024 * 1024  # bytes of one result, whatever the kind
 
@@ -20,6 +22,7 @@ class Call(Struct, frozen=True):
     `auth` is the resolved credential (`auth:` of the task), never logged. `idempotency_key` is the
     same on every repetition of the same attempt. `timeout_s` is what is left of the run's time.
     `secrets` are keychain values rendered into `config`: blanked out of whatever the tool says.
+    `credentials` are those that keys of the tool name, by path (`target.auth`), with the promises of `auth`.
     """
 
     config: Mapping[str, Any]
@@ -28,19 +31,42 @@ class Call(Struct, frozen=True):
     idempotency_key: str
     timeout_s: float
     secrets: Mapping[str, Any] = {}
+    credentials: Mapping[str, Mapping[str, Any]] = {}
+
+
+async def no_store(ref: Ref) -> Any:
+    """Where there are no stored results."""
+    raise Unavailable(f"no store for {ref.key}")
 
 
 class ToolOptions(Struct, frozen=True):
-    """What a worker gives to the tools it opens. `temp_folder` empty: the system's own."""
+    """What a worker gives to the tools it opens. `temp_folder` empty: the system's own.
+    `duckdb_extensions` empty: DuckDB's own folder, in the home of the user.
+    `scripts`: the folder of `script` files; empty: where the worker was started. `load` reads a stored result."""
 
     python_processes: int = 2
     temp_folder: str = ""
+    duckdb_extensions: str = ""
+    scripts: str = ""
+    load: Callable[[Ref], Awaitable[Any]] = no_store
+
+
+class Waits(Struct, frozen=True):
+    """The call goes on without a worker: until the child has ended or the signal is there, at the latest after
+    `timeout_s`; or, when there is neither, until a time (RFC 3339) or for some seconds."""
+
+    child: Child | None = None
+    signal: str = ""
+    schema: dict[str, Any] = {}
+    timeout_s: float | None = None
+    until: str = ""
+    for_s: float = 0.0
 
 
 class Tool(Protocol):
     """`run` never raises for a failure of the call: that is an error Outcome whose `error` has `kind`,
     `message` and `retryable`. Cancelling `run` stops the work. `close` releases everything."""
 
-    async def run(self, call: Call) -> Outcome: ...
+    async def run(self, call: Call) -> Outcome | Waits: ...
 
     async def close(self) -> None: ...

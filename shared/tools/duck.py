@@ -5,17 +5,23 @@ import asyncio
 import contextlib
 import re
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools import sql_call
 from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.duck_extensions import carried, for_secrets
+from shared.tools.duck_secrets import secrets
 from shared.tools.running import BadCall, guarded
-from shared.tools.sql_call import BATCH, Rows, no_rows
-from shared.tools.sql_text import TRANSACTION, Statement
+from shared.tools.script import NoScript, Scripts, failure
+from shared.tools.sql_call import BATCH, Results, Rows, no_rows
+from shared.tools.sql_text import TRANSACTION, Statement, inlined
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,7 +29,14 @@ if TYPE_CHECKING:
 SPEC = ToolSpec(
     kind="duckdb",
     doc="SQL on DuckDB, in memory or on a file. Result: {rows, row_count, columns}.",
-    keys={**sql_call.KEYS, "database": KeySpec("Path of a database file; in memory unless given.")},
+    keys={
+        **sql_call.KEYS,
+        "database": KeySpec("Path of a database file; in memory unless given."),
+        "auth": KeySpec("Credentials the SQL uses, as secrets under their aliases: {pg_db: {credential: …, type: "
+                        "postgres}}. Types: postgres, gcs (an HMAC key), s3, each with a scope."),
+    },
+    one_of=sql_call.ONE_OF,
+    aliases=True,
     knobs={"memory_limit": KeySpec("A size such as 512MB, which is the default.")},
 )
 
@@ -33,6 +46,11 @@ CALLS = 4                # at a time; more wait for their turn
 INTERRUPT_EVERY_S = 0.05
 MEMORY = ":memory:"
 LOCKED = "could not set lock"  # another process has the file open: try again
+CLOSING = "unique file handle conflict"  # another tool of this worker is closing it: try again
+_DOOR = threading.Lock()  # a file that is opened while its last connection closes is refused
+SETUP = frozenset({"INSTALL", "LOAD", "SET", "PRAGMA"})  # before secrets are made, and outside the transaction
+_EXTENSION = re.compile(r"""(?:download|install)[^\n]*?extension\s+["']?([\w-]+)|extension\s+["'][^"']*?([\w-]+?)"""
+                        r"""(?:\.duckdb_extension)?["']\s+not\s+found""", re.IGNORECASE)
 _SIZE = re.compile(r"\d+(\.\d+)?\s?(KB|MB|GB|KiB|MiB|GiB)", re.IGNORECASE)
 
 
@@ -42,6 +60,8 @@ class DuckTool:
 
         self._lib = duckdb
         self._temp_folder = options.temp_folder or tempfile.gettempdir()
+        self._extensions = options.duckdb_extensions
+        self._scripts = Scripts(options)
         self._threads = ThreadPoolExecutor(CALLS, thread_name_prefix="duckdb")
 
     async def run(self, call: Call) -> Outcome:
@@ -52,12 +72,23 @@ class DuckTool:
 
     async def _run(self, call: Call) -> Outcome:
         database = str(call.config.get("database") or MEMORY)
-        work = _Work(self._lib, database, sql_call.statements(call), self._settings(call, database))
+        try:
+            call = await self._scripts.as_sql(call)
+        except NoScript as error:
+            return failure(error)
+        except TemplateError as error:
+            return failed("template", f"script: {error}")
+        version = self._lib.__version__
+        statements = carried([inlined(each, escapes=False) for each in sql_call.statements(call)], version)
+        used = secrets(call.auth, statements)
+        before = [*for_secrets([each.kind for each in used], version), *(each.text for each in used)]
+        work = _Work(self._lib, database, statements, self._settings(call, database), before,
+                     Results(call.config.get("results")))
         job = self._threads.submit(work.run)
         try:
             return ok(await asyncio.wrap_future(job), shape="sql")
         except self._lib.Error as error:
-            return failed("duckdb", str(error), retryable=LOCKED in str(error).lower())
+            return _failure(str(error))
         finally:
             while not job.done() and not job.cancel():
                 work.stop()
@@ -69,6 +100,8 @@ class DuckTool:
             raise BadCall("spec.memory_limit must be a size such as 512MB")
         # Without the last one SQL could name the worker's own Python variables as tables.
         settings = {"memory_limit": memory, "threads": str(THREADS), "python_enable_replacements": "false"}
+        if self._extensions:
+            settings["extension_directory"] = self._extensions
         if database == MEMORY:
             settings["temp_directory"] = self._temp_folder
         return settings
@@ -79,12 +112,15 @@ class _Work:
     because an interrupt between two statements is lost."""
 
     def __init__(
-        self, lib: Any, database: str, statements: list[Statement], settings: dict[str, str]
+        self, lib: Any, database: str, statements: list[Statement], settings: dict[str, str], secrets: list[str],
+        results: Results | None = None,
     ) -> None:
         self._lib = lib
         self._database = database
         self._statements = statements
         self._settings = settings
+        self._secrets = secrets
+        self._results = results or Results()
         self._connection: DuckDBPyConnection | None = None
         self._stopped = False
 
@@ -95,7 +131,9 @@ class _Work:
                 self._connection.interrupt()
 
     def run(self) -> dict[str, Any]:
-        connection: DuckDBPyConnection = self._lib.connect(self._database)
+        door = contextlib.nullcontext() if self._database == MEMORY else _DOOR
+        with door:
+            connection: DuckDBPyConnection = self._lib.connect(self._database)
         try:
             for name, value in self._settings.items():
                 connection.execute(f"SET {name} = '{value.replace(chr(39), chr(39) * 2)}'")
@@ -103,20 +141,32 @@ class _Work:
             return self._all(connection)
         finally:
             self._connection = None
-            connection.close()
+            with door:
+                connection.close()
 
     def _all(self, connection: "DuckDBPyConnection") -> dict[str, Any]:
         """Several statements are one transaction; closing the connection undoes what is not committed."""
-        own = any(statement.verb in TRANSACTION for statement in self._statements)
-        together = len(self._statements) > 1 and not own
-        result: dict[str, Any] = {}
+        setup = list(takewhile(lambda each: each.verb in SETUP, self._statements))
+        rest = self._statements[len(setup) :]
+        own = any(statement.verb in TRANSACTION for statement in rest)
+        together = len(rest) > 1 and not own
+        for statement in setup:
+            self._results.add(self._one(connection, statement))
+        for secret in self._secrets:
+            self._secret(connection, secret)
         if together:
             connection.begin()
-        for statement in self._statements:
-            result = self._one(connection, statement)
+        for statement in rest:
+            self._results.add(self._one(connection, statement))
         if together:
             connection.commit()
-        return result
+        return self._results.result()
+
+    def _secret(self, connection: "DuckDBPyConnection", text: str) -> None:
+        try:
+            connection.execute(text)
+        except self._lib.Error as error:
+            raise self._lib.Error(str(error).partition("\nLINE ")[0]) from None  # behind it is the secret itself
 
     def _one(self, connection: "DuckDBPyConnection", statement: Statement) -> dict[str, Any]:
         if self._stopped:
@@ -143,3 +193,12 @@ def _with_json(batch: list[Any], json: list[bool]) -> list[list[Any]]:
          for value, is_json in zip(row, json, strict=True)]
         for row in batch
     ]
+
+
+def _failure(message: str) -> Outcome:
+    if found := _EXTENSION.search(message):
+        name = found[1] or found[2]
+        return failed("extension", f"DuckDB's extension {name} is not on this worker and cannot be downloaded: "
+                      "pip install 'noetl-jetstream[duckdb]', or put it into the folder of extensions "
+                      "(NOETL_DUCKDB_EXTENSIONS)", details={"reason": message})
+    return failed("duckdb", message, retryable=LOCKED in message.lower() or CLOSING in message.lower())

@@ -1,6 +1,7 @@
 """`kind: http`: one request. An answer of 400 or more, and no answer at all, are error outcomes whose
 `outcome.http.status` rules can read (PIPE, outcome envelope)."""
 
+import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,9 @@ class HttpTool:
     async def _send(self, request: Request, spec: Mapping[str, Any]) -> Outcome:
         follow, verify = flag(spec, "follow_redirects"), flag(spec, "verify")
         for _ in range(MAX_REDIRECTS + 1):
+            body = None if request.body is None else io.BytesIO(request.body)
             async with self._open().request(
-                request.method, request.url, headers=request.headers, data=request.body,
+                request.method, request.url, headers=request.headers, data=body,
                 allow_redirects=False, timeout=self._timeout(spec), ssl=verify,
             ) as answer:
                 onward = _onward(answer) if follow else None

@@ -1,13 +1,31 @@
 """The tools of one worker, opened on first use."""
 
+from collections.abc import Collection
+
 from shared.dsl.kinds import ToolSpec
+from shared.events.outcome import Outcome, failed
 from shared.tools import registry
-from shared.tools.contract import Tool, ToolOptions
+from shared.tools.contract import Call, Tool, ToolOptions
+
+
+class Disabled:
+    """Stands in for a tool that this worker may not use."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    async def run(self, call: Call) -> Outcome:
+        return failed("disabled", f"kind {self._kind} is switched off on this worker (NOETL_TOOLS_DISABLED)")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
 
 
 class Tools:
-    def __init__(self, options: ToolOptions) -> None:
+    def __init__(self, options: ToolOptions, disabled: Collection[str] = ()) -> None:
+        """`disabled` are the kinds whose every call is refused."""
         self._options = options
+        self._disabled = frozenset(disabled)
         self._open: dict[str, Tool] = {}
 
     def spec(self, kind: str) -> ToolSpec:
@@ -19,7 +37,8 @@ class Tools:
     def get(self, kind: str) -> Tool:
         tool = self._open.get(kind)
         if tool is None:
-            tool = self._open[kind] = registry.open_tool(kind, self._options)
+            opened = Disabled(kind) if kind in self._disabled else registry.open_tool(kind, self._options)
+            tool = self._open[kind] = opened
         return tool
 
     async def close(self) -> None:

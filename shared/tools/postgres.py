@@ -4,13 +4,15 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
+from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools import sql_call
+from shared.tools import pg_pools, sql_call
 from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.pg_params import WrongType, convert
 from shared.tools.running import BadCall, guarded
-from shared.tools.sql_call import BATCH, ROW_LIMIT, Rows, no_rows
-from shared.tools.sql_text import TRANSACTION, Statement
+from shared.tools.script import NoScript, Scripts, failure
+from shared.tools.sql_call import BATCH, ROW_LIMIT, Results, Rows, no_rows
+from shared.tools.sql_text import TRANSACTION, Statement, inlined
 
 if TYPE_CHECKING:
     from asyncpg import Connection, PostgresError
@@ -27,8 +29,11 @@ SPEC = ToolSpec(
         "auth": KeySpec("Credential: {dsn}, or {host, port, user, password, database}."),
         "connection": KeySpec("Connection string, instead of auth."),
         "dsn": KeySpec("The same as connection."),
+        "with": KeySpec("Fields of the connection that stand instead of the credential's.", fields=pg_pools.WITH),
+        "pool": KeySpec("The connections this task shares with others of the worker.", fields=pg_pools.POOL),
     },
-    knobs={"pool_size": KeySpec("Connections per database and worker, 4 unless given.")},
+    knobs={"pool_size": KeySpec("Connections per database and worker, 4 unless given. The same as pool.max_size.")},
+    one_of=sql_call.ONE_OF,
 )
 
 # Conflicts, no connection, server going down or full: the same call may succeed later.
@@ -38,18 +43,22 @@ DATA_EXCEPTION = "22000"
 # Read through a cursor, which needs a transaction; what else gives rows (SHOW, EXPLAIN, CALL) gives few.
 CURSOR_VERBS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
+# What the server runs only outside a transaction.
+_ALONE = re.compile(
+    r"(?:create|drop)\s+(?:database|tablespace)\b|alter\s+(?:system\b|database\s+\S+\s+set\s+tablespace\b)|vacuum\b"
+    r"|(?:create\s+(?:unique\s+)?|drop\s+)index\s+concurrently\b|reindex\s+(?:\(|\w+\s+concurrently\b)",
+    re.IGNORECASE,
+)
 _STREAM = re.compile(r"\b(from\s+stdin|to\s+stdout)\b", re.IGNORECASE)
 
 
 class PostgresTool:
-    def __init__(self, _options: ToolOptions) -> None:
+    def __init__(self, options: ToolOptions) -> None:
         import asyncpg
 
-        from shared.tools.pg_pools import Pools, target
-
         self._lib = asyncpg
-        self._target = target
-        self._pools = Pools()
+        self._pools = pg_pools.Pools()
+        self._scripts = Scripts(options)
 
     async def run(self, call: Call) -> Outcome:
         held: list[PoolConnectionProxy] = []
@@ -64,13 +73,22 @@ class PostgresTool:
         await self._pools.close()
 
     async def _run(self, call: Call, held: "list[PoolConnectionProxy]") -> Outcome:
-        statements = sql_call.statements(call)
-        where = self._target(call)
         try:
-            async with self._pools.connection(where) as connection:
+            call = await self._scripts.as_sql(call)
+        except NoScript as error:
+            return failure(error, pg=codes(None))
+        except TemplateError as error:
+            return failed("template", f"script: {error}", pg=codes(None))
+        statements = [inlined(each) for each in sql_call.statements(call)]
+        results = Results(call.config.get("results"))
+        where, wait = pg_pools.target(call), pg_pools.waiting(call)
+        try:
+            async with self._pools.connection(where, wait) as connection:
                 held.append(connection)
-                result = await _execute(connection, statements)
-            return ok(result, shape="sql", pg=codes(None))
+                await _execute(connection, statements, results)
+            return ok(results.result(), shape="sql", pg=codes(None))
+        except pg_pools.Busy as error:
+            return failed("connect", str(error), retryable=True, pg=codes(None))
         except WrongType as error:
             return failed("postgres", str(error), pg=codes(DATA_EXCEPTION))
         except self._lib.PostgresError as error:
@@ -100,15 +118,14 @@ def _failure(error: "PostgresError", kind: str) -> Outcome:
     return failed(kind, message, retryable=retryable, pg=codes(state or None), details=details)
 
 
-async def _execute(connection: "AnyConnection", statements: list[Statement]) -> dict[str, Any]:
-    """Several statements are one transaction, unless the author writes transactions himself."""
-    own = any(statement.verb in TRANSACTION for statement in statements)
+async def _execute(connection: "AnyConnection", statements: list[Statement], results: Results) -> None:
+    """Several statements are one transaction, unless the author writes transactions himself or one of them
+    cannot be in any."""
+    own = any(statement.verb in TRANSACTION or _ALONE.match(statement.text) for statement in statements)
     together = len(statements) > 1 and not own
-    result: dict[str, Any] = {}
     async with connection.transaction() if together else contextlib.nullcontext():
         for statement in statements:
-            result = await _one(connection, statement)
-    return result
+            results.add(await _one(connection, statement))
 
 
 async def _one(connection: "AnyConnection", statement: Statement) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from shared.events.outcome import Outcome, failed, ok
+from shared.tools import script
 from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.running import BadCall, guarded, mapping
 
@@ -15,12 +16,16 @@ SPEC = ToolSpec(
     doc="Runs Python code in a process of its own. Its result must be JSON.",
     keys={
         "code": KeySpec("The program, taken as written. It sets `result`, returns at the top level, or "
-                        "defines `main(…)`, also async, which gets the args it names.",
-                        required=True, template=False),
+                        "defines `main(…)`, also async, which gets the args it names; `input_data` is all of them.",
+                        template=False),
+        "script": script.key("Instead of code: where its text is loaded from when the task runs."),
         "args": KeySpec("Mapping of variables the code sees."),
-        "libs": KeySpec("Modules to import: a list of names, or a mapping from alias to module."),
-        "auth": KeySpec("Credential the code sees as the variable `auth`."),
+        "libs": KeySpec("Modules to import: a list of names, or a mapping from alias to module, or to "
+                        "{from: module, import: name}."),
+        "auth": KeySpec("Credential the code sees as the variable `auth`; with aliases, a mapping of them."),
     },
+    one_of=("code", "script"),
+    aliases=True,
 )
 
 
@@ -30,6 +35,7 @@ class PythonTool:
 
         self._crashed = Crashed
         self._pool = Pool(options.python_processes, options.temp_folder)
+        self._scripts = script.Scripts(options)
 
     async def run(self, call: Call) -> Outcome:
         return await guarded(call, self._run(call), py=blank())
@@ -40,6 +46,10 @@ class PythonTool:
     async def _run(self, call: Call) -> Outcome:
         from shared.tools.python_child import Request
 
+        try:
+            call = await self._scripts.as_code(call)
+        except script.NoScript as error:
+            return script.failure(error, py=blank())
         code = call.config.get("code")
         if not isinstance(code, str):
             raise BadCall("code must be text")
@@ -67,15 +77,30 @@ def _outcome(reply: "Reply") -> Outcome:
 
 
 def _libs(given: Any) -> dict[str, str]:
-    """Alias → module; the names of a list stand for themselves."""
+    """Alias → module, or module:name; the names of a list stand for themselves."""
     match given:
         case None:
             return {}
         case str():
             return _libs([given])
         case Mapping():
-            return {str(alias): str(module or alias) for alias, module in given.items()}
+            return {str(alias): _module(str(alias), module) for alias, module in given.items()}
         case list() | tuple() if all(isinstance(name, str) for name in given):
             return {name: name for name in given}
         case _:
             raise BadCall("libs must be a list of module names or a mapping from alias to module")
+
+
+def _module(alias: str, given: Any) -> str:
+    """What `python_code` imports: a module, or `module:name` for a name out of it."""
+    match given:
+        case None | "":
+            return alias
+        case str():
+            return given
+        case {"from": str(module), "import": str(name), **rest} if not rest:
+            return f"{module}:{name}"
+        case {"import": str(module), **rest} if not rest:
+            return module
+        case _:
+            raise BadCall(f"libs.{alias[:60]} must be a module's name or {{from: module, import: name}}")

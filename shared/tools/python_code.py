@@ -20,6 +20,7 @@ import msgspec
 from shared.tools.contract import RESULT_LIMIT
 
 MODULE = "noetl_task"
+ALL_ARGS = "input_data"     # the variable, and the parameter of `main`, that holds all args
 BODY = "__task__"           # the function a code with a top-level `return` becomes
 COMPILED = 256              # programs kept compiled
 TRACEBACK_LIMIT = 8 * 1024  # characters, the last ones
@@ -58,7 +59,8 @@ def _value(code: str, args: dict[str, Any], libs: dict[str, str]) -> Any:
     names = module.__dict__
     for alias, target in libs.items():
         _import(alias, target, names)
-    variables = {name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)}
+    variables = {ALL_ARGS: dict(args)}
+    variables |= {name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)}
     names.update(variables)
     program, wrapped = _compiled(code, tuple(sorted(variables)))
     exec(program, names)
@@ -68,10 +70,24 @@ def _value(code: str, args: dict[str, Any], libs: dict[str, str]) -> Any:
 
 
 def _import(alias: str, target: str, names: dict[str, Any]) -> None:
-    """A dotted alias binds its first part, as `import a.b` does."""
+    """A dotted alias binds its first part, as `import a.b` does; `module:name` is `from module import name`."""
+    target, _, member = target.partition(":")
+    if member:
+        names[alias] = _member(importlib.import_module(target), member)
+        return
     found = importlib.import_module(target)
     first = alias.partition(".")[0]
     names[first] = found if first == alias else sys.modules[target.partition(".")[0]]
+
+
+def _member(module: types.ModuleType, name: str) -> Any:
+    """A name of the module, or a module inside it that is not imported yet."""
+    if hasattr(module, name):
+        return getattr(module, name)
+    try:
+        return importlib.import_module(f"{module.__name__}.{name}")
+    except ModuleNotFoundError:
+        raise ImportError(f"cannot import name {name!r} from {module.__name__!r}") from None
 
 
 def _conclude(names: dict[str, Any], args: dict[str, Any]) -> Any:
@@ -95,7 +111,8 @@ def _matching(main: Callable[..., Any], args: dict[str, Any]) -> dict[str, Any]:
     parameters = inspect.signature(main).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return args
-    return {parameter.name: args[parameter.name] for parameter in parameters if parameter.name in args}
+    given = {ALL_ARGS: dict(args), **args}
+    return {parameter.name: given[parameter.name] for parameter in parameters if parameter.name in given}
 
 
 @functools.lru_cache(maxsize=COMPILED)

@@ -6,7 +6,25 @@ The specs are plain data; a tool's library (aiohttp, asyncpg, duckdb) is importe
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from shared.tools import duck, http, noop, postgres, python
+from shared.tools import (
+    artifact,
+    container,
+    duck,
+    ducklake,
+    gcs,
+    http,
+    nats_tool,
+    noop,
+    playbook,
+    postgres,
+    python,
+    script_job,
+    shell,
+    signal,
+    snowflake,
+    transfer,
+    wait,
+)
 from shared.tools.contract import Tool, ToolOptions, ToolSpec
 
 Factory = Callable[[ToolOptions], Tool]
@@ -37,3 +55,15 @@ register(http.SPEC, http.HttpTool)
 register(python.SPEC, python.PythonTool)
 register(postgres.SPEC, postgres.PostgresTool)
 register(duck.SPEC, duck.DuckTool)
+register(playbook.SPEC, playbook.PlaybookTool)
+register(wait.SPEC, wait.WaitTool)
+register(signal.SPEC, signal.SignalTool)
+register(shell.SPEC, shell.ShellTool)
+register(artifact.SPEC, artifact.ArtifactTool)
+register(nats_tool.SPEC, nats_tool.NatsTool)
+register(snowflake.SPEC, snowflake.SnowflakeTool)
+register(transfer.SPEC, transfer.TransferTool)
+register(ducklake.SPEC, ducklake.DuckLakeTool)
+register(container.SPEC, container.ContainerTool)
+register(script_job.SPEC, script_job.ScriptTool)
+register(gcs.SPEC, gcs.GcsTool)

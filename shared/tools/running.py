@@ -12,6 +12,7 @@ from shared.tools.contract import Call
 
 STOP_GRACE_S = 5.0      # how long cancelled work may take to clean up before it is abandoned
 SECRET_MIN_LENGTH = 4   # shorter values of a credential are too common in text to blank out
+PUBLIC = ("type", "scope")  # what a credential says of itself
 HIDDEN = "***"
 
 
@@ -74,23 +75,27 @@ def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
 
 
 def time_limit(call: Call) -> float:
-    """The run's remaining time, or `spec.timeout` (a number, or `total` of a mapping) if that is less."""
+    """The run's remaining time, or the call's own if that is less."""
+    own = own_limit(call)
+    return max(call.timeout_s if own is None else min(call.timeout_s, own), 0.0)
+
+
+def own_limit(call: Call) -> float | None:
+    """`spec.timeout`: a number, or `total` of a mapping."""
     given = call.spec.get("timeout")
     if isinstance(given, Mapping):
         given = given.get("total")
-    if given is None:
-        return max(call.timeout_s, 0.0)
-    return max(min(call.timeout_s, seconds("timeout", given)), 0.0)
+    return None if given is None else seconds("timeout", given)
 
 
-def seconds(name: str, value: Any) -> float:
+def seconds(name: str, value: Any, owner: str = "spec") -> float:
     if isinstance(value, str):
         try:
             value = float(value)
         except ValueError:
-            raise BadCall(f"spec.{name} is not a number of seconds") from None
+            raise BadCall(f"{owner}.{name} is not a number of seconds") from None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-        raise BadCall(f"spec.{name} is not a positive number of seconds")
+        raise BadCall(f"{owner}.{name} is not a positive number of seconds")
     return float(value)
 
 
@@ -121,12 +126,24 @@ def mapping(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def scrubbed(outcome: Outcome, call: Call) -> Outcome:
     """The same outcome without a value of the credential in its error, its output or its traceback."""
-    secrets = [text for text in _texts([call.auth, call.secrets]) if len(text) >= SECRET_MIN_LENGTH]
+    secrets = _secrets(call)
     if not secrets or (outcome.error is None and not outcome.meta):
         return outcome
-    secrets.sort(key=len, reverse=True)
     fields = {name: _hide(getattr(outcome, name), secrets) for name in ("error", "meta", "py")}
+    if outcome.error is not None:  # a word of ours, which rules read: a user may have the same name
+        fields["error"]["kind"] = outcome.error["kind"]
     return msgspec.structs.replace(outcome, **fields)
+
+
+def hidden(value: Any, call: Call) -> Any:
+    """The value without any of the call's credentials in its texts."""
+    return _hide(value, _secrets(call))
+
+
+def _secrets(call: Call) -> list[str]:
+    """Longest first, so that one which holds another goes as a whole."""
+    found = [text for text in _texts([call.auth, call.secrets, call.credentials]) if len(text) >= SECRET_MIN_LENGTH]
+    return sorted(found, key=len, reverse=True)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -134,8 +151,9 @@ def _texts(value: Any) -> Iterator[str]:
         case str():
             yield value
         case Mapping():
-            for item in value.values():
-                yield from _texts(item)
+            for key, item in value.items():
+                if key not in PUBLIC:
+                    yield from _texts(item)
         case list() | tuple():
             for item in value:
                 yield from _texts(item)

@@ -10,11 +10,14 @@ from uuid import UUID
 
 import msgspec
 
+from shared.tools import script
 from shared.tools.contract import RESULT_LIMIT, Call, KeySpec
 from shared.tools.running import BadCall, TooLarge, one_of
-from shared.tools.sql_text import Statement, insert, split
+from shared.tools.sql_insert import MODES, insert
+from shared.tools.sql_text import Statement, split
 
 ROW_LIMIT = 100_000
+RESULTS = ("last", "all")
 BATCH = 1000  # rows fetched, converted and measured at a time
 
 KEYS = {
@@ -23,20 +26,29 @@ KEYS = {
     "query": KeySpec("The same as command.", sql=True),
     "params": KeySpec("List of values for $1, $2 …, instead of expressions in the command."),
     "table": KeySpec("Instead of a command: the table that `args` is inserted into."),
-    "args": KeySpec("With table: a row as a mapping from column to value, or a list of rows."),
+    "args": KeySpec("With table: a row as a mapping from column to value, or a list of rows. With script: the "
+                    "values of {{ name }} in it, bound as in a command."),
+    "mode": KeySpec("With table: upsert updates the row with the same key instead of failing; insert unless given.",
+                    choices=MODES),
+    "key": KeySpec("With mode upsert: the column, or a list of columns, that tells rows apart."),
+    "results": KeySpec("all: the result also holds that of each statement, as command_0, command_1 …; last unless "
+                       "given.", choices=RESULTS),
+    "script": script.key("Instead of a command: where its text is loaded from when the task runs."),
 }
+ONE_OF = ("command", "query", "table", "script")
 
 _PLAIN = frozenset({type(None), bool, int, str})
 _encoder = msgspec.json.Encoder()
 
 
 def statements(call: Call) -> list[Statement]:
+    """Of a call whose script, if it has one, is loaded."""
     given = one_of(call.config, "command", "query", "table")
     if given is None:
-        raise BadCall("one of command, query or table is needed")
+        raise BadCall(f"one of {', '.join(ONE_OF)} is needed")
     name, value = given
     if name == "table":
-        return insert(value, call.config.get("args"))
+        return insert(value, call.config.get("args"), call.config.get("mode"), call.config.get("key"))
     found = split(*bound(value, call.config.get("params")))
     if not found:
         raise BadCall(f"{name} holds no statement")
@@ -56,6 +68,31 @@ def bound(command: Any, params: Any) -> tuple[str, list[Any]]:
     if own:
         raise BadCall("give either params or expressions in the command, not both")
     return text, list(params)
+
+
+class Results:
+    """What the statements of a call gave: the last one's result, with all of them if the call asks for it."""
+
+    def __init__(self, wanted: Any = None) -> None:
+        wanted = wanted or "last"
+        if wanted not in RESULTS:
+            raise BadCall(f"results must be one of {', '.join(RESULTS)}")
+        self._all = wanted == "all"
+        self._last: dict[str, Any] = {}
+        self._each: dict[str, Any] = {}
+        self._size = 0
+
+    def add(self, result: dict[str, Any]) -> None:
+        self._last = result
+        if not self._all:
+            return
+        self._each[f"command_{len(self._each)}"] = result
+        self._size += len(_encoder.encode(result))
+        if self._size > RESULT_LIMIT:
+            raise TooLarge(f"the results are over {RESULT_LIMIT} bytes")
+
+    def result(self) -> dict[str, Any]:
+        return {**self._last, **self._each}
 
 
 class Rows:

@@ -1,17 +1,22 @@
-"""SQL as text: several statements of one command told apart, parameters numbered anew for each, and the
-insert that `table:` with `args:` stands for (FX §6.1, FS §10)."""
+"""SQL as text: several statements of one command told apart, parameters numbered anew for each, or
+written as literals where a statement takes none."""
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from shared.tools.running import BadCall
 
 TRANSACTION = frozenset({"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "PREPARE TRANSACTION"})
 MAX_STATEMENTS = 1000
-INSERT_ROWS = 10_000
+INSERT_ROWS = 10_000  # of one task
+# Statements that take parameters; for all others (CREATE, COPY, SET, COMMENT …) a server wants literals.
+BINDABLE = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES", "TABLE", "FROM", "CALL",
+                      "EXPLAIN", "EXECUTE", "DECLARE"})
 
 # A quote that is never closed runs to the end of the text: the server says what is wrong with it.
 _TOKEN = re.compile(
@@ -120,23 +125,46 @@ def split(text: str, params: list[Any]) -> list[Statement]:
     return _Scan(text, params).run()
 
 
-def insert(table: Any, args: Any) -> list[Statement]:
-    """One row per mapping; the columns are its keys."""
-    rows = [args] if isinstance(args, Mapping) else args
-    if not isinstance(table, str) or not isinstance(rows, list) or not rows:
-        raise BadCall("table needs args: a mapping from column to value, or a list of such rows")
-    if len(rows) > INSERT_ROWS:
-        raise BadCall(f"one task inserts at most {INSERT_ROWS} rows")
-    return [_insert_row(table, row) for row in rows]
+def inlined(statement: Statement, *, escapes: bool = True) -> Statement:
+    """The statement as it can be sent: when it takes no parameters its values are quoted literals."""
+    if not statement.params or statement.verb in BINDABLE:
+        return statement
+    return Statement("".join(_with_literals(statement, escapes)), statement.verb, [])
 
 
-def _insert_row(table: str, row: Any) -> Statement:
-    if not isinstance(row, Mapping) or not row:
-        raise BadCall("a row of args must be a mapping from column to value")
-    columns = ", ".join(quote(str(name)) for name in row)
-    places = ", ".join(f"${i}" for i in range(1, len(row) + 1))
-    target = ".".join(quote(part) for part in table.split("."))
-    return Statement(f"INSERT INTO {target} ({columns}) VALUES ({places})", "INSERT", list(row.values()))
+def _with_literals(statement: Statement, escapes: bool) -> Iterator[str]:
+    text, copied, position = statement.text, 0, 0
+    while match := _TOKEN.search(text, position):
+        position = match.end()
+        if match.group() == "/*":
+            position = _comment_end(text, position)
+        elif match.lastgroup == "param":
+            yield text[copied : match.start()]
+            yield literal(statement.params[int(match.group()[1:]) - 1], escapes=escapes)
+            copied = position
+    yield text[copied:]
+
+
+def literal(value: Any, *, escapes: bool = True) -> str:
+    """A value as SQL writes it; lists and mappings are JSON. A text with a backslash is an `E''` literal, so that
+    it means the same whatever the settings of a PostgreSQL server are; `escapes` False: a backslash is no escape."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | float() if math.isfinite(value):
+            return str(value) if value >= 0 else f"({value})"  # two signs in a row would begin a comment
+        case str():
+            text = value
+        case float():
+            text = str(value)
+        case _:
+            text = msgspec.json.encode(value).decode()
+    if "\0" in text:
+        raise BadCall("a text in SQL cannot hold the character NUL")
+    quoted = "'" + text.replace("'", "''") + "'"
+    return " E" + quoted.replace("\\", "\\\\") if escapes and "\\" in text else quoted
 
 
 def quote(name: str) -> str:

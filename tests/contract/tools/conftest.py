@@ -1,16 +1,24 @@
-"""Real servers for the tools: PostgreSQL once per session, an HTTP server per test."""
+"""Real servers for the tools: PostgreSQL and NATS once per session, an HTTP server per test."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from shared.errors import Unavailable
+from shared.events.outcome import Ref
 from shared.tools.contract import Tool, ToolOptions
 from shared.tools.registry import open_tool
+from tests.support.gcs import running_gcs
+from tests.support.kube import Container, Ended, Kube
+from tests.support.own_nats import OwnNats, running_nats
 from tests.support.postgres import drop_database, fresh_database, running_postgres
+from tests.support.snowflake import fake_snowflake
 
 
 @pytest.fixture(scope="session")
@@ -26,18 +34,65 @@ async def database(postgres_dsn: str) -> AsyncIterator[str]:
     await drop_database(dsn)
 
 
+@pytest.fixture(scope="session")
+def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnNats]:
+    with running_nats(tmp_path_factory.mktemp("own_nats")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[str]:
+    """The address of a server with an empty bucket."""
+    with running_gcs() as url:
+        yield url
+
+
+class Store:
+    """Stored results, as a worker hands them to its tools; one of them never comes."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def put(self, value: Any, shape: str = "value", *, lost: bool = False, slow: bool = False) -> dict[str, Any]:
+        data = msgspec.json.encode(value)
+        checksum = ("0" * 8 if slow else "") + hashlib.sha256(data).hexdigest()
+        ref = Ref("nats", f"e1/{checksum[:64]}", checksum[:64], len(data), shape)
+        if not lost:
+            self.values[ref.key] = value
+        return msgspec.to_builtins(ref)
+
+    async def load(self, ref: Ref) -> Any:
+        if ref.checksum.startswith("0" * 8):
+            await asyncio.sleep(60)
+        if ref.key not in self.values:
+            raise Unavailable(f"{ref.key} is not there")
+        return self.values[ref.key]
+
+
 @pytest.fixture
-async def opened(tmp_path) -> AsyncIterator[Callable[[str], Tool]]:
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+async def opened(tmp_path, store: Store) -> AsyncIterator[Callable[[str], Tool]]:
     """Opens tools by kind and closes them after the test."""
     tools: list[Tool] = []
 
     def open_one(kind: str) -> Tool:
-        tools.append(open_tool(kind, ToolOptions(python_processes=1, temp_folder=str(tmp_path))))
+        tools.append(open_tool(kind, ToolOptions(python_processes=1, temp_folder=str(tmp_path), load=store.load)))
         return tools[-1]
 
     yield open_one
     for tool in tools:
         await tool.close()
+
+
+@pytest.fixture
+def snow() -> Iterator[list[dict[str, Any]]]:
+    """An account at Snowflake; gives what each session was opened with."""
+    with fake_snowflake() as opened:
+        yield opened
 
 
 class Site:
@@ -96,3 +151,23 @@ async def other_site() -> AsyncIterator[Site]:
     await one.start()
     yield one
     await one.server.close()
+
+
+@pytest.fixture
+async def kube() -> AsyncIterator[Kube]:
+    """A cluster with the images `good`, `bad` (which fails) and `slow`."""
+    async def good(container: Container) -> Ended:
+        return Ended(0, f"ran {container.command}\n".encode())
+
+    async def bad(_container: Container) -> Ended:
+        return Ended(3, b"it broke\n")
+
+    async def slow(_container: Container) -> Ended:
+        await asyncio.sleep(60)
+        return Ended()
+
+    one = Kube()
+    one.images |= {"good": good, "bad": bad, "slow": slow}
+    await one.start()
+    yield one
+    await one.close()

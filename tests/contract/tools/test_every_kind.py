@@ -2,18 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import msgspec
+import nats
 import pytest
 from aiohttp import web
 
 from shared.tools.contract import Call
 from shared.tools.registry import specs
 from tests.support.calls import call
+from tests.support.gcs import BUCKET
+from tests.support.kube import Kube
+from tests.support.own_nats import OwnNats
+from tests.support.snowflake import CREDENTIAL
 
-KINDS = sorted(specs())
+WAITING = {"playbook", "wait", "signal"}  # they make no call of their own: tests/unit/tools/test_waiting_kinds.py
+KINDS = sorted(specs().keys() - WAITING)
 
 
 class Example(msgspec.Struct):
@@ -25,18 +31,53 @@ class Example(msgspec.Struct):
 
 
 @pytest.fixture
-def examples(site, database: str) -> Mapping[str, Example]:
+async def silent(own_nats: OwnNats) -> AsyncIterator[dict[str, str]]:
+    """A server with a listener that never answers."""
+    credential = own_nats.credential()
+    client = await nats.connect(credential["url"], user=credential["user"], password=credential["password"])
+    await client.subscribe("silence")
+    await client.flush()
+    yield credential
+    await client.close()
+
+
+@pytest.fixture
+def examples(
+    site, kube: Kube, database: str, gcs: str, store, silent: dict[str, str], tmp_path, request
+) -> Mapping[str, Example]:
+    if request.node.callspec.params["kind"] == "snowflake":
+        request.getfixturevalue("snow")
     good_url = site.on("/good", lambda: web.json_response({"a": 1}))
     bad_url = site.on("/bad", lambda: web.json_response({"a": 1}, status=500))
     hang_url = site.hang("/hang")
     nap = "import time\ntime.sleep(60)"
     endless = "SELECT count(*) FROM range(1000000000000) a, range(1000) b"
+    generated = "SELECT COUNT(*) FROM TABLE(GENERATOR(ROWCOUNT => 1000000000)) a, TABLE(GENERATOR(ROWCOUNT => 1000)) b"
+    lake = {"catalog_connection": str(tmp_path / "lake"), "catalog_name": "lab", "data_path": str(tmp_path / "data")}
+    file = {"type": "duckdb", "database": str(tmp_path / "to.duckdb"), "query": "SELECT $1"}
 
     def slow(config: dict[str, Any], auth: dict[str, Any] | None = None) -> Callable[[float], Call]:
         return lambda limit: call(config, auth=auth, timeout_s=limit)
 
-    pg = {"dsn": database}
+    def rows(query: str) -> dict[str, Any]:
+        return {"type": "postgres", "connection": database, "query": query}
+
+    def image(name: str) -> dict[str, Any]:
+        return {"runtime": {"image": name}}
+
+    def program(name: str) -> dict[str, Any]:
+        return {"code": "print(1)", "job": {"image": name}}
+
+    def stored(operation: str, server: str) -> dict[str, Any]:
+        return {"operation": operation, "endpoint": server, "uri": f"gs://{BUCKET}/a"}
+
+    site.hang(f"/storage/v1/b/{BUCKET}/o/a")
+    pg, cluster = {"dsn": database}, kube.credential
     return {
+        "container": Example(call(image("good"), auth=cluster), call(image("bad"), auth=cluster, key="e/s:1/bad/1"),
+                             lambda limit: call(image("slow"), auth=cluster, timeout_s=limit, key="e/s:1/slow/1")),
+        "script": Example(call(program("good"), auth=cluster), call(program("bad"), auth=cluster, key="e/s:1/bad/1"),
+                          lambda limit: call(program("slow"), auth=cluster, timeout_s=limit, key="e/s:1/slow/1")),
         "noop": Example(call({"args": {"a": 1}}), None, None),
         "http": Example(call({"url": good_url}), call({"url": bad_url}), slow({"url": hang_url})),
         "python": Example(call({"code": "result = {'a': 1}"}), call({"code": "1/0"}), slow({"code": nap})),
@@ -44,9 +85,37 @@ def examples(site, database: str) -> Mapping[str, Example]:
             call({"command": "SELECT 1 AS a"}, auth=pg), call({"command": "SELECT 1/0"}, auth=pg),
             slow({"command": "SELECT pg_sleep(60)"}, pg),
         ),
+        "shell": Example(call({"cmd": "echo a"}), call({"cmd": "exit 3"}), slow({"cmd": "sleep 60"})),
+        "artifact": Example(
+            call({"result_ref": store.put({"a": 1})}), call({"result_ref": store.put("gone", lost=True)}),
+            slow({"result_ref": store.put(1, slow=True)}),
+        ),
+        "nats": Example(
+            call({"operation": "publish", "subject": "any", "value": {"a": 1}}, auth=silent),
+            call({"operation": "kv_get", "bucket": "nowhere", "key": "a"}, auth=silent),
+            slow({"operation": "request", "subject": "silence"}, silent),
+        ),
         "duckdb": Example(
             call({"command": "SELECT 1 AS a"}), call({"command": "SELECT x FROM nowhere"}),
             slow({"command": endless}),
+        ),
+        "ducklake": Example(
+            call({**lake, "command": "SELECT 1 AS a"}), call({**lake, "command": "SELECT x FROM nowhere"}),
+            slow({**lake, "command": endless}),
+        ),
+        "snowflake": Example(
+            call({"command": "SELECT 1 AS a"}, auth=CREDENTIAL),
+            call({"command": "SELECT x FROM nowhere"}, auth=CREDENTIAL), slow({"command": generated}, CREDENTIAL),
+        ),
+        "gcs": Example(
+            call({**stored("upload", gcs), "data": {"a": 1}}),
+            call({**stored("download", gcs), "uri": f"gs://{BUCKET}/nowhere"}),
+            slow(stored("download", str(site.server.make_url("/")))),
+        ),
+        "transfer": Example(
+            call({"source": rows("SELECT 1 AS a"), "target": file}),
+            call({"source": rows("SELECT 1/0 AS a"), "target": file}),
+            slow({"source": rows("SELECT 1 AS a, pg_sleep(60)"), "target": file}),
         ),
     }
 

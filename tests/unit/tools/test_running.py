@@ -84,3 +84,11 @@ def test_two_aliases_at_once_are_a_mistake() -> None:
     assert one_of({"a": None, "b": 0}, "a", "b") == ("b", 0)
     with pytest.raises(BadCall, match="a and b"):
         one_of({"a": 1, "b": 2}, "a", "b")
+
+
+async def test_the_kind_of_an_error_stays_whatever_the_user_is_called() -> None:
+    async def refused() -> Outcome:
+        return failed("postgres", "no table for postgres")
+
+    outcome = await guarded(call({}, auth={"user": "postgres"}), refused())
+    assert outcome.error == {"kind": "postgres", "message": "no table for ***", "retryable": False}

@@ -1,11 +1,13 @@
 """Splitting a command into statements."""
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.tools.running import BadCall
-from shared.tools.sql_text import MAX_STATEMENTS, insert, split
+from shared.tools.sql_insert import insert
+from shared.tools.sql_text import MAX_STATEMENTS, inlined, literal, split
 
 
 def _texts(command: str) -> list[str]:
@@ -82,3 +84,46 @@ def test_an_insert_quotes_its_names() -> None:
 def test_an_insert_needs_rows_and_a_name(table, args) -> None:
     with pytest.raises(BadCall):
         insert(table, args)
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (None, "NULL"), (True, "TRUE"), (3, "3"), (-3, "(-3)"), (1.5, "1.5"), (float("inf"), "'inf'"), ("it's", "'it''s'"),
+    ("a\\b'", " E'a\\\\b'''"), ({"a": [1]}, "'{\"a\":[1]}'"), ("'; DROP TABLE t; --", "'''; DROP TABLE t; --'"),
+])
+def test_a_value_as_a_literal_stays_a_value(value, text) -> None:
+    assert literal(value) == text
+
+
+def test_a_literal_cannot_hold_nul() -> None:
+    with pytest.raises(BadCall):
+        literal("a\0b")
+
+
+def test_a_statement_that_takes_no_parameters_gets_literals() -> None:
+    command = ("COMMENT ON TABLE t IS $1; SELECT $1; SET a = $2 -- $1\n; "
+               "CREATE TABLE u AS SELECT '$1', $3 /* $1 */, 1-$4")
+    texts = [inlined(each).text for each in split(command, ["it's", 1, None, -1])]
+    assert texts == ["COMMENT ON TABLE t IS 'it''s'", "SELECT $1", "SET a = 1 -- $1",
+                     "CREATE TABLE u AS SELECT '$1', NULL /* $1 */, 1-(-1)"]
+
+
+def test_an_upsert_updates_all_columns_but_the_key() -> None:
+    (one,) = insert("s.t", {"id": 1, "a": 2, 'b"': 3}, "upsert", "id")
+    assert one.text == ('INSERT INTO "s"."t" ("id", "a", "b""") VALUES ($1, $2, $3) ON CONFLICT ("id") '
+                        'DO UPDATE SET "a" = EXCLUDED."a", "b""" = EXCLUDED."b"""')
+    assert insert("t", {"id": 1, "n": 2}, "upsert", "id, n")[0].text.endswith('("id", "n") DO NOTHING')
+    assert insert("t", {"id": 1, "n": 2}, "upsert", ["id", "n"])[0].text.endswith('("id", "n") DO NOTHING')
+
+
+@pytest.mark.parametrize(("mode", "key"), [
+    ("upsert", None), ("upsert", "other"), ("upsert", []), ("upsert", ""), ("upsert", 3), ("insert", "id"),
+    ("replace", "id"),
+])
+def test_an_upsert_without_a_key_of_the_row_is_a_mistake(mode, key) -> None:
+    with pytest.raises(BadCall):
+        insert("t", {"id": 1}, mode, key)
+
+
+@given(st.text().filter(lambda text: "\0" not in text))
+def test_a_literal_reads_back_as_its_text(value) -> None:
+    assert duckdb.sql("SELECT " + literal(value, escapes=False)).fetchall() == [(value,)]

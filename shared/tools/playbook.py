@@ -1,0 +1,66 @@
+"""`kind: playbook`: another playbook as a child execution; its result is the task's (FS §4.2). The worker's slot
+is free while the child runs."""
+
+from typing import Any
+
+import msgspec
+
+from shared.engine.large import MAX_WORKLOAD_BYTES
+from shared.events.model import Child
+from shared.events.outcome import Outcome, failed
+from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
+from shared.tools.running import BadCall, mapping, own_limit, scrubbed
+
+MODES = ("sync", "detached")
+
+SPEC = ToolSpec(
+    kind="playbook",
+    doc="Runs another playbook and waits for it without a worker. Its result is the child's.",
+    keys={
+        "path": KeySpec("The registered path of the playbook.", required=True),
+        "version": KeySpec("Its registered version; the latest unless given."),
+        "args": KeySpec("The child's payload, over its workload."),
+        "payload": KeySpec("The same as `args`."),
+        "return_step": KeySpec("The step whose result is wanted; the last one's unless given."),
+        "mode": KeySpec("`sync` (default) waits for the child; `detached` goes on at once with its execution_id."),
+    },
+)
+
+
+class PlaybookTool:
+    def __init__(self, _options: ToolOptions) -> None:
+        """Nothing to open: the scheduler asks for the child."""
+
+    async def run(self, call: Call) -> Outcome | Waits:
+        try:
+            return Waits(_child(call), timeout_s=own_limit(call))
+        except BadCall as error:
+            return scrubbed(failed("config", str(error)), call)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def _child(call: Call) -> Child:
+    config = call.config
+    mode = config.get("mode") or "sync"
+    if mode not in MODES:
+        raise BadCall(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    payload = {**mapping(config, "args"), **mapping(config, "payload")}
+    size = len(msgspec.json.encode(payload))
+    if size > MAX_WORKLOAD_BYTES:
+        raise BadCall(f"a payload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
+    return Child(
+        "", _text(config, "path"), _text(config, "version"), payload, _text(config, "return_step"),
+        detached=mode == "detached",
+    )
+
+
+def _text(config: Any, name: str) -> str:
+    value = config.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise BadCall(f"{name} must be text, not {type(value).__name__}")
+    return str(value)
+

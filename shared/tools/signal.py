@@ -1,0 +1,51 @@
+"""`kind: signal`: waits for a named signal from outside, such as a person's approval, without a worker."""
+
+import re
+from typing import Any
+
+from shared.events.outcome import Outcome, failed
+from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
+from shared.tools.running import BadCall, mapping, own_limit, scrubbed
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+SPEC = ToolSpec(
+    kind="signal",
+    doc="Waits for a signal (noetlctl signal, noetl.requests.signal). Result: the signal's payload.",
+    keys={
+        "signal": KeySpec("The name of the signal: letters, digits, _ . and -, at most 64.", required=True),
+        "schema": KeySpec("A JSON Schema; a signal whose payload does not fit is rejected.", template=False),
+    },
+)
+
+
+class SignalTool:
+    def __init__(self, _options: ToolOptions) -> None:
+        """Nothing to open."""
+
+    async def run(self, call: Call) -> Outcome | Waits:
+        try:
+            return Waits(signal=_name(call.config), schema=_schema(call.config), timeout_s=own_limit(call))
+        except BadCall as error:
+            return scrubbed(failed("config", str(error)), call)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def _name(config: Any) -> str:
+    name = config.get("signal")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise BadCall(f"signal: {name!r} is not a name of letters, digits, _ . and -, at most 64")
+    return name
+
+
+def _schema(config: Any) -> dict[str, Any]:
+    schema = dict(mapping(config, "schema"))
+    from jsonschema import Draft202012Validator, SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise BadCall(f"schema: {error.message}") from None
+    return schema
