@@ -30,6 +30,12 @@ from shared.events import model as ev
 from shared.events.outcome import Result
 from shared.events.record import Lease
 
+_LIVE_STATUS: dict[type[ev.Event], str] = {
+    ev.PlaybookPaused: "paused", ev.PlaybookResumed: "running", ev.PlaybookCancelling: "cancelling",
+    ev.PlaybookCompensating: "compensating",
+}
+LIVE = frozenset(_LIVE_STATUS.values())
+
 
 def fold(rows: Rows, entry: Entry) -> None:
     record = entry.record
@@ -73,6 +79,10 @@ def _fact(rows: Rows, entry: Entry, lease: Lease, n: int, event: ev.Event) -> No
             row = _end_task(rows, run, n, task, attempt, entry.at)
             row.status, row.directive, row.delay_s = "retried", "retry", delay
             row.error = json_text(outcome.error)
+        case ev.TaskWaiting(task=task, attempt=attempt):
+            if not event.pause:
+                _end_task(rows, run, n, task, attempt, entry.at).status = "waited"
+            run.status = "waiting"
         case ev.StepDone(result=result) | ev.IterationDone(result=result):
             _end(rows, run, "done", entry.at, result=result)
         case ev.StepFailed(error=error) | ev.IterationFailed(error=error):
@@ -143,13 +153,20 @@ def _count(loop: Loop, status: str, by: int) -> None:
 def _decision(rows: Rows, entry: Entry, execution: Execution, event: ev.Event) -> None:
     eid, at = execution.execution_id, entry.at
     match event:
-        case ev.ExecutionRequested(path=path, version=version):
+        case ev.ExecutionRequested(path=path, version=version, parent=parent):
             execution.path, execution.version = path, version
+            execution.parent_id = parent.execution_id if parent is not None else None
         case ev.RequestEvaluated(digest=digest):
             execution.digest = digest
         case ev.PlaybookStarted(workload=workload):
             execution.workload = json_text(workload)
-        case ev.PlaybookProcessed(status=status, result=result, error=error) if execution.status == "running":
+        case ev.PlaybookRestored(ctx=ctx):
+            _patch(rows, entry, ctx)
+        case (
+            ev.PlaybookPaused() | ev.PlaybookResumed() | ev.PlaybookCancelling() | ev.PlaybookCompensating()
+        ) if execution.status in LIVE:
+            execution.status = _LIVE_STATUS[type(event)]
+        case ev.PlaybookProcessed(status=status, result=result, error=error) if execution.status in LIVE:
             execution.status, execution.finished_at, execution.error = status, at, json_text(error)
             set_result(execution, result)
         case ev.StepScheduled(run_id=run_id):
@@ -162,6 +179,10 @@ def _decision(rows: Rows, entry: Entry, execution: Execution, event: ev.Event) -
             run.status, run.step = verdict, event.step
         case ev.CtxPatched(patch=patch):
             _patch(rows, entry, patch)
+        case ev.TaskResumed(run_id=run_id, index=index):
+            run = _run(rows, eid, run_id, index)
+            if run.status == "waiting":
+                run.status = "scheduled" if index < 0 else "running"
         case ev.StepCancelled(run_id=run_id):
             _end_loop(rows, eid, run_id, "cancelled", at)
             _end(rows, _run(rows, eid, run_id), "cancelled", at)

@@ -42,7 +42,7 @@ def read(message: Message, partition: int) -> Entry:
     place = subjects.parse_event(message.subject)
     if (record.execution_id, record.writer) != (place.execution_id, place.writer):
         raise Corrupt(f"a record of {record.execution_id} by {record.writer} under {message.subject}")
-    if (record.lease is None) != (record.writer in ("router", "scheduler")):
+    if (record.lease is None) != (record.writer in ("router", "scheduler", "control")):
         raise Corrupt(f"a record by {record.writer} with the wrong kind of author")
     return Entry(partition, message.seq, _time(record.ts), record, message)
 
@@ -86,9 +86,9 @@ class Touched(Struct):
 
     def _decided(self, execution: str, event: ev.Event) -> None:
         match event:
-            case ev.CtxPatched(patch=patch):
+            case ev.CtxPatched(patch=patch) | ev.PlaybookRestored(ctx=patch):
                 self.ctx.update((execution, key) for key in patch)
-            case ev.IterationFailed(run_id=run_id, index=index):
+            case ev.IterationFailed(run_id=run_id, index=index) | ev.TaskResumed(run_id=run_id, index=index):
                 self._run(execution, run_id, index)
             case ev.StepScheduled(run_id=run_id) | ev.NextSelected(run_id=run_id):
                 self._run(execution, run_id)

@@ -36,6 +36,7 @@ class Execution(Struct):
     result_ref: str | None = None
     error: str | None = None
     seq: int = 0
+    parent_id: str | None = None
 
 
 class Run(Struct):

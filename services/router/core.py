@@ -4,18 +4,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from shared.bus import topology
-from shared.engine import routing
-from shared.engine.execution import Execution, evolve
-from shared.events.command import Command
+from shared.engine import control, routing
+from shared.engine.execution import LIVE, Execution, evolve, is_over
 from shared.events.model import Event
 from shared.events.record import Record, Writer
-from shared.runtime.core import Entry
+from shared.runtime.core import Entry, Outgoing
 from shared.runtime.plans import Plans
 
 
 class RouterCore:
     writer: Writer = "router"
-    listens: tuple[Writer, ...] = ("worker", "scheduler")
+    listens: tuple[Writer, ...] = ("worker", "scheduler", "waiting", "control")
     bucket = topology.CTX
     kind = Execution
 
@@ -42,23 +41,28 @@ class RouterCore:
         )
 
     def decide(self, state: Execution, now: float, values: dict[str, Any]) -> list[Event]:
-        if state.status != "running":
+        if state.status not in LIVE:
             return []
         return routing.decide(self._plans(state.digest), state, now, values)
 
-    def commands(
-        self, state: Execution, records: Sequence[Entry], values: dict[str, Any], horizon: int
-    ) -> list[Command]:
-        return []
+    def due(self, state: Execution) -> float | None:
+        return control.due(state)
 
-    def recover(self, state: Execution, values: dict[str, Any]) -> list[Command]:
-        return []
+    def outgoing(
+        self, state: Execution, records: Sequence[Entry], values: dict[str, Any], horizon: int
+    ) -> list[Outgoing]:
+        own = [record for _, record in records if record.writer == self.writer]
+        return list(routing.told(state)) if own else []
+
+    def recover(self, state: Execution, values: dict[str, Any]) -> list[Outgoing]:
+        return list(routing.told(state))
 
     def over(self, state: Execution) -> bool:
-        return state.status in ("completed", "failed")
+        return is_over(state)
 
     def keep(self, state: Execution) -> bool:
-        return False
+        """Its next decision may follow from time alone."""
+        return control.due(state) is not None
 
 
 def _runs(record: Record) -> Iterable[str]:

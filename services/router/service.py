@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from services.router.core import RouterCore
+from services.router.notes import Notes
 from services.router.requests import Requests
 from shared.bus.ports import Bus, Clock
 from shared.engine.execution import Execution
@@ -18,13 +19,13 @@ from shared.runtime.tasks import run_until
 class Router:
     def __init__(self, bus: Bus, settings: Settings, clock: Clock) -> None:
         self._plans = Plans(bus)
-        self._bus, self._clock = bus, clock
+        self._notes = Notes(bus, clock, settings.partitions)
         core = RouterCore(self._plans)
         self.partitions: Partitions[Execution] = Partitions(
             bus, clock, "router", settings.instance, settings.partitions,
-            lambda partition: Shell(bus, clock, partition, core, self._plans),
+            lambda partition: Shell(bus, clock, partition, core, self._plans, self._notes.send),
         )
-        self.requests = Requests(bus, clock, self._plans, settings.partitions, self._adopt)
+        self.requests = Requests(bus, clock, self._plans, settings.partitions, self._adopt, self._notes)
 
     def _adopt(self, partition: int, execution_id: str, state: Execution) -> None:
         shell = self.partitions.shells.get(partition)
@@ -32,7 +33,10 @@ class Router:
             shell.adopt(execution_id, state)
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-        await run_until(stop, self.requests.run(), finish=self.partitions.run(stop, ready))
+        try:
+            await run_until(stop, self.requests.run(), finish=self.partitions.run(stop, ready))
+        finally:
+            await self._notes.stop()
 
 
 async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:

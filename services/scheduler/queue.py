@@ -1,4 +1,5 @@
-"""The command queue as the scheduler sees it: publishing, and issuing again after the queue was lost.
+"""The command queue as the scheduler sees it: publishing, and issuing again after the queue was lost. Requests
+for children go out the same way, to a stream that is kept.
 
 The queue is in memory. When the broker restarts it is gone, and its creation time is new: then every
 command that the log says is due is published again, except those a live worker still holds. A run
@@ -16,17 +17,22 @@ from functools import partial
 import msgspec
 import structlog
 
+from services.scheduler.stops import Stops
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
 from shared.errors import Duplicate, NoetlError, Unavailable
 from shared.events import command, subjects
 from shared.events.beat import Beat, Key
 from shared.events.command import Command
+from shared.events.request import Control, Request
+from shared.events.stop import Stop
+from shared.runtime.core import Outgoing
 from shared.runtime.shell import FRESH_S
 
 log = structlog.get_logger()
 WATCH_S = 1.0
 RETRY_S = 0.25
+NOT_FREE_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 REFUSED_S = 10.0  # someone has to change something first
 GRACE_S = 2.0  # after a loss, workers get this long to connect again and say what they hold
 SWEEP_S = 20.0
@@ -48,6 +54,23 @@ class _Batch:
             self.then()
 
 
+class _Waiting:
+    """A message on its way to the broker, since when, and over how many connections so far."""
+
+    __slots__ = ("at", "batch", "connections", "item", "tries")
+
+    def __init__(self, item: Outgoing, batch: _Batch, at: float, connections: int) -> None:
+        self.item, self.batch, self.at, self.connections = item, batch, at, connections
+        self.tries = 0
+
+    def is_next_try(self) -> bool:
+        """After a wait, the worker whose task waited may not have acknowledged its command yet: soon it has.
+        If another one holds the run, it gets to the end of the wait by itself; if that is lost, the sweep
+        finds the run."""
+        self.tries += 1
+        return isinstance(self.item, Command) and self.item.since > 0 and self.tries <= len(NOT_FREE_S)
+
+
 class CommandQueue:
     """`remake` creates the queue's stream and consumers; `due` lists all outstanding commands."""
 
@@ -58,18 +81,22 @@ class CommandQueue:
         self._clock = clock
         self._remake = remake
         self._due = due
-        self._waiting: deque[tuple[Command, _Batch, float, int]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._wake = asyncio.Event()
         self._created = 0
         self._known = asyncio.Event()
         self._skipped: set[Key] = set()
         self._idle: set[Key] = set()
         self._swept = clock.now()
+        self._stops = Stops(bus, clock)
 
-    def send(self, commands: Sequence[Command], then: Callable[[], None]) -> None:
-        batch, now, connections = _Batch(len(commands), then), self._clock.now(), self._bus.connections
-        self._waiting.extend((item, batch, now, connections) for item in commands)
+    def send(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
+        batch, now, connections = _Batch(len(messages), then), self._clock.now(), self._bus.connections
+        self._waiting.extend(_Waiting(item, batch, now, connections) for item in messages)
         self._wake.set()
+
+    async def close(self) -> None:
+        await self._stops.close()
 
     async def run(self) -> None:
         """Publishes only once it knows the queue's time of creation: else a loss could go unnoticed."""
@@ -78,41 +105,53 @@ class CommandQueue:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                item, batch, since, connections = self._waiting.popleft()
-                subject = subjects.command(item.pool, item.execution_id, item.run_id, item.index)
-                late = self._clock.now() - since > FRESH_S or connections != self._bus.connections
-                if item.fresh and late:
-                    item = msgspec.structs.replace(item, fresh=False)
-                # Another scheduler may believe it owns the partition too. The broker remembers ids for
-                # longer than twice FRESH_S: a fresh command is refused if the run ever had one.
-                headers = {MSG_ID_HEADER: subject}
-                try:
-                    future = await self._bus.send(subject, command.encode(item), headers=headers)
-                except NoetlError as error:
-                    self._not_sent(item, batch, error)
-                else:
-                    future.add_done_callback(partial(self._sent, item, batch))
+                await self._publish(self._waiting.popleft())
 
-    def _sent(self, item: Command, batch: _Batch, future: "asyncio.Future[int]") -> None:
+    async def _publish(self, waiting: "_Waiting") -> None:
+        if isinstance(waiting.item, Stop):
+            await self._stops.say(waiting.item)
+            waiting.batch.taken()
+            return
+        if isinstance(waiting.item, Command) and self._stops.is_stopped(waiting.item):
+            waiting.batch.taken()
+            return
+        late = self._clock.now() - waiting.at > FRESH_S or waiting.connections != self._bus.connections
+        if late:
+            waiting.item = _stale(waiting.item)
+        subject, data, message_id = _message(waiting.item)
+        try:
+            future = await self._bus.send(subject, data, headers={MSG_ID_HEADER: message_id})
+        except NoetlError as error:
+            self._not_sent(waiting, error)
+        else:
+            future.add_done_callback(partial(self._sent, waiting))
+
+    def _sent(self, waiting: "_Waiting", future: "asyncio.Future[int]") -> None:
         if future.cancelled():
             return
         error = future.exception()
-        if error is None or isinstance(error, Duplicate):
-            batch.taken()
-            return
-        self._not_sent(item, batch, error)
+        if isinstance(error, Duplicate) and waiting.is_next_try():
+            self._later(NOT_FREE_S[waiting.tries - 1], waiting)
+        elif error is None or isinstance(error, Duplicate):
+            waiting.batch.taken()
+        else:
+            self._not_sent(waiting, error)
 
-    def _not_sent(self, item: Command, batch: _Batch, error: BaseException) -> None:
+    def _not_sent(self, waiting: "_Waiting", error: BaseException) -> None:
         """Not fresh any more: an unanswered publish may have reached a worker."""
         pause = RETRY_S
         if not isinstance(error, Unavailable):
-            log.error("command.refused", execution_id=item.execution_id, run_id=item.run_id, error=str(error))
+            log.error("command.refused", execution_id=waiting.item.execution_id, error=str(error))
             pause = REFUSED_S
-        stale = msgspec.structs.replace(item, fresh=False)
-        asyncio.get_running_loop().call_later(pause, self._requeue, stale, batch)
+        waiting.item = _stale(waiting.item)
+        self._later(pause, waiting)
 
-    def _requeue(self, item: Command, batch: _Batch) -> None:
-        self._waiting.append((item, batch, self._clock.now(), self._bus.connections))
+    def _later(self, pause: float, waiting: "_Waiting") -> None:
+        asyncio.get_running_loop().call_later(pause, self._requeue, waiting)
+
+    def _requeue(self, waiting: "_Waiting") -> None:
+        waiting.at, waiting.connections = self._clock.now(), self._bus.connections
+        self._waiting.append(waiting)
         self._wake.set()
 
     # -- loss --------------------------------------------------------------------------
@@ -172,6 +211,26 @@ class CommandQueue:
     async def _held(self) -> set[Key]:
         beats = await self._bus.kv_all(topology.WORKERS)
         return {key for data in beats.values() for key in msgspec.json.decode(data, type=Beat).held}
+
+
+def _stale(item: Outgoing) -> Outgoing:
+    return msgspec.structs.replace(item, fresh=False) if isinstance(item, Command) and item.fresh else item
+
+
+def _message(item: Outgoing) -> tuple[str, bytes, str]:
+    """Subject, data and id. Another scheduler may believe it owns the partition too. The broker remembers ids
+    for longer than twice FRESH_S: a fresh command is refused if the run ever had one, and a command after a
+    wait if that wait's end had one."""
+    match item:
+        case Command():
+            subject = subjects.command(item.pool, item.execution_id, item.run_id, item.index)
+            return subject, command.encode(item), f"{subject}@{item.since}" if item.since else subject
+        case Control():
+            return subjects.CANCEL, msgspec.json.encode(item), f"cancel-{item.execution_id}"
+        case Request():
+            return subjects.EXECUTE, msgspec.json.encode(item), item.execution_id
+        case _:
+            raise AssertionError(f"a scheduler does not send {type(item).__name__}")
 
 
 def _key(item: Command) -> Key:

@@ -1,8 +1,10 @@
-"""The scheduler: loops and dispatch. It turns the log into commands for worker pools."""
+"""The scheduler: loops and dispatch, schedules and triggers. It turns the log into commands for worker
+pools, and times and messages into executions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
+from services.scheduler.automation import Automation
 from services.scheduler.core import SchedulerCore
 from services.scheduler.queue import CommandQueue
 from shared.bus import streams, topology
@@ -30,6 +32,9 @@ class Scheduler:
             bus, clock, "scheduler", settings.instance, settings.partitions,
             lambda partition: Shell(bus, clock, partition, self._core, plans, self.queue.send),
         )
+        self.automation = Automation(
+            bus, clock, settings.instance, settings.partitions, lambda: frozenset(self.partitions.shells)
+        )
 
     def _due(self) -> Iterable[Command]:
         """What the owned partitions say is outstanding; a state that lacks something is loaded anew,
@@ -39,17 +44,18 @@ class Scheduler:
                 if actor.state is None:
                     continue
                 try:
-                    yield from self._core.recover(actor.state, actor.values)
+                    yield from self._core.commands(actor.state, actor.values)
                 except (Missing, PlanMissing):
                     shell.reload(actor)
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         sender = asyncio.create_task(self.queue.run())
         try:
-            await run_until(stop, self.queue.watch(), finish=self.partitions.run(stop, ready))
+            await run_until(stop, self.queue.watch(), self.automation.run(), finish=self.partitions.run(stop, ready))
         finally:
             sender.cancel()
             await asyncio.wait({sender})
+            await self.queue.close()
 
 
 async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:

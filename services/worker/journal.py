@@ -6,44 +6,73 @@ A finished task with an effect is in the log before the next effect starts. Task
 
 import asyncio
 from collections.abc import Awaitable
+from typing import TypeVar
 
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
 from shared.engine.large import MAX_RECORD_BYTES, TooLarge, shrink
 from shared.errors import Unavailable
 from shared.events import subjects
-from shared.events.model import Event
-from shared.events.outcome import Outcome
-from shared.events.record import Lease, Record, decode, encode
+from shared.events.model import Event, IterationDone, IterationFailed, StepDone, StepFailed, TaskWaiting
+from shared.events.record import Lease, Record, Writer, decode, encode
 from shared.events.stamp import stamp
 from shared.runtime import results
 
 FLUSH_S = 0.05
+SETTLE_S = 5.0
+LAST = StepDone | StepFailed | IterationDone | IterationFailed | TaskWaiting
+T = TypeVar("T")
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 class Journal:
+    """`over`: the lease has said its last word. Nothing of it is in the log up to `after`."""
+
     def __init__(
-        self, bus: Bus, clock: Clock, execution_id: str, lease: Lease, partitions: int, limit: int
+        self, bus: Bus, clock: Clock, execution_id: str, lease: Lease, partitions: int, limit: int, after: int = 0
     ) -> None:
         self._bus, self._clock = bus, clock
-        self._execution_id, self._lease, self._limit = execution_id, lease, limit
-        self._writer = subjects.WORKER if lease.index < 0 else subjects.ITERATION
+        self._execution_id, self._lease, self._limit, self._after = execution_id, lease, limit, after
+        self._writer: Writer = subjects.WORKER if lease.index < 0 else subjects.ITERATION
         self._partition = subjects.partition_of(execution_id, partitions)
-        self._subject = subjects.event(self._partition, execution_id, self._writer)
         self._waiting: list[Event] = []
         self._blobs: dict[str, bytes] = {}
         self._n = 0
+        self._sent: tuple[asyncio.Future[int], list[Event]] | None = None
+        self.over = False
 
-    def note(self, *events: Event) -> None:
-        """These go out with the next record. TooLarge when a value is over the limit for one."""
+    def note(self, *events: Event) -> list[Event]:
+        """These go out with the next record; as they stand in it. TooLarge when a value is over the limit for one."""
         small, blobs = shrink(self._execution_id, list(events), self._limit)
         self._waiting += small
         self._blobs.update(blobs)
+        return small
 
     def forget(self) -> None:
         """What was noted and not written is dropped."""
         self._waiting, self._blobs = [], {}
+
+    async def park(self) -> None:
+        """What is noted ends with a wait: it goes to the scheduler, and nothing may follow."""
+        self._writer = subjects.WAITING
+        await self.flush()
+
+    async def settle(self) -> None:
+        """After a cancellation: what was on its way is in the log, or Unavailable when that cannot be known."""
+        if self._sent is None:
+            return
+        future, events = self._sent
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                await asyncio.shield(future)
+        except TimeoutError:
+            raise Unavailable("no answer to what was on its way") from None
+        self._sent = None
+        self._count(events)
+
+    def _count(self, events: list[Event]) -> None:
+        self._n += len(events)
+        self.over = isinstance(events[-1], LAST)
 
     async def flush(self) -> int:
         """Everything noted is in the log when this returns; its last sequence. A lease's facts stand
@@ -65,34 +94,39 @@ class Journal:
             half = len(events) // 2
             await self._write(events[:half])
             return await self._write(events[half:])
-        seq = await self._append(data)
-        self._n += len(events)
+        subject = subjects.event(self._partition, self._execution_id, self._writer)
+        seq = await self._append(subject, data, events)
+        self._count(events)
         return seq
 
-    async def _append(self, data: bytes) -> int:
+    async def _append(self, subject: str, data: bytes, events: list[Event]) -> int:
         """Tries until the record is in the log; after silence it looks whether it already is."""
         tries = 0
         while True:
             try:
-                return await self._bus.append(self._subject, data)
+                future = await self._bus.send(subject, data)
+                self._sent = future, events
+                seq = await asyncio.shield(future)
+                self._sent = None
+                return seq
             except Unavailable:
                 await self._clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
                 tries += 1
             try:
-                if (seq := await self._find(self._n + 1)) is not None:
-                    return seq
+                if (found := await self._find(subject, self._n + 1)) is not None:
+                    return found
             except Unavailable:
                 continue
 
-    async def _find(self, n: int) -> int | None:
+    async def _find(self, subject: str, n: int) -> int | None:
         stream = topology.events_stream(self._partition)
-        for message in await self._bus.read(stream, [self._subject]):
+        for message in await self._bus.read(stream, [subject], after=self._after):
             record = decode(message.data)
             if record.lease == self._lease and record.n == n:
                 return message.seq
         return None
 
-    async def during(self, work: Awaitable[Outcome]) -> Outcome:
+    async def during(self, work: Awaitable[T]) -> T:
         """Runs a tool; if it takes longer, what is noted so far goes out meanwhile."""
         task = asyncio.ensure_future(work)
         try:

@@ -2,25 +2,27 @@
 
 A run that may have been held before is claimed first, and only then is its history read: every
 record accepted before the claim is in it, none comes after. So the run goes on after the last
-finished task.
+finished task. A task that waits ends the lease and not the run: the scheduler sends the run again.
 """
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import structlog
 from msgspec.structs import replace
 
-from services.worker import credentials, history
+from services.worker import credentials, history, waits
 from services.worker.journal import Journal
+from services.worker.render import Rendered
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.dsl.names import names_used
 from shared.dsl.plan import Plan, Step, Task
-from shared.dsl.template import evaluate, render_sql
-from shared.engine import pipeline
-from shared.engine.large import Missing, TooLarge
+from shared.dsl.template import evaluate
+from shared.engine import pipeline, promises
+from shared.engine.elements import elements
+from shared.engine.large import TooLarge, value_of
 from shared.engine.pipeline import Progress
 from shared.errors import TemplateError, Unavailable
 from shared.events import model as ev
@@ -29,39 +31,48 @@ from shared.events.outcome import Outcome, failed
 from shared.events.record import Lease
 from shared.events.stamp import seconds
 from shared.runtime import results
-from shared.tools.contract import Call
+from shared.tools.contract import Call, Waits
 from shared.tools.open import Tools
 
 log = structlog.get_logger()
-MAX_RUN_S = 24 * 3600.0  # a run without a timeout of its own
+MAX_RUN_S = 24 * 3600.0  # in one worker's hands, without a timeout of its own
+PARK_S = 5.0  # a longer pause before an attempt is spent without a worker
 PURE_IN_A_ROW = 200  # tasks without effects, before what they noted is written and other runs get a turn
 T = TypeVar("T")
 
 
 class Fenced(Exception):
-    """The run is over, or a later lease holds it: then its command is that lease's to acknowledge."""
+    """The run is over, or a later lease holds it. Unless that lease has this very command, nobody needs the
+    command any more, and it would only keep a later one of the run out of the queue."""
 
-    def __init__(self, *, over: bool) -> None:
-        super().__init__("over" if over else "held by a later lease")
-        self.over = over
+    def __init__(self, *, needless: bool) -> None:
+        super().__init__("over, or under another command" if needless else "held by a later lease")
+        self.needless = needless
+
+
+class Parked(Exception):
+    """The task at hand waits; the scheduler knows."""
 
 
 class StepRun:
     def __init__(
         self, bus: Bus, clock: Clock, tools: Tools, plan: Plan, command: Command, delivery: Delivery,
-        worker: str, partitions: int, absences: Callable[[], int], mark: int,
+        worker: str, partitions: int, absences: Callable[[], int], mark: int, histories: history.Histories,
     ) -> None:
         """`mark` is what `absences` said before the command came: since then nobody else can have the
         run, unless it says more."""
         self._bus, self._clock, self._tools = bus, clock, tools
         self._plan, self._command, self._delivery = plan, command, delivery
         self._step: Step = plan.steps[command.step]
-        self._partitions = partitions
+        self._histories = histories
         self._values: dict[str, Any] = {}
         lease = Lease(command.run_id, command.step, delivery.epoch, worker, command.index)
         self._lease = lease
-        self._journal = Journal(bus, clock, command.execution_id, lease, partitions, self._step.max_payload_bytes)
-        self._due = 0.0
+        self._journal = Journal(
+            bus, clock, command.execution_id, lease, partitions, self._step.max_payload_bytes, command.cause
+        )
+        self._due, self._late = 0.0, list[float]()
+        self._elements: dict[tuple[str, int], list[Any] | Outcome] = {}
         self._absences, self._mark = absences, mark
 
     async def run(self) -> None:
@@ -72,6 +83,8 @@ class StepRun:
                 progress = await self._advance(progress)
             await self._stay()
             await self._end(progress)
+        except Parked:
+            return
         except TooLarge as error:
             limit = {"kind": "limit", "message": str(error), "retryable": False}
             await self._end(replace(progress, state="failed", error=limit, patches=()))
@@ -82,6 +95,17 @@ class StepRun:
         progress = Progress(self._step.tasks[0].name, state="failed", error=failure)
         self._journal.forget()
         self._journal.note(pipeline.ending(progress, iteration=self._command.index >= 0))
+        await self._flush()
+
+    async def stopped(self) -> None:
+        """Ends the run because it was told to stop."""
+        error = {"kind": "cancelled", "message": "stopped while it ran", "retryable": False}
+        await self._journal.settle()
+        self._journal.forget()
+        if self._journal.over:
+            return
+        iteration = self._command.index >= 0
+        self._journal.note(ev.StepStarted(), ev.IterationFailed(error) if iteration else ev.StepFailed(error))
         await self._flush()
 
     async def _end(self, progress: Progress) -> None:
@@ -101,7 +125,9 @@ class StepRun:
             start, began = known.progress(step, start), known.began
         else:
             self._journal.note(ev.StepStarted())
-        self._due = self._limit(began if began is not None else self._clock.now())
+        now = self._clock.now()
+        self._late = self._limits(began if began is not None else now)
+        self._due = min([now + MAX_RUN_S, *self._late])
         return start
 
     async def _claim(self) -> history.History:
@@ -114,9 +140,9 @@ class StepRun:
         return known
 
     async def _known(self) -> history.History:
-        known = await history.read(self._bus, self._command, self._partitions)
+        known = await self._histories.read(self._command)
         if known.over or known.epoch > self._lease.epoch:
-            raise Fenced(over=known.over)
+            raise Fenced(needless=known.over or known.epoch[0] > self._lease.epoch[0])
         return known
 
     async def _stay(self) -> None:
@@ -126,36 +152,38 @@ class StepRun:
             await self._known()
             self._mark = absences
 
-    def _limit(self, began: float) -> float:
-        limits = [began + MAX_RUN_S]
-        if self._command.deadline:
-            limits.append(seconds(self._command.deadline))
+    def _limits(self, began: float) -> list[float]:
+        """When the run has to be over, by the playbook."""
+        limits = [seconds(self._command.deadline)] if self._command.deadline else []
         if self._step.timeout_s is not None and self._command.index < 0:
             limits.append(began + self._step.timeout_s)
-        return min(limits)
+        return limits
 
     async def _with_values(self, work: Callable[[], T]) -> T:
-        """Runs the work, fetching stored values it misses."""
-        while True:
-            try:
-                return work()
-            except Missing as missing:
-                self._values[missing.ref.checksum] = await results.load(self._bus, missing.ref)
+        return await results.brought(self._bus, self._values, work)
 
     # -- one task ----------------------------------------------------------------------
 
     async def _advance(self, progress: Progress) -> Progress:
+        if progress.waiting:
+            raise Parked
         task = pipeline.task_at(self._step, progress)
+        if task.loop is not None:
+            arrived = await self._arrive(task, progress)
+            if isinstance(arrived, ev.TaskDone):
+                return self._note(progress, ev.TaskStarted(task.name, progress.attempt), arrived)
+            progress = arrived
         names = await self._names(task, progress)
         pure = self._tools.pure(task.kind)
         started = ev.TaskStarted(task.name, progress.attempt)
-        if not pure:
+        waited = progress.answer is not None and progress.answer.outcome is not None
+        if not pure and not waited:
             await self._stay()
             if progress.ran:
                 await self._flush()
             self._journal.note(started)
         began = self._clock.now()
-        outcome = await self._call(task, progress, names, pure, self._due - began)
+        outcome = await self._answered(task, progress, names, pure, self._due - began)
         ended = self._clock.now()
         meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(ended - began, 6)}
         outcome = replace(outcome, meta=meta)
@@ -166,11 +194,49 @@ class StepRun:
             events = pipeline.decide(self._step, progress, outcome, names, self._key(progress))
         last = events[-1]
         progress = self._note(progress, *([started, *events] if pure else events))
-        if progress.state == "running" and (not pure or progress.ran % PURE_IN_A_ROW == 0):
+        pausing = isinstance(last, ev.TaskRetried) and last.delay > PARK_S  # one record says both
+        if progress.state == "running" and not pausing and (not pure or progress.ran % PURE_IN_A_ROW == 0):
             await self._flush()
         if isinstance(last, ev.TaskRetried) and last.delay > 0:
-            await self._wait(last.delay)
+            await self._pause(progress, last.delay)
         return progress
+
+    async def _arrive(self, task: Task, progress: Progress) -> Progress | ev.TaskDone:
+        """At the element of the task's loop that is to be worked on."""
+        progress = pipeline.entered(progress)
+        assert progress.each is not None
+        place = task.name, progress.each.began
+        if place not in self._elements:
+            seen = await self._with_values(lambda: pipeline.around(self._command, progress, self._values))
+            self._elements = {place: elements(task, seen)}
+        return pipeline.at_element(task, progress, self._elements[place])
+
+    async def _answered(
+        self, task: Task, progress: Progress, names: dict[str, Any], pure: bool, left: float
+    ) -> Outcome:
+        """The call's outcome; or, when the task had to wait for it, what came of that."""
+        answer = progress.answer
+        if answer is not None and answer.outcome is not None:
+            return await self._whole(answer.outcome)
+        answered = await self._call(task, progress, names, pure, left)
+        if isinstance(answered, Waits):
+            now, key = self._clock.now(), self._key(progress)
+            event = waits.event(self._command, progress, answered, key, self._values, now, self._late)
+            await self._park(progress, event)
+        return answered
+
+    async def _whole(self, outcome: Outcome) -> Outcome:
+        ref = outcome.ref
+        if ref is None:
+            return outcome
+        value = await self._with_values(lambda: value_of(ref, self._values))
+        return replace(outcome, result=value, ref=None)
+
+    async def _park(self, progress: Progress, event: ev.TaskWaiting) -> NoReturn:
+        await self._stay()
+        self._note(progress, event)
+        await self._journal.park()
+        raise Parked
 
     async def _names(self, task: Task, progress: Progress) -> dict[str, Any]:
         """What the task's templates see; nothing when it has none to evaluate."""
@@ -178,18 +244,25 @@ class StepRun:
             return {}
         return await self._with_values(lambda: pipeline.names(self._command, progress, self._values))
 
-    async def _wait(self, delay: float) -> None:
-        await self._flush()
-        await self._clock.sleep(max(0.0, min(delay, self._due - self._clock.now())))
+    async def _pause(self, progress: Progress, delay: float) -> None:
+        until = min(self._clock.now() + delay, self._due)
+        if delay <= PARK_S:
+            await self._flush()
+            await self._clock.sleep(max(0.0, until - self._clock.now()))
+            return
+        await self._park(progress, waits.pause(progress, until))
 
     def _note(self, progress: Progress, *events: ev.Event) -> Progress:
         """Notes events for the log and folds them; a value too large becomes a failed run."""
         try:
-            self._journal.note(*events)
+            small = self._journal.note(*events)
         except TooLarge as error:
             events = (ev.TaskDone(progress.task, progress.attempt, failed("limit", str(error)), "fail"),)
-            self._journal.note(*events)
-        for event in events:
+            small = self._journal.note(*events)
+        for event, noted in zip(events, small, strict=True):
+            if isinstance(event, ev.TaskDone) and isinstance(noted, ev.TaskDone) and noted.outcome.ref and event.of:
+                self._values[noted.outcome.ref.checksum] = event.outcome.result
+                event = noted  # a list of elements' results is made of what the log has of them
             progress = pipeline.evolve(self._step, progress, event)
         return progress
 
@@ -205,7 +278,7 @@ class StepRun:
 
     async def _call(
         self, task: Task, progress: Progress, names: dict[str, Any], pure: bool, left: float
-    ) -> Outcome:
+    ) -> Outcome | Waits:
         if left <= 0:
             return failed("timeout", "the step-run is over its time")
         try:
@@ -214,6 +287,8 @@ class StepRun:
             return failed("template", f"task {task.name}: {error}")
         except credentials.NoCredential as error:
             return failed("auth", str(error))
+        if task.expects and (wrong := promises.expected(task, call.config)) is not None:
+            return wrong
         work = self._tools.get(task.kind).run(call)
         if pure:
             return await work
@@ -229,22 +304,17 @@ class StepRun:
         if task.config and "keychain" in names_used(task.config).names:
             secrets = await self._keychain()
             names = {**names, "keychain": secrets}
-        config: dict[str, Any] = {}
-        for key, value in task.config.items():
-            spec = keys.get(key)
-            if spec is not None and not spec.template:
-                config[key] = value
-            elif spec is not None and spec.sql and isinstance(value, str):
-                config[key] = render_sql(value, names)
-            else:
-                config[key] = evaluate(value, names)
+        found = Rendered(task.config, keys, names)
+        config = found.config
         auth = await credentials.resolve(self._bus, config.pop("auth", None)) if "auth" in config else None
-        return Call(config, evaluate(task.spec, names), auth, self._key(progress), left, secrets)
+        others = {path: await credentials.resolve(self._bus, each) or {} for path, each in found.credentials.items()}
+        return Call(config, evaluate(task.spec, names), auth, self._key(progress), left, secrets, others)
 
     async def _keychain(self) -> dict[str, Any]:
         """The declared credentials that are stored; using one that is not is the template's error."""
         found: dict[str, Any] = {}
         for entry in self._plan.keychain:
             with suppress(credentials.NoCredential):
-                found[entry["name"]] = await credentials.find(self._bus, entry["name"])
+                stored = entry.get("credential") or entry["name"]
+                found[entry["name"]] = await credentials.find(self._bus, stored)
         return found

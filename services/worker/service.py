@@ -2,17 +2,23 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 import msgspec
 import structlog
 
+from services.worker.history import Histories
 from services.worker.presence import Presence
 from services.worker.run import Fenced, StepRun
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.errors import Corrupt, NoetlError
 from shared.events import command as commands
+from shared.events import stop as stops
+from shared.events import subjects
 from shared.events.beat import Beat, Key
+from shared.runtime import results
 from shared.runtime.clock import SystemClock
 from shared.runtime.plans import Plans
 from shared.runtime.settings import Settings
@@ -32,20 +38,22 @@ class Worker:
         self._bus, self._settings, self._clock, self._tools = bus, settings, clock, tools
         self._plans = Plans(bus)
         self._presence = Presence(clock)
+        self._histories = Histories(bus, settings.partitions)
         self._held: dict[Key, Delivery] = {}
+        self._running: dict[Key, asyncio.Task[None]] = {}
+        self._stopped: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Event()
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `stop`; then takes nothing new and finishes what it holds. Cancelled, it hands back."""
-        lease = asyncio.create_task(self._extend())
-        beat = asyncio.create_task(self._beat())
+        loops = [asyncio.create_task(work) for work in (self._extend(), self._beat(), self._hear())]
         try:
             await run_until(stop, self._take(ready), finish=self._drain(stop))
         finally:
-            for task in (lease, beat, *self._tasks):
+            for task in (*loops, *self._tasks):
                 task.cancel()
-            await asyncio.gather(lease, beat, *self._tasks, return_exceptions=True)
+            await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
             await self._say_goodbye()
             await self._tools.close()
 
@@ -91,30 +99,64 @@ class Worker:
         if key in self._held:
             await delivery.nak(LATER_S)  # issued again while it runs here: by then it may be over
             return
-        self._held[key] = delivery
+        task = asyncio.current_task()
+        assert task is not None
+        self._held[key], self._running[key] = delivery, task
         run: StepRun | None = None
         try:
             plan = await self._plans.load(command.digest)
             run = StepRun(
                 self._bus, self._clock, self._tools, plan, command, delivery,
-                self._settings.instance, self._settings.partitions, self._presence.absences, mark,
+                self._settings.instance, self._settings.partitions, self._presence.absences, mark, self._histories,
             )
             await run.run()
             await delivery.ack()
         except Fenced as fenced:
-            if fenced.over:
+            if fenced.needless:
                 await delivery.ack()
         except NoetlError as error:
             log.warning("run.later", execution_id=key[0], run_id=key[1], error=str(error))
             await delivery.nak(LATER_S)
         except asyncio.CancelledError:
-            await delivery.nak()
-            raise
+            if key not in self._stopped:
+                await delivery.nak()
+                raise
+            task.uncancel()
+            await self._say_stopped(delivery, run)
         except Exception as error:
             log.exception("run.crashed", execution_id=key[0], run_id=key[1])
             await self._crashed(delivery, run, error)
         finally:
-            del self._held[key]
+            del self._held[key], self._running[key]
+            self._stopped.discard(key)
+
+    async def _say_stopped(self, delivery: Delivery, run: StepRun | None) -> None:
+        """Someone waits to hear it. A second stop, or the worker's own end, may cut this short."""
+        if run is not None:
+            with suppress(NoetlError):
+                await run.stopped()
+        await delivery.ack()
+
+    async def _hear(self) -> None:
+        """Runs that are to stop."""
+        inbox = await self._bus.subscribe(subjects.stops(self._settings.pool))
+        try:
+            while True:
+                self._stop(await inbox.next())
+        finally:
+            await inbox.close()
+
+    def _stop(self, data: bytes) -> None:
+        try:
+            stop = stops.decode(data)
+        except Corrupt as error:
+            log.error("stop.corrupt", error=str(error))
+            return
+        for key, task in self._running.items():
+            if key[:2] == (stop.execution_id, stop.run_id) and key not in self._stopped:
+                log.info("run.stops", execution_id=key[0], run_id=key[1], index=key[2])
+                self._stopped.add(key)
+                task.cancel()
 
     async def _crashed(self, delivery: Delivery, run: StepRun | None, error: Exception) -> None:
         """A fault of ours: tried again on another delivery, then the run fails instead of coming for ever."""
@@ -152,5 +194,6 @@ class Worker:
 
 
 async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    tools = Tools(ToolOptions(python_processes=settings.python_processes))
+    tools = Tools(ToolOptions(settings.python_processes, duckdb_extensions=settings.duckdb_extensions,
+                              scripts=settings.scripts, load=partial(results.load, bus)), settings.tools_disabled)
     await Worker(bus, settings, SystemClock(), tools).run(stop, ready)

@@ -23,7 +23,7 @@ from shared.bus.publisher import Publisher
 from shared.bus.read import Reader
 from shared.bus.request import Requests
 from shared.bus.subject import check_subject
-from shared.bus.wire import Connection, pub
+from shared.bus.wire import Connection, parse_headers, pub
 from shared.errors import Conflict, Refused, Unavailable
 
 CONNECT_S = 10.0
@@ -128,6 +128,9 @@ class JetStreamBus:
     async def created(self, stream: str) -> int:
         return nanoseconds((await self._info(stream))["created"])
 
+    async def purge(self, stream: str, subject: str) -> None:
+        await self.requests.api(f"STREAM.PURGE.{stream}", {"filter": subject})
+
     async def _info(self, stream: str) -> dict[str, Any]:
         return await self.requests.api(f"STREAM.INFO.{stream}")
 
@@ -208,19 +211,23 @@ class JetStreamBus:
 class CoreInbox:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[bytes, bytes, bytes]] = asyncio.Queue()
         self._subscription: Subscription | None = None
 
     async def open(self, subject: str) -> None:
         self._subscription = await self._connection.route(check_subject(subject), self._arrived)
 
-    def _arrived(self, _subject: bytes, _reply: bytes, _header: bytes, data: bytes) -> None:
+    def _arrived(self, subject: bytes, _reply: bytes, header: bytes, data: bytes) -> None:
         if self._queue.qsize() >= MAX_INBOX:
             self._queue.get_nowait()
-        self._queue.put_nowait(data)
+        self._queue.put_nowait((subject, header, data))
 
     async def next(self) -> bytes:
-        return await self._queue.get()
+        return (await self._queue.get())[2]
+
+    async def message(self) -> Message:
+        subject, header, data = await self._queue.get()
+        return Message(subject.decode(), data, 0, parse_headers(header) if header else None)
 
     async def close(self) -> None:
         subscription, self._subscription = self._subscription, None

@@ -97,6 +97,9 @@ class MemoryBus:
     async def created(self, stream: str) -> int:
         return await self.call("created", stream, lambda: self.broker.stream(stream).created)
 
+    async def purge(self, stream: str, subject: str) -> None:
+        await self.call("purge", stream, lambda: self.broker.stream(stream).purge(subject))
+
     # The queue
 
     async def consume(self, stream: str, durable: str, prefetch: int) -> "MemoryConsumer":
@@ -140,7 +143,7 @@ class MemoryBus:
     def _publish(self, subject: str, data: bytes) -> None:
         for _, pattern, queue in [] if self.broker.is_down else list(self.broker.inboxes.values()):
             if matches(pattern, subject):
-                queue.put_nowait(data)
+                queue.put_nowait(Message(subject, data, 0))
 
     async def subscribe(self, subject: str) -> "MemoryInbox":
         return MemoryInbox(self, subject)
@@ -157,6 +160,7 @@ class MemoryBus:
 class MemoryFollower:
     def __init__(self, bus: MemoryBus, stream: str, filters: Sequence[str], after: int) -> None:
         self._bus, self._stream, self._filters, self._last = bus, stream, filters, after
+        self._looked_to = -1
         self._closed = False
 
     async def batch(self) -> Sequence[Message]:
@@ -165,13 +169,18 @@ class MemoryFollower:
         while True:
             if self._closed:
                 raise Unavailable("the follower is closed")
-            version, until = broker.version, None
+            version, end, until = broker.version, broker.end_of(self._stream), None
+            if end == self._looked_to:  # what changed was another stream
+                await broker.changed(version)
+                continue
             try:
                 found = await self._bus.call("deliver", self._stream, self._arrived)
+                self._looked_to = end
             except Unavailable:
                 found, until = [], broker.clock.now() + RETRY_S
             if found:
                 self._last = found[-1].seq
+                self._looked_to = -1
                 return found
             await broker.changed(version, until)
 
@@ -257,10 +266,13 @@ class MemoryDelivery:
 class MemoryInbox:
     def __init__(self, bus: MemoryBus, subject: str) -> None:
         self._bus, self._id = bus, next(_ids)
-        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._queue: asyncio.Queue[Message] = asyncio.Queue()
         bus.broker.inboxes[self._id] = (bus.name, subject, self._queue)
 
     async def next(self) -> bytes:
+        return (await self._queue.get()).data
+
+    async def message(self) -> Message:
         return await self._queue.get()
 
     async def close(self) -> None:

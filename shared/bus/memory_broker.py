@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from shared.bus import kv, topology
 from shared.bus.memory_stream import MemoryQueue, MemoryStream
-from shared.bus.ports import Clock
+from shared.bus.ports import Clock, Message
 from shared.errors import Unavailable
 
 
@@ -34,7 +34,7 @@ class MemoryBroker:
         self.is_faultless = faults is None
         self.streams: dict[str, MemoryStream] = {}
         self.queues: dict[tuple[str, str], MemoryQueue] = {}
-        self.inboxes: dict[int, tuple[str, str, asyncio.Queue[bytes]]] = {}  # id → client, subject, messages
+        self.inboxes: dict[int, tuple[str, str, asyncio.Queue[Message]]] = {}  # id → client, subject, messages
         self._is_down = False
         self._killed: set[str] = set()
         self._waiters: dict[Future[None], None] = {}  # woken in the order they came
@@ -73,6 +73,10 @@ class MemoryBroker:
         stream = self.streams[name]
         stream.expire(self.clock.now())
         return stream
+
+    def end_of(self, name: str) -> int:
+        """The last sequence of a stream, without asking for anything; -1 when it does not answer."""
+        return -1 if self._is_down or name not in self.streams else self.streams[name].last
 
     def stream_taking(self, subject: str) -> MemoryStream:
         for name, stream in self.streams.items():

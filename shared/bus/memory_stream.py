@@ -66,6 +66,10 @@ class MemoryStream:
         if not seqs:
             del self._subjects[stored.message.subject]
 
+    def purge(self, pattern: str) -> None:
+        for message in self.read((pattern,), 0):
+            self.remove(message.seq)
+
     def expire(self, now: float) -> None:
         if self._max_age_s:
             oldest = int((now - self._max_age_s) * 1e9)

@@ -95,6 +95,9 @@ class Bus(Protocol):
     async def created(self, stream: str) -> int:
         """When the stream was made, in ns; raises Unavailable when it is not there."""
 
+    async def purge(self, stream: str, subject: str) -> None:
+        """Every message of the subject (wildcards allowed) leaves the stream, held ones too."""
+
     async def kv_get(self, bucket: str, key: str) -> Entry | None: ...
 
     async def kv_put(self, bucket: str, key: str, value: bytes, *, expected: int | None = None) -> int:
@@ -119,6 +122,9 @@ class Bus(Protocol):
 
 class Inbox(Protocol):
     async def next(self) -> bytes: ...
+    async def message(self) -> Message:
+        """The next one with its subject and headers; it is not stored, so `seq` is 0."""
+
     async def close(self) -> None: ...
 
 

@@ -18,6 +18,7 @@ WORKERS = "noetl_workers"
 KEYCHAIN = "noetl_keychain"
 CTX = "noetl_ctx"
 LOOPS = "noetl_loops"
+SCHEDULES = "noetl_schedules"  # schedules, triggers, and where they stand
 
 WORKER_TTL_S = 10.0
 COMMAND_LEASE_S = 15.0
@@ -89,6 +90,7 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
             Bucket(KEYCHAIN),
             Bucket(CTX),
             Bucket(LOOPS),
+            Bucket(SCHEDULES),
         ),
         partitions=partitions,
     )

@@ -5,22 +5,16 @@ from typing import Any
 from shared.dsl.view import view
 from shared.engine.execution import End
 from shared.engine.large import Values, resolve
-
-# A finished loop is also a finished step; the formal names of FX §9.2 match too.
-NAMES: dict[str, frozenset[str]] = {
-    "step.done": frozenset({"step.done", "call.done", "step.exit"}),
-    "loop.done": frozenset({"loop.done", "step.done", "call.done", "step.exit"}),
-    "step.failed": frozenset({"step.failed", "call.error"}),
-}
+from shared.events.aliases import BOUNDARY
 
 
 class EventName(str):
-    """Equal to every name of the same boundary."""
+    """Equal to every name of the same boundary, formal ones too."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return other in NAMES[str.__str__(self)] if isinstance(other, str) else NotImplemented
+        return other in BOUNDARY[str.__str__(self)] if isinstance(other, str) else NotImplemented
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -32,5 +26,6 @@ def event_view(end: End, values: Values) -> dict[str, Any]:
     result = view(resolve(end.result, values))
     payload: dict[str, Any] = {"result": result, "error": end.error}
     if end.event == "loop.done":
-        payload |= {"count": end.count, "failed": end.failed, "failures": end.failures}
+        payload |= {"count": end.count, "failed": end.failed, "failures": end.failures,
+                    "stopped": result.own.get("stopped", False)}
     return {"name": EventName(end.event), "result": result, "error": end.error, "payload": payload}

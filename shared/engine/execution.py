@@ -1,13 +1,15 @@
 """The router's state of one execution and its fold.
 
-Own records (router) change tokens, runs, ctx and status. Inputs change one thing: the end of a run.
-A worker's record counts only if no higher epoch holds the run, and only until the run has ended, so
-zombies, duplicates and late reports fold to nothing, in whatever order they come.
+Own records (router) change tokens, runs, ctx and status. Inputs change the end of a run, whether a worker
+has it, and what people wish. A worker's record counts only if no higher epoch holds the run, and only until
+the run has ended, so zombies, duplicates and late reports fold to nothing, in whatever order they come.
 """
 
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.engine.patch import apply_patch
 from shared.errors import Corrupt
@@ -16,13 +18,17 @@ from shared.events.outcome import Result
 from shared.events.record import Epoch, Lease, Record
 from shared.events.stamp import seconds
 
-Status = Literal["new", "running", "completed", "failed"]
+Status = Literal["new", "running", "cancelling", "compensating", "completed", "failed", "cancelled"]
+LIVE = ("running", "cancelling", "compensating")
 
 
-class Token(Struct, frozen=True):
+class Token(Struct, frozen=True, omit_defaults=True):
+    """`past`: the latest wave, of every step that counts them, from which it descends."""
+
     token_id: str
     step: str
     args: dict[str, Any]
+    past: dict[str, int] = {}
 
 
 class End(Struct, frozen=True, omit_defaults=True):
@@ -44,10 +50,37 @@ class Run(Struct, frozen=True, omit_defaults=True):
     args: dict[str, Any] = {}
     epoch: Epoch = (0, 0)
     end: End | None = None
+    pool: str = ""
+    loop: bool = False
+    parked: Literal["", "time", "child"] = ""
+    past: dict[str, int] = {}
+    undo: bool = False
+    compensates: str = ""
+
+
+class Undo(Struct, frozen=True):
+    """A completed run that is to be compensated should the execution not complete; `size` in bytes."""
+
+    run_id: str
+    step: str
+    args: dict[str, Any]
+    result: Result
+    size: int = 0
+
+
+class Fate(Struct, frozen=True):
+    """How the execution ends once it is compensated."""
+
+    status: ev.Ending
+    error: dict[str, Any]
 
 
 class Execution(Struct):
-    """Only `evolve` and `draft` make new ones; nobody changes one that was handed out."""
+    """Only `evolve` and `draft` make new ones; nobody changes one that was handed out.
+
+    `passed` is the past of the run that ended last, whose tokens follow. `undo` are the runs to compensate by
+    completion, `undone` those whose compensation was begun, `faults` what went wrong with it.
+    """
 
     execution_id: str
     status: Status = "new"
@@ -62,6 +95,17 @@ class Execution(Struct):
     tokens_made: int = 0
     result: Result | None = None
     error: dict[str, Any] | None = None
+    parent: ev.Parent | None = None
+    cancel: ev.CancelRequested | None = None
+    until: str = ""
+    wish: ev.PauseRequested | ev.ResumeRequested | None = None
+    paused: bool = False
+    wished: int = 0
+    passed: dict[str, int] = {}
+    undo: tuple[Undo, ...] = ()
+    undone: tuple[str, ...] = ()
+    faults: tuple[dict[str, Any], ...] = ()
+    fate: Fate | None = None
     n: int = 0
     seq: int = 0
     as_of: int = 0
@@ -72,7 +116,9 @@ def draft(state: Execution) -> Execution:
     return Execution(
         state.execution_id, state.status, state.digest, state.started, state.workload, state.ctx,
         dict(state.results), dict(state.tokens), dict(state.runs), dict(state.counts),
-        state.tokens_made, state.result, state.error, state.n, state.seq, state.as_of,
+        state.tokens_made, state.result, state.error, state.parent, state.cancel, state.until, state.wish,
+        state.paused, state.wished, state.passed, state.undo, state.undone, state.faults, state.fate,
+        state.n, state.seq, state.as_of,
     )
 
 
@@ -96,37 +142,74 @@ def apply(state: Execution, event: ev.Event, ts: str) -> None:
     """One of the router's own events, in place (on a draft)."""
     match event:
         case ev.TokenCreated(token_id=token_id, step=step, args=args):
-            state.tokens[token_id] = Token(token_id, step, args)
+            state.tokens[token_id] = Token(token_id, step, args, state.passed if event.parent_run_id else {})
             state.tokens_made += 1
-        case ev.StepScheduled(run_id=run_id, step=step):
-            for token in event.tokens:
-                del state.tokens[token]
-            state.runs[run_id] = Run(run_id, step, event.args)
+        case ev.StepScheduled(step=step):
+            _enter(state, event)
             state.counts[step] = state.counts.get(step, 0) + 1
         case ev.NextSelected(run_id=run_id):
             _close(state, state.runs.pop(run_id), event.event)
         case ev.CtxPatched(patch=patch):
             state.ctx = apply_patch(state.ctx, patch)
-        case ev.TokenRejected(token_id=token_id):
+        case ev.TokenRejected(token_id=token_id) | ev.TokenAbsorbed(token_id=token_id):
             del state.tokens[token_id]
-        case ev.StepCancelled(run_id=run_id):
+        case ev.StepCancelled(run_id=run_id) if state.status == "running":
             del state.runs[run_id]
+        case ev.PlaybookCancelling(until=until):
+            state.status, state.until, state.tokens = "cancelling", until, {}
+        case ev.PlaybookCompensating(status=status, error=error, until=until):
+            state.status, state.until, state.tokens, state.paused = "compensating", until, {}, False
+            state.fate = Fate(status, error)
+        case ev.CompensationFailed(compensates=compensates, step=step, error=error, run_id=run_id):
+            state.faults += ({"compensates": compensates, "step": step, "run_id": run_id, "error": error},)
+            if not run_id:
+                state.undone += (compensates,)
+        case ev.PlaybookPaused() | ev.PlaybookResumed():
+            state.paused, state.wish = isinstance(event, ev.PlaybookPaused), None
+        case ev.ExecutionRequested(parent=parent):
+            state.parent = parent
         case ev.RequestEvaluated(digest=digest):
             state.digest = digest
         case ev.PlaybookStarted(workload=workload):
             state.workload = workload
             state.status = "running"
             state.started = seconds(ts)
+        case ev.PlaybookRestored(ctx=ctx, results=results):
+            state.ctx, state.results = ctx, dict(results)
         case ev.WorkflowFinished(status=status):
             state.status = status
         case ev.PlaybookProcessed(status=status, result=result, error=error):
             state.status, state.result, state.error = status, result, error
 
 
+def _enter(state: Execution, event: ev.StepScheduled) -> None:
+    past: dict[str, int] = {}
+    for token in [state.tokens.pop(token_id) for token_id in event.tokens]:
+        past |= {step: max(wave, past.get(step, 0)) for step, wave in token.past.items()}
+    if event.wave:
+        past[event.step] = event.wave
+    if event.compensates:
+        state.undone += (event.compensates,)
+    state.runs[event.run_id] = Run(
+        event.run_id, event.step, event.args, pool=event.pool, loop=event.loop,
+        past=past, undo=event.undo, compensates=event.compensates,
+    )
+
+
 def _close(state: Execution, run: Run, boundary: str) -> None:
-    if run.end is not None and boundary != "step.failed":
+    state.passed = run.past
+    if boundary == "step.failed":
+        return
+    if run.end is not None:
         state.results[run.step] = run.end.result
         state.result = run.end.result
+    if run.undo:
+        state.undo += (undo_of(run),)
+
+
+def undo_of(run: Run) -> Undo:
+    result = run.end.result if run.end is not None else Result()
+    return Undo(run.run_id, run.step, run.args, result, len(msgspec.json.encode((run.args, result))))
 
 
 def _fold_input(state: Execution, record: Record, seq: int) -> None:
@@ -134,17 +217,34 @@ def _fold_input(state: Execution, record: Record, seq: int) -> None:
         _fold_report(state, record, record.lease, seq)
         return
     for event in record.events:
-        run = state.runs.get(getattr(event, "run_id", ""))
-        if run is not None and run.end is None and (end := _end(event, seq)) is not None:
-            state.runs[run.run_id] = Run(run.run_id, run.step, run.args, run.epoch, end)
+        match event:
+            case ev.CancelRequested():
+                state.cancel = state.cancel or event
+            case ev.PauseRequested(at=at) | ev.ResumeRequested(at=at) if at > state.wished:
+                state.wish, state.wished = event, at
+            case ev.ChildEnded(run_id=run_id, index=-1):
+                _change(state, run_id, parked="time")
+            case ev.TaskResumed(run_id=run_id, index=-1):
+                _change(state, run_id, parked="")
+            case _:
+                run_id, end = getattr(event, "run_id", ""), _end(event, seq)
+                if end is not None and run_id in state.runs and state.runs[run_id].end is None:
+                    _change(state, run_id, end=end)
+
+
+def _change(state: Execution, run_id: str, **fields: Any) -> None:
+    if run_id in state.runs:
+        state.runs[run_id] = replace(state.runs[run_id], **fields)
 
 
 def _fold_report(state: Execution, record: Record, lease: Lease, seq: int) -> None:
-    """Only the last event of a lease's record can be terminal."""
+    """Only the last event of a lease's record can be terminal, or a wait."""
     run = state.runs.get(lease.run_id)
-    if run is not None and run.end is None and lease.epoch >= run.epoch:
-        end = _end(record.events[-1], seq)
-        state.runs[run.run_id] = Run(run.run_id, run.step, run.args, lease.epoch, end)
+    if run is None or run.end is not None or lease.epoch < run.epoch or lease.index >= 0:
+        return
+    last = record.events[-1]
+    parked = ("child" if last.child is not None else "time") if isinstance(last, ev.TaskWaiting) else ""
+    state.runs[run.run_id] = replace(run, epoch=lease.epoch, end=_end(last, seq), parked=parked)
 
 
 def _end(event: ev.Event, seq: int) -> End | None:
@@ -153,6 +253,8 @@ def _end(event: ev.Event, seq: int) -> End | None:
             return End("step.done", seq, result, None, ctx)
         case ev.StepFailed(error=error, ctx=ctx):
             return End("step.failed", seq, Result(), error, ctx)
+        case ev.StepCancelled(reason=reason):
+            return End("step.failed", seq, error={"kind": "cancelled", "message": reason})
         case ev.LoopDone(result=result, ctx=ctx):
             return End("loop.done", seq, result, None, ctx, event.count, event.failed, event.failures)
     return None
@@ -164,3 +266,15 @@ def ended(state: Execution) -> list[Run]:
     if len(found) > 1:
         found.sort(key=lambda run: run.end.seq if run.end else 0)
     return found
+
+
+def is_at_work(run: Run) -> bool:
+    """As far as the log says: someone holds it, or it waits for a child. A loop's iterations are the
+    scheduler's to watch."""
+    if run.end is not None:
+        return False
+    return run.loop or run.parked == "child" or (run.parked == "" and run.epoch > (0, 0))
+
+
+def is_over(state: Execution) -> bool:
+    return state.status in ("completed", "failed", "cancelled")

@@ -15,6 +15,7 @@ from shared.events.model import (
     IterationDone,
     LoopDone,
     LoopStarted,
+    PlaybookRestored,
     Scope,
     StepDone,
     StepScheduled,
@@ -27,6 +28,7 @@ STORE = "nats"
 MAX_INLINE_BYTES = 131_072       # default of limits.max_payload_bytes
 MAX_RECORD_BYTES = 900_000       # below the broker's 1 MiB message limit
 MAX_RESULT_BYTES = MAX_RECORD_BYTES // 3  # in a record, whatever max_payload_bytes says: patches need room too
+MAX_RESTORED_BYTES = 512         # of each result that is taken over, when all are too large for the record
 MAX_VALUE_BYTES = 64 * 1_048_576  # a single stored value
 MAX_WORKLOAD_BYTES = 262_144
 MAX_CTX_BYTES = 262_144
@@ -63,7 +65,7 @@ def shrink_result(execution_id: str, result: Result, limit: int, blobs: Blobs) -
     data = _encode(result.value)
     if len(data) <= limit:
         return result
-    return Result(None, result.shape, refer(execution_id, data, result.shape, blobs))
+    return Result(None, result.shape, refer(execution_id, data, result.shape, blobs), result.fields)
 
 
 def shrink_outcome(execution_id: str, outcome: Outcome, limit: int, blobs: Blobs) -> Outcome:
@@ -87,7 +89,9 @@ def shrink(execution_id: str, events: list[Event], limit: int = MAX_INLINE_BYTES
     return events, blobs
 
 
-_SHRINKABLE = frozenset({StepScheduled, LoopStarted, StepDone, IterationDone, LoopDone, TaskDone, TaskRetried})
+_SHRINKABLE = frozenset({
+    PlaybookRestored, StepScheduled, LoopStarted, StepDone, IterationDone, LoopDone, TaskDone, TaskRetried,
+})
 
 
 def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> Event:
@@ -97,6 +101,13 @@ def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> 
                 return event
             ref = refer(execution_id, data, "scope", blobs)
             return msgspec.structs.replace(event, scope=Scope(), scope_ref=ref)
+        case PlaybookRestored(results=results):
+            if not results or len(_encode(results)) <= limit:
+                return event
+            kept = {
+                name: shrink_result(execution_id, each, MAX_RESTORED_BYTES, blobs) for name, each in results.items()
+            }
+            return msgspec.structs.replace(event, results=kept)
         case LoopStarted(items=items):
             if not items or len(data := _encode(items)) <= limit:
                 return event
@@ -111,7 +122,7 @@ def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> 
 
 
 def _is_tiny(scope: Scope) -> bool:
-    return not scope.workload and not scope.ctx and not scope.steps
+    return not scope.workload and not scope.ctx and not scope.steps and not scope.caller
 
 
 def _is_small(value: Any, limit: int) -> bool:
@@ -122,23 +133,38 @@ def _is_small(value: Any, limit: int) -> bool:
 
 
 def resolve(result: Result, values: Values) -> Result:
-    """The result with its value; raises Missing when it is not among `values`."""
+    """The result with its value beside its reference; raises Missing when it is not among `values`."""
     value = result.value if result.ref is None else value_of(result.ref, values)
     if result.shape == "loop":
         items = [_item(item, values) for item in value["results"]]
-        return Result({**value, "results": items}, "loop")
-    return result if result.ref is None else Result(value, result.shape)
+        return Result({**value, "results": items}, "loop", fields=result.fields)
+    return result if result.ref is None else Result(value, result.shape, result.ref, result.fields)
 
 
 def manifest_item(result: Result) -> Any:
     """An iteration's place in a loop's results: its value, or a pointer to it."""
-    return result.value if result.ref is None else {"$ref": msgspec.to_builtins(result.ref)}
+    if result.ref is not None:
+        return {"$ref": msgspec.to_builtins(result.ref)}
+    return manifest_list(result.value["results"]) if result.shape == "loop" else result.value
+
+
+def manifest_list(items: list[Any]) -> Any:
+    """A list of results within results, marked when it holds pointers."""
+    return {"$loop": items} if any(_is_pointer(item) for item in items) else items
+
+
+def _is_pointer(item: Any) -> bool:
+    return isinstance(item, dict) and len(item) == 1 and ("$ref" in item or "$loop" in item)
 
 
 def _item(item: Any, values: Values) -> Any:
-    if isinstance(item, dict) and len(item) == 1 and "$ref" in item:
-        return value_of(msgspec.convert(item["$ref"], Ref), values)
-    return item
+    if not _is_pointer(item):
+        return item
+    if "$loop" in item:
+        return [_item(each, values) for each in item["$loop"]]
+    ref = msgspec.convert(item["$ref"], Ref)
+    value = value_of(ref, values)
+    return [_item(each, values) for each in value["results"]] if ref.schema_hint == "loop" else value
 
 
 def value_of(ref: Ref, values: Values) -> Any:
@@ -153,4 +179,5 @@ def resolve_scope(scope: Scope, ref: Ref | None, values: Values) -> Scope:
         scope = msgspec.convert(value_of(ref, values), Scope)
     if all(found.ref is None and found.shape != "loop" for found in scope.steps.values()):
         return scope
-    return Scope(scope.workload, scope.ctx, {name: resolve(found, values) for name, found in scope.steps.items()})
+    steps = {name: resolve(found, values) for name, found in scope.steps.items()}
+    return Scope(scope.workload, scope.ctx, steps, scope.caller)

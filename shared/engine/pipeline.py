@@ -21,8 +21,10 @@ from shared.dsl.plan import Directive, Rule, Step, Task
 from shared.dsl.rules import PREVIOUS
 from shared.dsl.template import evaluate, is_template, truth
 from shared.dsl.view import view
+from shared.engine.elements import Each, after, element_iter, listed
 from shared.engine.large import Values, resolve, resolve_scope
 from shared.engine.patch import apply_patch
+from shared.engine.promises import kept
 from shared.engine.scope import visible
 from shared.errors import TemplateError
 from shared.events import model as ev
@@ -48,12 +50,25 @@ class Progress(Struct, frozen=True):
     prev: Result = Result()
     error: dict[str, Any] | None = None
     ran: int = 0
+    waiting: str = ""
+    answer: ev.TaskResumed | None = None
+    each: Each | None = None
+
+    @property
+    def wait(self) -> str:
+        """The name of the task's wait: the same for everyone who begins the attempt anew."""
+        return f"{self.task}/{self.ran + 1}"
+
+    @property
+    def pause(self) -> str:
+        """That of the wait before the attempt."""
+        return f"{self.wait}/pause"
 
 
 def begin(step: Step, command: Command, values: Values) -> Progress:
     iter_: dict[str, Any] = {}
     if step.loop is not None:
-        iter_ = {step.loop.iterator: command.item, "index": command.index, "count": command.count}
+        iter_ = command.iter or {step.loop.iterator: command.item, "index": command.index, "count": command.count}
     ctx = resolve_scope(command.scope, command.scope_ref, values).ctx
     for patch in command.ctx:
         ctx = apply_patch(ctx, patch)
@@ -62,6 +77,31 @@ def begin(step: Step, command: Command, values: Values) -> Progress:
 
 def task_at(step: Step, progress: Progress) -> Task:
     return next(task for task in step.tasks if task.name == progress.task)
+
+
+def entered(progress: Progress) -> Progress:
+    """At the loop of a task: what was `iter` is around it now."""
+    if progress.each is not None:
+        return progress
+    return replace(progress, each=Each(progress.ran, progress.iter, progress.ctx), iter={})
+
+
+def around(command: Command, progress: Progress, values: Values) -> dict[str, Any]:
+    """What the task's `loop.in` sees, at whatever element its loop is."""
+    each = progress.each
+    assert each is not None
+    return names(command, replace(progress, iter=each.iter, ctx=each.ctx), values)
+
+
+def at_element(task: Task, progress: Progress, items: list[Any] | Outcome) -> Progress | ev.TaskDone:
+    """The progress with the element at hand; or the end of a task that has none to be called for."""
+    each = progress.each
+    assert each is not None
+    assert task.loop is not None
+    if isinstance(items, Outcome):
+        return ev.TaskDone(task.name, progress.attempt, items, "continue" if items.status == "ok" else "fail")
+    each = replace(each, of=len(items))
+    return replace(progress, each=each, iter=element_iter(task.loop, items, each, progress.iter))
 
 
 def names(command: Command, progress: Progress, values: Values) -> dict[str, Any]:
@@ -78,6 +118,7 @@ def names(command: Command, progress: Progress, values: Values) -> dict[str, Any
 def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any], key: str) -> list[ev.Event]:
     """What the finished attempt means. `seen` is `names(…)`; `key` seeds the jitter."""
     task = task_at(step, progress)
+    outcome = kept(task, outcome)
     if progress.ran >= MAX_TASK_RUNS:
         outcome = failed("limit", f"over {MAX_TASK_RUNS} tasks in one step-run: a cycle of jumps without a break")
         return [_done(task, progress, outcome, Directive("fail"), {}, {})]
@@ -128,16 +169,17 @@ def _answered(outcome: Outcome, then: Directive, progress: Progress, seen: dict[
         error = given if isinstance(given, dict) else {"kind": "policy", "message": str(given), "retryable": False}
         return replace(outcome, status="error", error=error)
     if is_template(then.result):
-        return replace(outcome, result=evaluate(then.result, seen), shape="value", ref=None)
-    kept = progress.prev if then.result == PREVIOUS else progress.results.get(then.result, Result())
-    return replace(outcome, result=kept.value, shape=kept.shape, ref=kept.ref)
+        return replace(outcome, result=evaluate(then.result, seen), shape="value", ref=None, fields={})
+    other = progress.prev if then.result == PREVIOUS else progress.results.get(then.result, Result())
+    return replace(outcome, result=other.value, shape=other.shape, ref=other.ref, fields=other.fields)
 
 
 def _done(
     task: Task, progress: Progress, outcome: Outcome, then: Directive, set_iter: ev.Patch, set_ctx: ev.Patch
 ) -> ev.TaskDone:
     assert then.do != "retry"
-    return ev.TaskDone(task.name, progress.attempt, outcome, then.do, then.to, set_iter, set_ctx)
+    element, of = (progress.each.at, progress.each.of) if progress.each is not None else (-1, 0)
+    return ev.TaskDone(task.name, progress.attempt, outcome, then.do, then.to, set_iter, set_ctx, element, of)
 
 
 def _seconds(value: Any) -> float:
@@ -161,7 +203,7 @@ def backoff(then: Directive, attempt: int, delay: float, key: str) -> float:
 def outcome_view(outcome: Outcome) -> dict[str, Any]:
     seen: dict[str, Any] = {
         "status": outcome.status,
-        "result": view(Result(outcome.result, outcome.shape)),
+        "result": view(Result(outcome.result, outcome.shape, None, outcome.fields)),
         "error": outcome.error,
         "meta": outcome.meta,
     }
@@ -172,18 +214,33 @@ def outcome_view(outcome: Outcome) -> dict[str, Any]:
 
 
 def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
-    """The progress after a `task.*` event; others change nothing."""
+    """The progress after a `task.*` event; others change nothing. A wait may be over before everyone who
+    began the task has said that it waits."""
     match event:
         case ev.TaskRetried():
+            if task_at(step, progress).loop is not None:
+                progress = entered(progress)
             patched = _patched(progress, event.set_iter, event.set_ctx)
-            return replace(patched, attempt=event.attempt + 1, ran=progress.ran + 1)
+            return replace(patched, attempt=event.attempt + 1, ran=progress.ran + 1, waiting="", answer=None)
         case ev.TaskDone(outcome=outcome):
-            result = Result(outcome.result, outcome.shape, outcome.ref)
+            result = Result(outcome.result, outcome.shape, outcome.ref, outcome.fields)
+            if event.element >= 0:
+                progress = entered(progress)
             patched = _patched(progress, event.set_iter, event.set_ctx)
-            moved = replace(
-                patched, prev=result, results={**progress.results, event.task: result}, attempt=1, ran=progress.ran + 1
-            )
+            moved = replace(patched, attempt=1, ran=progress.ran + 1, waiting="", answer=None)
+            each = progress.each
+            if each is not None and event.do == "continue" and event.element + 1 < event.of:
+                return replace(moved, each=after(each, result), iter={})
+            if each is not None:
+                moved = replace(moved, each=None, iter=each.iter)
+                result = listed(each, result) if event.element >= 0 else result
+            moved = replace(moved, prev=result, results={**progress.results, event.task: result})
             return _advance(step, moved, event)
+        case ev.TaskWaiting(wait=wait):
+            over = progress.answer is not None and progress.answer.wait == wait
+            return progress if over else replace(progress, waiting=wait)
+        case ev.TaskResumed(wait=wait) if wait in (progress.wait, progress.pause):
+            return replace(progress, waiting="", answer=event)
     return progress
 
 
@@ -220,7 +277,8 @@ def _error(event: ev.TaskDone) -> dict[str, Any]:
     if len(msgspec.json.encode(error)) > MAX_ERROR_BYTES:
         message = str(error.get("message", ""))[:MAX_ERROR_TEXT] + "…"
         error = {"kind": error.get("kind"), "message": message, "retryable": error.get("retryable", False)}
-    return {**_codes(event.outcome), "task": event.task, "attempt": event.attempt, **error}
+    at = {"element": event.element} if event.element >= 0 else {}
+    return {**_codes(event.outcome), "task": event.task, "attempt": event.attempt, **at, **error}
 
 
 def _codes(outcome: Outcome) -> dict[str, Any]:

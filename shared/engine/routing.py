@@ -3,16 +3,16 @@
 1. An ended run patches ctx, selects its arcs and puts a token on each target. Exclusive: the first
    arc that matches; inclusive: all. An arc without `when` matches when the step succeeded.
 2. A failed run that no arc takes fails the execution.
-3. A token waits at its step while another live token or run can still reach that step; then all
-   tokens there join and the step is entered once. If every token waits and nothing runs, the
-   earliest is released.
+3. Where tokens meet, the step's join says which of them enter, and when (`joins.py`).
 4. Entering: admission rules first; denied tokens are consumed. A step without tools ends at once.
-5. With no token and no run left, the execution is completed.
+5. With no token and no run left, the execution is completed. A failed or cancelled one is compensated before
+   it ends (`compensation.py`).
 
-`decide` looks at state only, so deciding again after its own events yields nothing.
+What people wish comes first (`control.py`). `decide` looks at state only, so deciding again after its own
+events yields nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -20,28 +20,38 @@ import msgspec
 from shared.dsl.names import names_used
 from shared.dsl.plan import Arc, Plan, Step
 from shared.dsl.template import evaluate, truth
+from shared.engine import compensation, control
 from shared.engine.boundary import event_view
-from shared.engine.execution import End, Execution, Run, apply, draft, ended
+from shared.engine.execution import LIVE, End, Execution, Fate, Run, apply, draft, ended, is_over
+from shared.engine.joins import Move, next_move, wave_of
 from shared.engine.large import MAX_CTX_BYTES, MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Values, resolve_scope, shrink
 from shared.engine.patch import apply_patch
 from shared.engine.scope import narrow, visible
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.note import Note
+from shared.events.outcome import Result
 from shared.events.request import Request
 from shared.events.stamp import stamp
 
-MAX_MOVES = 1000  # steps entered in one decision: a cycle of steps without tools must end
+MAX_DEPTH = 32  # of executions that wait for each other
+MAX_MOVES = 1000  # steps without tools entered in one decision: a cycle of them must end
 MAX_DECISION_BYTES = MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES  # of args and scopes; the workload comes on top once
 NO_VALUES: Values = {}
 NOTHING = ev.Scope()
 
 
-def start(execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float) -> list[ev.Event]:
-    """The first decision; `plan` is the reason when there is none."""
-    turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, NO_VALUES)
-    turn.emit(ev.ExecutionRequested(request.path, request.version, request.payload, request_id))
+def start(
+    execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float,
+    restored: ev.PlaybookRestored | None = None, values: Values = NO_VALUES,
+) -> list[ev.Event]:
+    """The first decision; `plan` is the reason when there is none, `restored` what an earlier execution left."""
+    turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
+    turn.emit(ev.ExecutionRequested(request.path, request.version, request.payload, request_id, request.parent))
     if isinstance(plan, str):
         return turn.refuse("request", plan)
+    if request.parent is not None and request.parent.depth > MAX_DEPTH:
+        return turn.refuse("limit", f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
     try:
         workload = merge_workload(plan.workload, request.payload, execution_id)
     except TemplateError as error:
@@ -51,17 +61,20 @@ def start(execution_id: str, request: Request, request_id: str, plan: Plan | str
         return turn.refuse("limit", f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
     turn.emit(ev.RequestEvaluated(plan.digest))
     turn.emit(ev.PlaybookStarted(workload))
+    if restored is not None:
+        turn.emit(restored)
     turn.emit(ev.WorkflowStarted())
     before, opening = draft(turn.state), turn.events[:]
-    turn.put_token(plan.start, {}, "")
+    for token in restored.tokens if restored is not None else (ev.Restart(plan.start),):
+        turn.put_token(token.step, token.args, "")
     turn.move()
-    return turn.bounded(before, opening)
+    return turn.settled(before, opening)
 
 
 def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str) -> dict[str, Any]:
     """Defaults rendered, the payload (never rendered: it is data) merged over them (FS §3.2)."""
     seen = deep_merge(defaults, payload)
-    names = {**seen, "workload": seen, "execution_id": execution_id, "job": {"uuid": execution_id}}
+    names = {"payload": payload, **seen, "workload": seen, "execution_id": execution_id, "job": {"uuid": execution_id}}
     rendered = evaluate(dict(defaults), names)
     return deep_merge(rendered, payload)
 
@@ -75,15 +88,34 @@ def deep_merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, 
 
 
 def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
-    if state.status != "running":
+    if state.status not in LIVE:
         return []
     turn = _Turn(plan, draft(state), now, values)
+    control.wishes(turn)
+    if turn.is_over():
+        return turn.compensated()
+    if turn.state.paused:
+        return turn.events
     for run in ended(state):
         turn.finish(run)
-        if turn.state.status != "running":
-            return turn.events
+        if turn.is_over():
+            return turn.settled(state)
     turn.move()
-    return turn.bounded(state)
+    return turn.settled(state)
+
+
+def told(state: Execution) -> Iterator[Note]:
+    """What the end of an execution says to the one that waits for it."""
+    parent = state.parent
+    if parent is None or parent.detached or not is_over(state):
+        return
+    assert state.status in ("completed", "failed", "cancelled")
+    wanted = state.results.get(parent.returns) if parent.returns else state.result
+    ended = ev.ChildEnded(
+        parent.run_id, parent.wait, state.execution_id, state.status, parent.index,
+        wanted or Result(), state.error,
+    )
+    yield Note(parent.execution_id, state.execution_id, ended)
 
 
 class _Turn:
@@ -102,23 +134,39 @@ class _Turn:
         assert self._plan is not None
         return self._plan
 
+    def is_over(self) -> bool:
+        """Nothing more is to be routed."""
+        return self.state.status != "running"
+
+    @property
+    def caller(self) -> dict[str, Any]:
+        """`iter` of the iteration that started this execution."""
+        return self.state.parent.iter if self.state.parent is not None else {}
+
     def emit(self, event: ev.Event) -> None:
         self.events.append(event)
         apply(self.state, event, self.ts)
 
-    def bounded(self, before: Execution, opening: list[ev.Event] | None = None) -> list[ev.Event]:
+    def compensated(self) -> list[ev.Event]:
+        if self.state.status == "compensating":
+            compensation.advance(self)
+        return self.events
+
+    def settled(self, before: Execution, opening: list[ev.Event] | None = None) -> list[ev.Event]:
         """The events; or, when they do not fit into one record, `opening` and the execution's failure."""
-        heavy: list[ev.Event] = [event for event in self.events if _is_heavy(event)]
+        events = self.compensated()
+        heavy: list[ev.Event] = [event for event in events if _is_heavy(event)]
         if not heavy:
-            return self.events
+            return events
         size = len(msgspec.json.encode(shrink(self.state.execution_id, heavy)[0]))
         if size <= MAX_DECISION_BYTES:
-            return self.events
+            return events
         turn = _Turn(self._plan, draft(before), self.now, self.values)
         message = f"args and scopes of {size} bytes in one decision, over {MAX_DECISION_BYTES}"
         advice = "name the step's result in a template instead of passing it"
-        turn.fail({"kind": "limit", "message": f"{message}: {advice}"})
-        return (opening or []) + turn.events
+        known = self.state.fate.error if self.state.fate is not None else self.state.error
+        turn.fail(known or {"kind": "limit", "message": f"{message}: {advice}"})
+        return (opening or []) + turn.compensated()
 
     # -- the end of a run --------------------------------------------------------------
 
@@ -136,6 +184,8 @@ class _Turn:
             self.put_token(arc.step, args, run.run_id)
         if end.event == "step.failed" and not arcs:
             self.fail({**(end.error or {}), "step": step.name})
+        elif run.undo and (limit := compensation.over_limit(self.state)):
+            self.fail({"kind": "limit", "message": limit, "step": step.name})
 
     def patch_ctx(self, run: Run, end: End) -> End:
         try:
@@ -167,7 +217,7 @@ class _Turn:
         results = self.state.results
         if end.event != "step.failed":
             results = {**results, step.name: end.result}
-        scope = narrow(needs, self.state.workload, self.state.ctx, results)
+        scope = narrow(needs, self.state.workload, self.state.ctx, results, self.caller)
         scope = resolve_scope(scope, None, self.values)
         return visible(self.state.execution_id, scope, run.args, event=event_view(end, self.values))
 
@@ -178,57 +228,52 @@ class _Turn:
 
     def move(self) -> None:
         """Enters every step that may be entered; ends the execution when nothing is left."""
-        for _ in range(MAX_MOVES):
-            step = self.next_step()
-            if step is None:
-                break
-            self.enter(step)
-            if self.state.status != "running":
-                return
-        else:
-            message = f"over {MAX_MOVES} steps were entered in one decision: a cycle of steps without tools"
-            self.fail({"kind": "limit", "message": message})
-            return
-        if not self.state.tokens and not self.state.runs:
+        moves = 0
+        while not self.is_over() and (move := next_move(self.plan, self.state)) is not None:
+            moves += move.do == "enter" and not move.step.tasks
+            if moves > MAX_MOVES:
+                message = f"over {MAX_MOVES} steps were entered in one decision: a cycle of steps without tools"
+                self.fail({"kind": "limit", "message": message})
+            else:
+                self.make(move)
+        if not self.is_over() and not self.state.tokens and not self.state.runs:
             self.emit(ev.WorkflowFinished())
             self.emit(ev.PlaybookProcessed("completed", self.state.result))
 
-    def next_step(self) -> str | None:
-        tokens = self.state.tokens
-        if not tokens:
-            return None
-        places = list(dict.fromkeys(token.step for token in tokens.values()))
-        if len(places) == 1 and not self.state.runs:
-            return places[0]
-        reach = self.plan.reach
-        busy = {run.step for run in self.state.runs.values()}
-        for place in places:
-            others = busy.union(other for other in places if other != place)
-            if not any(place in reach[other] for other in others):
-                return place
-        return None if self.state.runs else places[0]
+    def make(self, move: Move) -> None:
+        step = move.step
+        match move.do:
+            case "enter":
+                self.enter(step, move)
+            case "absorb":
+                entered = f"{step.name}:{self.state.counts[step.name]}"
+                for token in move.tokens:
+                    self.emit(ev.TokenAbsorbed(token.token_id, step.name, entered))
+            case "reject":
+                reason = f"{len(move.tokens)} of {step.join} tokens came, and no other can"
+                for token in move.tokens:
+                    self.emit(ev.TokenRejected(token.token_id, step.name, reason=reason))
 
-    def enter(self, name: str) -> None:
-        step = self.plan.steps[name]
-        tokens = [token for token in self.state.tokens.values() if token.step == name]
+    def enter(self, step: Step, move: Move) -> None:
         args: dict[str, Any] = {}
-        for token in tokens:
+        for token in move.tokens:
             args.update(token.args)
-        ids = tuple(token.token_id for token in tokens)
+        ids = tuple(token.token_id for token in move.tokens)
         if len(ids) > 1:
-            self.emit(ev.TokenJoined(name, ids))
+            self.emit(ev.TokenJoined(step.name, ids))
         if step.admit and not self.admitted(step, ids, args):
             return
-        run_id = f"{name}:{self.state.counts.get(name, 0) + 1}"
+        run_id = f"{step.name}:{self.state.counts.get(step.name, 0) + 1}"
+        wave, undo = wave_of(step, self.state), step.compensate is not None
         if step.tasks:
             self.schedule(step, run_id, ids, args)
         else:
-            self.emit(ev.StepScheduled(run_id, name, ids, args=args))
+            self.emit(ev.StepScheduled(run_id, step.name, ids, args=args, wave=wave, undo=undo))
             self.finish(msgspec.structs.replace(self.state.runs[run_id], end=End("step.done", self.state.as_of)))
 
     def admitted(self, step: Step, ids: tuple[str, ...], args: dict[str, Any]) -> bool:
         needs = names_used([rule.when for rule in step.admit])
-        scope = narrow(needs, self.state.workload, self.state.ctx, self.state.results)
+        scope = narrow(needs, self.state.workload, self.state.ctx, self.state.results, self.caller)
         names = visible(self.state.execution_id, resolve_scope(scope, None, self.values), args)
         try:
             decided = next((i for i, rule in enumerate(step.admit) if rule.when is None or truth(rule.when, names)), -1)
@@ -249,18 +294,16 @@ class _Turn:
         self.emit(
             ev.StepScheduled(
                 run_id, step.name, ids, self.plan.digest, step.pool, step.loop is not None, args,
-                narrow(step.needs, state.workload, state.ctx, state.results),
+                narrow(step.needs, state.workload, state.ctx, state.results, self.caller),
                 deadline=stamp(min(limits)) if limits else "",
+                wave=wave_of(step, state), undo=step.compensate is not None,
             )
         )
 
     # -- the end of the execution ------------------------------------------------------
 
     def fail(self, error: dict[str, Any]) -> None:
-        for run in list(self.state.runs.values()):
-            self.emit(ev.StepCancelled(run.run_id, run.step, "the execution failed"))
-        self.emit(ev.WorkflowFinished("failed"))
-        self.emit(ev.PlaybookProcessed("failed", None, error))
+        compensation.end(self, Fate("failed", error), "the execution failed")
 
     def refuse(self, kind: str, message: str) -> list[ev.Event]:
         error = {"kind": kind, "message": message}

@@ -1,4 +1,4 @@
-"""The scheduler's state of one execution and its fold: runs at workers, and loops.
+"""The scheduler's state of one execution and its fold: runs at workers, loops, and waits.
 
 Iteration reports count only from the highest epoch seen, only once, and only while the iteration is
 in flight. In a parallel loop an iteration that writes a ctx key another one wrote is failed by the
@@ -11,12 +11,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shared.engine import waiting
+from shared.engine.chunked import Chunked
 from shared.engine.patch import plain_keys
+from shared.engine.waiting import Wait
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events.outcome import Result
 from shared.events.record import Epoch, Lease, Record
-from shared.events.stamp import seconds
 
 
 class Dispatch(Struct, frozen=True):
@@ -26,28 +28,50 @@ class Dispatch(Struct, frozen=True):
     cause: int
 
 
+MAX_FAILURES_KEPT = 1000  # whole; of more, what they are and how they begin
+MAX_FAILURE_TEXT = 200
+
+
 class Loop(Struct):
-    """A loop-run. A draft owns it; a state handed out is never changed."""
+    """A loop-run. A draft owns it; a state handed out is never changed. `sent` is the record that started an
+    iteration in flight; `recent` are those that ended since the last decision, each with the record that says so:
+    `stop_when` has not been asked about them."""
 
     event: ev.StepScheduled
     cause: int
     started: ev.LoopStarted | None = None
-    started_at: float = 0.0
     next: int = 0
     live: dict[int, Epoch] = {}
-    results: dict[int, Result] = {}
-    failures: dict[int, dict[str, Any]] = {}
+    sent: dict[int, int] = {}
+    results: Chunked[Result] = msgspec.field(default_factory=Chunked)
+    failures: Chunked[dict[str, Any]] = msgspec.field(default_factory=Chunked)
+    recent: tuple[tuple[int, int], ...] = ()
+    stopped: bool = False
     clashes: tuple[int, ...] = ()
     patches: tuple[ev.Patch, ...] = ()
     patched_bytes: int = 0
     written: frozenset[str] = frozenset()
     parallel: bool = False
 
+    @property
+    def ended(self) -> int:
+        return self.results.size + self.failures.size
+
 
 class Schedule(Struct):
+    """`stopping` are cancelled loops some of whose iterations may still run; `orphans` children that nobody
+    waits for any more, and why; `signals` those that no wait has taken, by their source."""
+
     execution_id: str
     runs: dict[str, Dispatch] = {}
     loops: dict[str, Loop] = {}
+    waits: dict[str, Wait] = {}
+    stopping: dict[str, Loop] = {}
+    orphans: dict[str, str] = {}
+    signals: dict[str, ev.SignalReceived] = {}
+    heard: tuple[str, ...] = ()
+    paused: bool = False
+    depth: int = 0
     finished: bool = False
     n: int = 0
     seq: int = 0
@@ -56,13 +80,18 @@ class Schedule(Struct):
 
 def _copy(loop: Loop) -> Loop:
     return replace(
-        loop, live=dict(loop.live), results=dict(loop.results), failures=dict(loop.failures)
+        loop, live=dict(loop.live), sent=dict(loop.sent), results=loop.results.copy(), failures=loop.failures.copy()
     )
 
 
 def draft(state: Schedule) -> Schedule:
     loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
-    return Schedule(state.execution_id, dict(state.runs), loops, state.finished, state.n, state.seq, state.as_of)
+    return Schedule(
+        state.execution_id, dict(state.runs), loops, dict(state.waits),
+        {run_id: _copy(loop) for run_id, loop in state.stopping.items()}, dict(state.orphans), dict(state.signals),
+        state.heard, state.paused,
+        state.depth, state.finished, state.n, state.seq, state.as_of,
+    )
 
 
 def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
@@ -73,16 +102,32 @@ def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
             if record.n != new.n + 1:
                 raise Corrupt(f"{record.execution_id}: scheduler event {record.n} follows {new.n}: the log has a gap")
             for event in record.events:
-                apply(new, event, record.ts)
+                apply(new, event)
+            _mark(new, record, seq)
             new.n += len(record.events)
             new.seq = seq
             continue
         if record.writer == "router":
             _fold_router(new, record, seq)
+        elif record.writer == "control":
+            waiting.fold_control(new, record)
+        elif record.writer == "waiting":
+            assert record.lease is not None
+            waiting.fold_report(new, record, record.lease)
         elif record.lease is not None:
-            _fold_report(new, record, record.lease)
+            _fold_report(new, record, record.lease, seq)
         new.as_of = max(new.as_of, seq)
     return new
+
+
+def _mark(state: Schedule, record: Record, seq: int) -> None:
+    """What only the record knows: where its iterations begin, and about which reports it has decided."""
+    for event in record.events:
+        if isinstance(event, ev.IterationStarted) and (loop := state.loops.get(event.run_id)) is not None:
+            loop.sent.update(dict.fromkeys(range(event.first, event.first + event.count), seq))
+    for loop in state.loops.values():
+        if loop.recent:
+            loop.recent = tuple(entry for entry in loop.recent if entry[0] > record.as_of)
 
 
 def _fold_router(state: Schedule, record: Record, seq: int) -> None:
@@ -93,16 +138,31 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
                     state.loops[run_id] = Loop(event, seq)
                 else:
                     state.runs[run_id] = Dispatch(event, seq)
-            case ev.NextSelected(run_id=run_id) | ev.StepCancelled(run_id=run_id):
-                state.runs.pop(run_id, None)
-                state.loops.pop(run_id, None)
+            case ev.StepCancelled(run_id=run_id, reason=reason):
+                if run_id in state.loops:
+                    state.stopping[run_id] = state.loops[run_id]
+                waiting.orphan(state, run_id, reason)
+                end_run(state, run_id)
+            case ev.NextSelected(run_id=run_id):
+                end_run(state, run_id)
+            case ev.PlaybookPaused() | ev.PlaybookResumed() | ev.PlaybookCompensating():
+                state.paused = isinstance(event, ev.PlaybookPaused)
+            case ev.ExecutionRequested(parent=parent) if parent is not None:
+                state.depth = parent.depth
             case ev.PlaybookProcessed():
                 state.finished = True
-                state.runs, state.loops = {}, {}
+                state.runs, state.loops, state.waits, state.stopping = {}, {}, {}, {}
 
 
-def _fold_report(state: Schedule, record: Record, lease: Lease) -> None:
-    loop = state.loops.get(lease.run_id)
+def end_run(state: Schedule, run_id: str) -> None:
+    state.runs.pop(run_id, None)
+    state.loops.pop(run_id, None)
+    if state.waits:
+        waiting.forget(state, run_id)
+
+
+def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> None:
+    loop = state.loops.get(lease.run_id) or state.stopping.get(lease.run_id)
     if loop is None or lease.index not in loop.live or lease.epoch < loop.live[lease.index]:
         return
     loop.live[lease.index] = lease.epoch
@@ -112,17 +172,22 @@ def _fold_report(state: Schedule, record: Record, lease: Lease) -> None:
                 _settle(loop, lease.index, ctx, result, None)
             case ev.IterationFailed(error=error, ctx=ctx):
                 _settle(loop, lease.index, ctx, Result(), error)
+    if lease.index not in loop.live:
+        if loop.started is not None and loop.next < loop.started.count:
+            loop.recent = (*loop.recent, (seq, lease.index))
+        state.waits.pop(waiting.place(lease.run_id, lease.index), None)
 
 
 def _settle(
     loop: Loop, index: int, ctx: tuple[ev.Patch, ...], result: Result, error: dict[str, Any] | None
 ) -> None:
     loop.live.pop(index, None)
+    loop.sent.pop(index, None)
     keys = frozenset().union(*(plain_keys(patch) for patch in ctx)) if ctx else frozenset()
     clash = keys & loop.written if loop.parallel else frozenset()
     if clash:
         message = f"another iteration already wrote ctx.{min(clash)}; use a reducer such as $append"
-        loop.failures[index] = {"kind": "ctx_conflict", "message": message, "retryable": False}
+        loop.failures.put(index, {"kind": "ctx_conflict", "message": message, "retryable": False})
         loop.clashes = (*loop.clashes, index)
         return
     if ctx:
@@ -130,17 +195,21 @@ def _settle(
         loop.patches += ctx
         loop.patched_bytes += len(msgspec.json.encode(ctx))
     if error is None:
-        loop.results[index] = result
+        loop.results.put(index, result)
     else:
-        loop.failures[index] = error
+        loop.failures.put(index, error if loop.failures.size < MAX_FAILURES_KEPT else _brief(error))
 
 
-def apply(state: Schedule, event: ev.Event, ts: str) -> None:
+def _brief(error: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": error.get("kind"), "message": str(error.get("message", ""))[:MAX_FAILURE_TEXT]}
+
+
+def apply(state: Schedule, event: ev.Event) -> None:
     """One of the scheduler's own events, in place (on a draft)."""
     match event:
         case ev.LoopStarted(run_id=run_id) if run_id in state.loops:
             loop = state.loops[run_id]
-            loop.started, loop.started_at = event, seconds(ts)
+            loop.started = event
             loop.parallel = event.parallel
         case ev.IterationStarted(run_id=run_id, first=first, count=count) if run_id in state.loops:
             loop = state.loops[run_id]
@@ -149,5 +218,16 @@ def apply(state: Schedule, event: ev.Event, ts: str) -> None:
         case ev.IterationFailed(run_id=run_id, index=index) if run_id in state.loops:
             loop = state.loops[run_id]
             loop.clashes = tuple(clash for clash in loop.clashes if clash != index)
-        case ev.LoopDone(run_id=run_id) | ev.StepFailed(run_id=run_id):
-            state.loops.pop(run_id, None)
+        case ev.StepFailed(run_id=run_id, error=error):
+            waiting.orphan(state, run_id, str(error.get("message", "the step failed")))
+            end_run(state, run_id)
+        case ev.LoopStopped(run_id=run_id) if run_id in state.loops:
+            state.loops[run_id].stopped = True
+        case ev.LoopDone(run_id=run_id):
+            end_run(state, run_id)
+        case ev.StepCancelled(run_id=run_id):
+            state.stopping.pop(run_id, None)
+        case ev.TaskResumed():
+            waiting.resumed(state, event)
+        case ev.SignalRejected(source=source):
+            state.signals.pop(source, None)

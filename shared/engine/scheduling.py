@@ -1,173 +1,127 @@
-"""The scheduling decider: loops and their windows; and the commands that follow from the log.
+"""The scheduling decider: all that follows for one execution by loops, waits and time; and the commands that
+follow from the log.
 
-1. A scheduled loop freezes its collection (`loop.started`), then sends windows of iterations, never
-   more than `max_in_flight` at once. A sequential loop is a window of one.
-2. `fail_fast` (default): the first failed iteration fails the step. `best_effort`: all run, and
-   `loop.done` carries the failures.
-3. `loop.done` comes once, after every iteration has ended (V10 §8).
-4. What a loop carries is bounded, so that its commands and its end always fit into a message: an
-   element, what its iterations write to ctx, and the failures that are listed.
-
-A plain run needs no decision: its command follows from `step.scheduled` alone.
+A plain run needs no decision: its command follows from `step.scheduled` alone. A run that is over its
+deadline fails here, whether a worker has it or not. Loops are in `looping.py`, waits in `waiting.py`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from shared.dsl.plan import EVERYTHING, Plan, Step
-from shared.dsl.template import evaluate
-from shared.engine.large import Values, manifest_item, resolve_scope, value_of
+from shared.engine import looping, waiting
+from shared.engine.large import MAX_INLINE_BYTES, Values, value_of
+from shared.engine.nesting import iter_at
 from shared.engine.schedule import Dispatch, Loop, Schedule, apply, draft
-from shared.engine.scope import narrow, visible
-from shared.errors import TemplateError
+from shared.engine.scope import narrow
 from shared.events import model as ev
 from shared.events.command import Command
-from shared.events.outcome import Result
-from shared.events.stamp import stamp
+from shared.events.outcome import Ref
+from shared.events.stamp import seconds
 
-MAX_ITERATIONS = 1_000_000
-MAX_FAILURES_LISTED = 100
-MAX_FAILURES_BYTES = 65_536
-MAX_ITEM_BYTES = 262_144
-MAX_LOOP_CTX_BYTES = 262_144
+LATE_S = 2.0  # a worker that has the run says so itself, within this time after the deadline
 NO_VALUES: Values = {}
 Plans = Callable[[str], Plan]
 
 
 def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
-    """Everything that follows for the loops of one execution."""
-    if not state.loops or state.finished:
+    """Everything that follows for the loops and waits of one execution."""
+    if state.finished or not (state.loops or state.waits or state.runs or state.stopping):
         return []
+    events: list[ev.Event] = [*_late(state, now), *_stopped(state)]
+    if state.paused or not (state.loops or state.waits):
+        return events
     work = draft(state)
-    events: list[ev.Event] = []
+    for event in events:
+        apply(work, event)
+    for resumed in list(waiting.decide(work, now)):
+        events.append(resumed)
+        apply(work, resumed)
     for run_id in list(work.loops):
         loop = work.loops[run_id]
         step = plans(loop.event.digest).steps[loop.event.step]
-        for event in _decide_loop(step, state.execution_id, loop, values):
+        for event in looping.decide(step, state.execution_id, loop, now, values):
             events.append(event)
-            apply(work, event, stamp(now))
+            apply(work, event)
     return events
 
 
-def _decide_loop(step: Step, execution_id: str, loop: Loop, values: Values) -> Iterable[ev.Event]:
-    run_id = loop.event.run_id
-    if loop.started is None:
-        begun = _begin(step, execution_id, loop, values)
-        yield begun
-        if isinstance(begun, ev.StepFailed):
-            return
-    for index in loop.clashes:
-        yield ev.IterationFailed(loop.failures[index], (), run_id, index)
-    started = loop.started
-    assert started is not None  # the caller applies each event before it asks for the next
-    if loop.patched_bytes > MAX_LOOP_CTX_BYTES:
-        what = f"the iterations wrote {loop.patched_bytes} bytes to ctx"
-        yield _over(step, run_id, f"{what}, over {MAX_LOOP_CTX_BYTES}: keep them as results")
-    elif loop.failures and step.failure == "fail_fast":
-        index, error = next(iter(loop.failures.items()))
-        yield ev.StepFailed({**error, "index": index}, loop.patches, run_id, step.name)
-    elif len(loop.results) + len(loop.failures) == started.count:
-        yield _done(step, loop, started.count)
-    else:
-        room = min(started.max_in_flight - len(loop.live), started.count - loop.next)
-        if room > 0:
-            yield ev.IterationStarted(run_id, loop.next, room)
+def _late(state: Schedule, now: float) -> Iterable[ev.StepFailed]:
+    """Runs that their workers, if they have any, should have ended by now."""
+    for event, deadline in _deadlines(state):
+        if now >= seconds(deadline) + LATE_S:
+            error = {"kind": "timeout", "message": "the step is over its time", "retryable": False}
+            yield ev.StepFailed(error, (), event.run_id, event.step, event.pool)
 
 
-def _begin(step: Step, execution_id: str, loop: Loop, values: Values) -> ev.LoopStarted | ev.StepFailed:
-    assert step.loop is not None
-    scope = resolve_scope(loop.event.scope, loop.event.scope_ref, values)
-    run_id = loop.event.run_id
-    try:
-        items = evaluate(step.loop.items, visible(execution_id, scope, loop.event.args))
-    except TemplateError as error:
-        return ev.StepFailed({"kind": "template", "message": f"loop.in: {error}"}, (), run_id, step.name)
-    if not isinstance(items, list | tuple):
-        message = f"loop.in of step {step.name} must be a list, not {type(items).__name__}"
-        return ev.StepFailed({"kind": "loop", "message": message}, (), run_id, step.name)
-    if len(items) > MAX_ITERATIONS:
-        return _over(step, run_id, f"loop.in has {len(items)} elements, over {MAX_ITERATIONS}")
-    index, size = _largest(items)
-    if size > MAX_ITEM_BYTES:
-        what = f"element {index} of loop.in has {size} bytes"
-        return _over(step, run_id, f"{what}, over {MAX_ITEM_BYTES}: loop over names or references")
-    parallel = step.loop.mode == "parallel"
-    return ev.LoopStarted(run_id, step.name, len(items), list(items), None, step.loop.max_in_flight, parallel)
+def _stopped(state: Schedule) -> Iterable[ev.StepCancelled]:
+    """Cancelled loops of which nothing runs any more: an iteration that nobody took will not run."""
+    for run_id, loop in state.stopping.items():
+        if not any(epoch > (0, 0) for epoch in loop.live.values()):
+            yield ev.StepCancelled(run_id, loop.event.step, "its iterations have stopped")
 
 
-def _largest(items: Sequence[Any]) -> tuple[int, int]:
-    """The index and size of the largest element; (-1, 0) when all together are within the limit."""
-    if len(msgspec.json.encode(items)) <= MAX_ITEM_BYTES:
-        return -1, 0
-    sizes = [len(msgspec.json.encode(item)) for item in items]
-    return sizes.index(max(sizes)), max(sizes)
+def _deadlines(state: Schedule) -> Iterable[tuple[ev.StepScheduled, str]]:
+    for dispatch in state.runs.values():
+        if dispatch.event.deadline:
+            yield dispatch.event, dispatch.event.deadline
+    for loop in state.loops.values():
+        deadline = loop.event.deadline if loop.started is None else loop.started.deadline
+        if deadline:
+            yield loop.event, deadline
 
 
-def _over(step: Step, run_id: str, message: str) -> ev.StepFailed:
-    error = {"kind": "limit", "message": f"loop of step {step.name}: {message}", "retryable": False}
-    return ev.StepFailed(error, (), run_id, step.name)
-
-
-def _done(step: Step, loop: Loop, count: int) -> ev.LoopDone:
-    none = Result()
-    values = [manifest_item(loop.results.get(index, none)) for index in range(count)]
-    failed = sorted(loop.failures)
-    value = {"results": values, "count": count, "failed": len(failed)}
-    return ev.LoopDone(
-        loop.event.run_id, step.name, Result(value, "loop"), count, len(failed), _listed(loop, failed), loop.patches
-    )
-
-
-def _listed(loop: Loop, failed: list[int]) -> list[dict[str, Any]]:
-    """The first failures; every one stands in the log as `loop.iteration.failed`."""
-    listed: list[dict[str, Any]] = []
-    size = 0
-    for index in failed[:MAX_FAILURES_LISTED]:
-        failure = {"index": index, "error": loop.failures[index]}
-        size += len(msgspec.json.encode(failure))
-        if size > MAX_FAILURES_BYTES:
-            break
-        listed.append(failure)
-    return listed
+def due(state: Schedule) -> float | None:
+    """When something follows from the state by time alone."""
+    if state.finished:
+        return None
+    times = [seconds(deadline) + LATE_S for _, deadline in _deadlines(state)]
+    if state.waits and not state.paused and (wait := waiting.due(state)) is not None:
+        times.append(wait)
+    return min(times, default=None)
 
 
 # -- commands --------------------------------------------------------------------------------
 
 
-def run_command(execution_id: str, dispatch: Dispatch, *, fresh: bool) -> Command:
+def run_command(execution_id: str, dispatch: Dispatch, *, fresh: bool, since: int = 0) -> Command:
     event = dispatch.event
     return Command(
         execution_id, event.run_id, event.step, event.digest, event.pool, dispatch.cause,
-        event.args, event.scope, event.scope_ref, event.deadline, fresh,
+        event.args, event.scope, event.scope_ref, event.deadline, fresh, since=since,
     )
 
 
 def loop_commands(
-    step: Step, execution_id: str, loop: Loop, indexes: Iterable[int], values: Values, *, fresh: bool
+    step: Step, execution_id: str, loop: Loop, indexes: Iterable[int], values: Values, *, fresh: bool, since: int = 0
 ) -> list[Command]:
     """One command per iteration; each carries its element, and of scope and ctx writes what it may read."""
     event, started = loop.event, loop.started
     assert started is not None
-    items = started.items if started.items_ref is None else value_of(started.items_ref, values)
-    scope = narrow(step.task_needs, event.scope.workload, event.scope.ctx, event.scope.steps)
-    deadline = _deadline(step, loop)
+    assert step.loop is not None
+    items = looping.elements_of(loop, values)
+    scope, ref = _scope(step, event, values)
     ctx = tuple(patch for patch in loop.patches if _reads(step, patch))
-    return [
-        Command(
-            execution_id, event.run_id, event.step, event.digest, event.pool, loop.cause,
-            event.args, scope, event.scope_ref, deadline, fresh, index, started.count, items[index], ctx,
-        )
-        for index in indexes
-    ]
+    commands = []
+    for index in indexes:
+        item, within = (None, iter_at(step.loop.levels, items, index)) if step.loop.inner else (items[index], {})
+        commands.append(Command(
+            execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(index, loop.cause),
+            event.args, scope, ref, started.deadline, fresh, index, started.count, item, ctx, since, within,
+        ))
+    return commands
 
 
-def _deadline(step: Step, loop: Loop) -> str:
-    if step.timeout_s is None:
-        return loop.event.deadline
-    limit = stamp(loop.started_at + step.timeout_s)
-    return min(limit, loop.event.deadline) if loop.event.deadline else limit
+def _scope(step: Step, event: ev.StepScheduled, values: Values) -> tuple[ev.Scope, Ref | None]:
+    """What the tasks read, in the command itself if it fits: what only `loop.in` reads need not be loaded again
+    for every iteration."""
+    scope = event.scope if event.scope_ref is None else msgspec.convert(value_of(event.scope_ref, values), ev.Scope)
+    scope = narrow(step.task_needs, scope.workload, scope.ctx, scope.steps, scope.caller)
+    if event.scope_ref is None or len(msgspec.json.encode(scope)) <= MAX_INLINE_BYTES:
+        return scope, None
+    return ev.Scope(), event.scope_ref
 
 
 def _reads(step: Step, patch: dict[str, Any]) -> bool:
@@ -175,11 +129,31 @@ def _reads(step: Step, patch: dict[str, Any]) -> bool:
     return EVERYTHING in needs.ctx or any(key in needs.ctx or key in needs.names for key in patch)
 
 
+def resumed_command(
+    plans: Plans, state: Schedule, run_id: str, index: int, values: Values, since: int
+) -> list[Command]:
+    """The command of a run whose wait is over; `since` is the record that says so."""
+    if index < 0:
+        dispatch = state.runs.get(run_id)
+        return [run_command(state.execution_id, dispatch, fresh=False, since=since)] if dispatch else []
+    loop = state.loops.get(run_id)
+    if loop is None or index not in loop.live:
+        return []
+    step = plans(loop.event.digest).steps[loop.event.step]
+    return loop_commands(step, state.execution_id, loop, [index], values, fresh=False, since=since)
+
+
 def outstanding(plans: Plans, state: Schedule, values: Values = NO_VALUES) -> list[Command]:
     """Every command the log says is due and not answered: what to issue when the queue was lost."""
-    commands = [run_command(state.execution_id, dispatch, fresh=False) for dispatch in state.runs.values()]
+    commands: list[Command] = []
+    for run_id, dispatch in state.runs.items():
+        if not waiting.is_waiting(state, run_id):
+            since = state.seq if run_id in state.waits else 0
+            commands.append(run_command(state.execution_id, dispatch, fresh=False, since=since))
     for loop in state.loops.values():
         if loop.started is not None:
             step = plans(loop.event.digest).steps[loop.event.step]
-            commands += loop_commands(step, state.execution_id, loop, sorted(loop.live), values, fresh=False)
+            live = [index for index in sorted(loop.live) if not waiting.is_waiting(state, loop.event.run_id, index)]
+            since = state.seq if state.waits else 0
+            commands += loop_commands(step, state.execution_id, loop, live, values, fresh=False, since=since)
     return commands

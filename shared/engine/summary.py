@@ -26,6 +26,7 @@ class StepSummary(Struct):
     task: str = ""
     attempt: int = 0
     worker: str = ""
+    wait: str = ""
     started: str = ""
     ended: str = ""
     loop: LoopProgress | None = None
@@ -80,6 +81,8 @@ class Summary:
                 self.digest = digest
             case ev.PlaybookStarted(workload=workload):
                 self.status, self.workload = "running", workload
+            case ev.PlaybookRestored(ctx=ctx):
+                self.ctx = ctx
             case ev.StepScheduled(run_id=run_id, step=name):
                 step = self.steps.setdefault(name, StepSummary(name))
                 step.runs += 1
@@ -92,6 +95,12 @@ class Summary:
                 self._end(name, "failed" if boundary == "step.failed" else "done", ts)
             case ev.StepCancelled(step=name):
                 self._end(name, "cancelled", ts)
+            case ev.PlaybookPaused() | ev.PlaybookCancelling():
+                self.status = "paused" if isinstance(event, ev.PlaybookPaused) else "cancelling"
+            case ev.PlaybookResumed():
+                self.status = "running"
+            case ev.PlaybookCompensating():
+                self.status = "compensating"
             case ev.PlaybookProcessed(status=status, result=result, error=error):
                 self.status, self.result, self.error, self.ended = status, result, error, ts
             case ev.LoopStarted(step=name, count=count):
@@ -100,6 +109,8 @@ class Summary:
             case ev.IterationStarted(run_id=run_id, count=count):
                 if (loop := self._loop(run_id)) is not None:
                     loop.started += count
+            case ev.TaskResumed(run_id=run_id, index=index) if index < 0 and run_id in self._runs:
+                self.steps[self._runs[run_id]].status = "running"
 
     def _end(self, name: str, status: str, ts: str) -> None:
         step = self.steps[name]
@@ -121,12 +132,23 @@ class Summary:
         if step.status == "scheduled":
             step.status = "running"
         match event:
+            case ev.TaskWaiting() if lease.index < 0:
+                step.status, step.task, step.wait = "waiting", event.task, awaited(event)
             case ev.TaskStarted(task=task, attempt=attempt) | ev.TaskDone(task=task, attempt=attempt):
                 step.task, step.attempt = task, attempt
             case ev.IterationDone() | ev.IterationFailed() if step.loop is not None and key not in self._iterations:
                 self._iterations.add(key)
                 step.loop.done += isinstance(event, ev.IterationDone)
                 step.loop.failed += isinstance(event, ev.IterationFailed)
+
+
+def awaited(event: ev.TaskWaiting) -> str:
+    """What a task waits for, in words."""
+    if event.signal:
+        return f"for signal {event.signal}" + (f" until {event.until}" if event.until else "")
+    if event.child is None:
+        return f"until {event.until}"
+    return f"for playbook {event.child.path}, execution {event.child.execution_id}"
 
 
 def _plain(result: Result | None) -> Any:

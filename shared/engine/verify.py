@@ -3,13 +3,14 @@
     record     each record is one its writer may write
     numbering  `n` has no gap
     decision   every decision follows from what its record says it had folded (`as_of`)
-    token      made once, consumed once
-    run        scheduled once, ended once, as reported
+    token      made once, consumed once; a wave enters once
+    run        scheduled once, ended once, as reported; compensated once if the execution does not complete
     terminal   a lease ends its run once
     ending     playbook.processed once and last
     loop       every iteration once, never too many at a time, done when all are
     ctx        nothing but the patches of accepted ends
     pipeline   tasks in order, no finished one again
+    wait       begun before it ends, ended once
 
 Pure, for finished and unfinished histories alike. It raises `Missing` for a stored value that is not
 among `values`: bring it and ask again.
@@ -31,7 +32,16 @@ from shared.engine.verify_history import (
 )
 from shared.engine.verify_loops import check_loops
 from shared.engine.verify_pipelines import check_pipelines
-from shared.engine.verify_tokens import check_arcs, check_ctx, check_ending, check_runs, check_tokens
+from shared.engine.verify_tokens import (
+    check_arcs,
+    check_compensation,
+    check_ctx,
+    check_ending,
+    check_runs,
+    check_tokens,
+    check_waves,
+)
+from shared.engine.verify_waits import check_waits
 
 __all__ = ["Rule", "Violation", "verify"]
 NO_VALUES: Values = {}
@@ -49,10 +59,13 @@ def _all(history: History, plan_of: PlanOf, values: Values) -> Iterator[Violatio
     yield from check_numbering(history)
     yield from check_decisions(history, plan_of, values)
     yield from check_tokens(history)
+    yield from check_waves(history)
     yield from check_arcs(history)
     yield from check_runs(history)
+    yield from check_compensation(history)
     yield from check_terminals(history)
     yield from check_ending(history)
     yield from check_loops(history)
     yield from check_ctx(history)
     yield from check_pipelines(history, plan_of)
+    yield from check_waits(history)

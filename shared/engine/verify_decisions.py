@@ -21,9 +21,9 @@ _events = msgspec.json.Decoder(tuple[ev.Event, ...])
 
 def check_decisions(history: History, plan_of: PlanOf, values: Values) -> Iterable[Violation]:
     yield from _again(_Router(history.execution_id, plan_of, values), history.by("router"),
-                      history.by("worker", "scheduler"))
+                      history.by("worker", "scheduler", "waiting", "control"))
     yield from _again(_Scheduler(history.execution_id, plan_of, values), history.by("scheduler"),
-                      history.by("router", "iteration"))
+                      history.by("router", "iteration", "waiting", "control"))
 
 
 class _Router:
@@ -37,8 +37,8 @@ class _Router:
     def decide(self, record: Record) -> list[ev.Event]:
         now = seconds(record.ts)
         if self.state.n == 0:
-            return _start(record, self._plan_of, now)
-        if self.state.status != "running":
+            return _start(record, self._plan_of, now, self._values)
+        if execution.is_over(self.state):
             return []
         return routing.decide(self._plan_of(self.state.digest), self.state, now, self._values)
 
@@ -55,7 +55,7 @@ class _Scheduler:
         return scheduling.decide(self._plan_of, self.state, seconds(record.ts), self._values)
 
 
-def _start(record: Record, plan_of: PlanOf, now: float) -> list[ev.Event]:
+def _start(record: Record, plan_of: PlanOf, now: float, values: Values) -> list[ev.Event]:
     """The first decision. A refused request does not say which plan it was refused for: its shape is
     all that can be checked."""
     match record.events:
@@ -63,9 +63,12 @@ def _start(record: Record, plan_of: PlanOf, now: float) -> list[ev.Event]:
             requested, evaluated = record.events[:2]
             assert isinstance(requested, ev.ExecutionRequested)
             assert isinstance(evaluated, ev.RequestEvaluated)
-            request = Request(requested.path, requested.version, requested.payload)
+            request = Request(requested.path, requested.version, requested.payload, "", requested.parent)
             plan = plan_of(evaluated.digest)
-            return routing.start(record.execution_id, request, requested.request_id, plan, now)
+            restored = next((event for event in record.events if isinstance(event, ev.PlaybookRestored)), None)
+            return routing.start(
+                record.execution_id, request, requested.request_id, plan, now, restored, values
+            )
         case (ev.ExecutionRequested() as requested, ev.RequestEvaluated(error=error), *_) if error:
             return [requested, ev.RequestEvaluated("", error), ev.PlaybookProcessed("failed", None, error)]
     return []

@@ -11,12 +11,15 @@ from msgspec import Struct
 
 from shared.dsl.plan import Plan
 from shared.events import model as ev
-from shared.events.record import Epoch, Record, Writer
+from shared.events.record import Epoch, Lease, Record, Writer
 
 Entry = tuple[int, Record]
 PlanOf = Callable[[str], Plan]
-Rule = Literal["record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline"]
+Rule = Literal[
+    "record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline", "wait"
+]
 TERMINAL = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
+LEASED: tuple[Writer, ...] = ("worker", "iteration", "waiting")
 BOUNDARY = {ev.StepDone: "step.done", ev.StepFailed: "step.failed", ev.LoopDone: "loop.done"}
 
 
@@ -85,6 +88,8 @@ class History:
         for seq, _, event in self.events("scheduler"):
             if isinstance(event, ev.LoopDone | ev.StepFailed):
                 ends.setdefault(event.run_id, []).append((seq, event))
+        for found in ends.values():
+            found.sort(key=lambda end: end[0])
         return ends
 
 
@@ -121,21 +126,30 @@ def check_records(history: History) -> Iterable[Violation]:
             yield Violation("record", "a record without events", seq)
         if record.as_of >= seq:
             yield Violation("record", f"as of {record.as_of}, which is not before it", seq)
-        leased = record.writer in ("worker", "iteration")
+        leased = record.writer in LEASED
         if leased != (record.lease is not None):
             yield Violation("record", f"a record of {record.writer} {'without' if leased else 'with'} a lease", seq)
-        elif record.lease is not None and (record.lease.index >= 0) != (record.writer == "iteration"):
+        elif record.lease is not None and record.writer not in ("waiting", _writer(record.lease)):
             yield Violation("record", f"index {record.lease.index} in a record of {record.writer}", seq)
+        elif record.writer == "waiting" and not isinstance(record.events[-1], ev.TaskWaiting):
+            yield Violation("record", "a record of waiting that does not end with a wait", seq)
+
+
+def _writer(lease: Lease) -> Writer:
+    return "worker" if lease.index < 0 else "iteration"
 
 
 def check_numbering(history: History) -> Iterable[Violation]:
-    """`n` has no gap: per execution for router and scheduler, per lease for workers. Only a lease may
+    """`n` has no gap: per execution for router and scheduler, per lease for workers; what comes from
+    outside is not counted. Only a lease may
     repeat a record, and then the very same one: its append got no answer and was tried again."""
     last: dict[object, int] = {}
     seen: dict[object, Record] = {}
     for seq, record in history.entries:
         lease = record.lease
-        stream: object = record.writer if lease is None else (record.writer, lease)
+        if record.writer == "control":
+            continue
+        stream: object = record.writer if lease is None else lease
         n = last.get(stream, 0)
         if record.n == n + 1:
             last[stream] = n + len(record.events)
@@ -155,7 +169,7 @@ def _who(record: Record) -> str:
 def check_terminals(history: History) -> Iterable[Violation]:
     """A lease says once that its run has ended, and nothing after it."""
     ended: dict[object, int] = {}
-    for seq, record in history.by("worker", "iteration"):
+    for seq, record in history.by(*LEASED):
         lease = record.lease
         if lease is None:
             continue
@@ -165,7 +179,7 @@ def check_terminals(history: History) -> Iterable[Violation]:
             wrong = ev.IterationDone | ev.IterationFailed if lease.index < 0 else ev.StepDone | ev.StepFailed
             if isinstance(event, wrong):
                 yield Violation("terminal", f"{_who(record)} ends as something else", seq)
-            if isinstance(event, TERMINAL):
+            if isinstance(event, TERMINAL | ev.TaskWaiting):
                 ended.setdefault(lease, record.n)
                 if offset < len(record.events) - 1:
                     yield Violation("terminal", f"{_who(record)} goes on after its end", seq)

@@ -13,15 +13,17 @@ class _Tally:
         self.started: ev.LoopStarted | None = None
         self.next = 0
         self.live: set[int] = set()
-        self.over = False
+        self.over = self.stopped = False
 
 
 def check_loops(history: History) -> Iterable[Violation]:
     """Every index starts once, in order, at most `max_in_flight` at a time; the loop ends once, and as
-    done only when every iteration has ended."""
+    done only when every iteration has ended, or every one that it started before it was stopped."""
     tallies: dict[str, _Tally] = {}
     for seq, record, event in history.events("scheduler"):
         run_id: str = getattr(event, "run_id", "")
+        if isinstance(event, ev.TaskResumed | ev.SignalRejected) or _is_late(history, event):
+            continue
         if run_id not in history.scheduled or not history.scheduled[run_id][1].loop:
             yield Violation("loop", f"{type(event).__name__} of {run_id!r}, which is no loop-run", seq)
             continue
@@ -34,6 +36,13 @@ def check_loops(history: History) -> Iterable[Violation]:
     yield from _check_routed(history, tallies)
 
 
+def _is_late(history: History, event: ev.Event) -> bool:
+    """A plain run that was over its time."""
+    if not isinstance(event, ev.StepFailed) or event.error.get("kind") != "timeout":
+        return False
+    return event.run_id in history.scheduled and not history.scheduled[event.run_id][1].loop
+
+
 def _step(history: History, tally: _Tally, run_id: str, as_of: int, event: ev.Event) -> Iterator[str]:
     match event:
         case ev.LoopStarted():
@@ -44,10 +53,13 @@ def _step(history: History, tally: _Tally, run_id: str, as_of: int, event: ev.Ev
             yield from _check_window(history, tally, run_id, as_of, first, count)
             tally.next = max(tally.next, first + count)
             tally.live.update(range(first, first + count))
+        case ev.LoopStopped():
+            tally.stopped = True
         case ev.LoopDone(count=count):
             tally.over = True
-            if tally.started is None or count != tally.started.count:
-                yield f"loop {run_id} is done with {count} iterations, another number than it started with"
+            whole = tally.next if tally.stopped else tally.started.count if tally.started is not None else -1
+            if count != whole or event.stopped != tally.stopped:
+                yield f"loop {run_id} is done with {count} iterations, another number than it started"
             missing = [index for index in range(count) if not _ended(history, run_id, index, as_of)]
             if missing:
                 yield f"loop {run_id} is done before its iterations {missing[:10]} are"
@@ -63,6 +75,8 @@ def _check_window(
         return
     if first != tally.next or count < 1 or first + count > tally.started.count:
         yield f"loop {run_id} starts {first} … {first + count - 1} after {tally.next} of {tally.started.count}"
+    if tally.stopped:
+        yield f"loop {run_id} starts {first} after it was stopped"
     tally.live = {index for index in tally.live if not _ended(history, run_id, index, as_of)}
     if len(tally.live) + count > tally.started.max_in_flight:
         yield f"loop {run_id} has {len(tally.live) + count} iterations in flight, over {tally.started.max_in_flight}"

@@ -1,14 +1,20 @@
 """The order of tasks within a run, over all the leases that held it: no finished task runs again."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
 from shared.dsl.plan import Step
 from shared.engine import pipeline
+from shared.engine.large import MAX_RESULT_BYTES, shrink_result
 from shared.engine.pipeline import Progress
 from shared.engine.verify_history import TERMINAL, Held, History, Key, PlanOf, Violation
 from shared.events import model as ev
+from shared.events.outcome import Result
+
+# The worker ends the run wherever it is: what a task left is too large for the log and stands nowhere, it was
+# told to stop, or it has a fault of its own.
+CUT_SHORT = ("limit", "cancelled", "internal")
 
 
 def check_pipelines(history: History, plan_of: PlanOf) -> Iterable[Violation]:
@@ -21,20 +27,24 @@ def check_pipelines(history: History, plan_of: PlanOf) -> Iterable[Violation]:
         at, event = history.scheduled[key.run_id]
         if held.kept[0][0] < at:
             yield Violation("pipeline", f"{key} reports before it was scheduled", held.kept[0][0])
-        yield from _check_run(plan_of(event.digest).steps[event.step], key, held)
+        yield from _check_run(history.execution_id, plan_of(event.digest).steps[event.step], key, held)
 
 
-def _check_run(step: Step, key: Key, held: Held) -> Iterator[Violation]:
+def _check_run(execution_id: str, step: Step, key: Key, held: Held) -> Iterator[Violation]:
     """Folds the order of tasks alone: what the tasks wrote into iter and ctx is compared, not applied."""
     progress, patches = Progress(step.tasks[0].name), list[ev.Patch]()
     epoch = (0, 0)
+
+    def matches(result: Result, left: Result) -> bool:
+        return result == left or (left.shape == "loop" and result == _as_noted(execution_id, step, left))
+
     for seq, record in held.kept:
         assert record.lease is not None
         if record.lease.epoch != epoch and not isinstance(record.events[0], ev.StepStarted):
             yield Violation("pipeline", f"{key}: lease {record.lease.epoch} works without step.started", seq)
         epoch = record.lease.epoch
         for event in record.events:
-            message = _fits(progress, patches, event)
+            message = _fits(progress, patches, event, matches)
             if message:
                 yield Violation("pipeline", f"{key}: {message}", seq)
                 return
@@ -48,22 +58,37 @@ def _check_run(step: Step, key: Key, held: Held) -> Iterator[Violation]:
                     return
 
 
-def _fits(progress: Progress, patches: list[ev.Patch], event: ev.Event) -> str:
+def _element(progress: Progress) -> int:
+    return progress.each.at if progress.each is not None else 0
+
+
+def _as_noted(execution_id: str, step: Step, result: Result) -> Result:
+    """The list that a task's loop leaves is put together from the log, and may be too large for a record."""
+    return shrink_result(execution_id, result, min(step.max_payload_bytes, MAX_RESULT_BYTES), {})
+
+
+def _fits(
+    progress: Progress, patches: list[ev.Patch], event: ev.Event, matches: Callable[[Result, Result], bool]
+) -> str:
     """Why the event cannot come now; empty when it can."""
     match event:
         case ev.TaskStarted(task=task, attempt=attempt) | ev.TaskDone(task=task, attempt=attempt) \
-            | ev.TaskRetried(task=task, attempt=attempt) | ev.PolicyUnmatched(task=task, attempt=attempt):
+            | ev.TaskRetried(task=task, attempt=attempt) | ev.PolicyUnmatched(task=task, attempt=attempt) \
+            | ev.TaskWaiting(task=task, attempt=attempt):
             if progress.state != "running":
                 return f"task {task} after the pipeline is {progress.state}"
             if (task, attempt) != (progress.task, progress.attempt):
                 return f"task {task} attempt {attempt}, at hand is {progress.task} attempt {progress.attempt}"
+            if isinstance(event, ev.TaskDone) and event.element >= 0 and event.element != _element(progress):
+                return f"element {event.element} of task {task}, at hand is {_element(progress)}"
         case ev.StepDone(result=result) | ev.IterationDone(result=result):
             if progress.state != "done":
                 return f"done while its pipeline is {progress.state} at {progress.task}"
-            if result != progress.prev:
+            if not matches(result, progress.prev):
                 return "its result is not that of its last task"
-        case ev.StepFailed(error={"kind": "limit"}, ctx=()) | ev.IterationFailed(error={"kind": "limit"}, ctx=()):
-            return ""  # what the task left was too large for the log: it stands nowhere
+        case ev.StepFailed(error={"kind": kind}, ctx=()) | ev.IterationFailed(error={"kind": kind}, ctx=()) \
+            if kind in CUT_SHORT:
+            return ""
         case ev.StepFailed(error=error) | ev.IterationFailed(error=error):
             if progress.state != "failed" or error != progress.error:
                 return f"failed while its pipeline is {progress.state} at {progress.task}"

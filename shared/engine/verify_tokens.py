@@ -11,7 +11,8 @@ from shared.events.record import Record
 
 
 def check_tokens(history: History) -> Iterable[Violation]:
-    """A token is made once and consumed once: scheduled or rejected. Only a failed execution leaves any."""
+    """A token is made once and consumed once: scheduled, rejected or absorbed by a wave that has entered. Only an
+    execution that is not completed leaves any. A compensation takes none."""
     made: dict[str, str] = {}
     live: dict[str, str] = {}
     for seq, _, event in history.events("router"):
@@ -21,13 +22,14 @@ def check_tokens(history: History) -> Iterable[Violation]:
                     yield Violation("token", f"token {token} is made twice", seq)
                 made[token] = live[token] = step
             case ev.StepScheduled(step=step, tokens=tokens) | ev.TokenJoined(step=step, tokens=tokens):
-                if not tokens or any(live.get(token) != step for token in tokens):
+                undoing = isinstance(event, ev.StepScheduled) and bool(event.compensates)
+                if undoing != (not tokens) or any(live.get(token) != step for token in tokens):
                     yield Violation("token", f"step {step} takes tokens {tokens}, which do not wait there", seq)
                 if isinstance(event, ev.StepScheduled):
                     live = {token: at for token, at in live.items() if token not in tokens}
-            case ev.TokenRejected(token_id=token, step=step):
+            case ev.TokenRejected(token_id=token, step=step) | ev.TokenAbsorbed(token_id=token, step=step):
                 if live.pop(token, None) != step:
-                    yield Violation("token", f"token {token} is rejected at {step}, where it does not wait", seq)
+                    yield Violation("token", f"token {token} ends at {step}, where it does not wait", seq)
             case ev.PlaybookProcessed(status="completed") if live:
                 yield Violation("token", f"completed with tokens left: {live}", seq)
 
@@ -48,13 +50,17 @@ def check_arcs(history: History) -> Iterable[Violation]:
 
 
 def check_runs(history: History) -> Iterable[Violation]:
-    """A run is scheduled once and ends once, as what was reported of it before."""
+    """A run is scheduled once and ends once, as what was reported of it before. What ended while the execution
+    was being cancelled or compensated is not routed any more."""
     ends = history.run_ends()
     started: dict[str, ev.StepScheduled] = {}
     live: dict[str, ev.StepScheduled] = {}
     counts: dict[str, int] = {}
+    stopping = False
     for seq, record, event in history.events("router"):
         match event:
+            case ev.PlaybookCancelling() | ev.PlaybookCompensating():
+                stopping = True
             case ev.StepScheduled(run_id=run_id, step=step):
                 counts[step] = counts.get(step, 0) + 1
                 if run_id in started or run_id != f"{step}:{counts[step]}":
@@ -66,8 +72,10 @@ def check_runs(history: History) -> Iterable[Violation]:
                     yield Violation("run", f"run {run_id} ends, but is not under way", seq)
                 elif isinstance(event, ev.NextSelected):
                     yield from _check_end(run, ends.get(run_id, []), seq, record, event)
-            case ev.PlaybookProcessed() if live:
-                yield Violation("run", f"over with runs under way: {sorted(live)}", seq)
+            case ev.PlaybookProcessed():
+                left = sorted(run_id for run_id in live if not stopping or run_id not in ends)
+                if left:
+                    yield Violation("run", f"over with runs under way: {left}", seq)
 
 
 def _check_end(
@@ -91,6 +99,8 @@ def check_ctx(history: History) -> Iterable[Violation]:
     made: dict[str, list[ev.Patch]] = {}
     for seq, _, event in history.events("router"):
         match event:
+            case ev.PlaybookRestored(ctx=restored):
+                ctx = restored
             case ev.CtxPatched(run_id=run_id, patch=patch):
                 made.setdefault(run_id, []).append(patch)
                 told = _patches(ends, run_id)
@@ -109,6 +119,66 @@ def check_ctx(history: History) -> Iterable[Violation]:
                 wrong = sorted(key for key, value in scope.ctx.items() if key not in ctx or ctx[key] != value)
                 if wrong:
                     yield Violation("ctx", f"run {run_id} is given another ctx than the log's: {wrong}", seq)
+
+
+def check_waves(history: History) -> Iterable[Violation]:
+    """Where waves are told apart, each enters once: the tokens of a run descend from the one before, and what
+    is absorbed does not descend from the latest."""
+    made: dict[str, dict[str, int]] = {}    # the latest waves a token descends from, by step
+    passed: dict[str, dict[str, int]] = {}  # and a run, its own included
+    latest: dict[str, int] = {}
+    for seq, _, event in history.events("router"):
+        match event:
+            case ev.TokenCreated(token_id=token, parent_run_id=parent):
+                made[token] = passed.get(parent, {})
+            case ev.StepScheduled(run_id=run_id, step=step, tokens=tokens, wave=wave):
+                pasts = [made.pop(token, {}) for token in tokens]
+                if wave and any(past.get(step, 0) != latest.get(step, 0) for past in pasts):
+                    yield Violation("token", f"run {run_id} takes tokens of a wave that has entered", seq)
+                steps = {name for past in pasts for name in past}
+                passed[run_id] = {name: max(past.get(name, 0) for past in pasts) for name in steps}
+                if wave:
+                    passed[run_id][step] = latest[step] = latest.get(step, 0) + 1
+            case ev.TokenAbsorbed(token_id=token, step=step):
+                if made.pop(token, {}).get(step, 0) >= latest.get(step, 0):
+                    yield Violation("token", f"token {token} is absorbed at {step}, where its wave is open", seq)
+
+
+def check_compensation(history: History) -> Iterable[Violation]:
+    """Runs that completed are compensated once, one at a time, and all of them before the end."""
+    ends = history.run_ends()
+    owed: dict[str, None] = {}
+    scheduled: dict[str, ev.StepScheduled] = {}
+    current = ""
+    for seq, _, event in history.events("router"):
+        match event:
+            case ev.StepScheduled(run_id=run_id, compensates=compensates):
+                scheduled[run_id] = event
+                if compensates and (current or not _is_owed(compensates, owed, scheduled, ends, seq)):
+                    yield Violation("run", f"run {run_id} compensates {compensates}, which is not due", seq)
+                if compensates:
+                    owed.pop(compensates, None)
+                    current = run_id
+            case ev.NextSelected(run_id=run_id, event=boundary):
+                current = "" if run_id == current else current
+                if boundary != "step.failed" and run_id in scheduled and scheduled[run_id].undo:
+                    owed[run_id] = None
+            case ev.CompensationFailed(compensates=compensates):
+                owed.pop(compensates, None)
+            case ev.PlaybookProcessed(status="failed" | "cancelled") if owed:
+                yield Violation("run", f"over without compensation of {sorted(owed)}", seq)
+
+
+def _is_owed(
+    run_id: str, owed: dict[str, None], scheduled: dict[str, ev.StepScheduled],
+    ends: dict[str, list[tuple[int, ev.Event]]], seq: int,
+) -> bool:
+    """The last one that was routed; or one that completed and was not routed any more."""
+    if run_id in owed:
+        return next(reversed(owed)) == run_id
+    reported = [end for at, end in ends.get(run_id, []) if at < seq]
+    return run_id in scheduled and scheduled[run_id].undo and bool(reported) and not isinstance(
+        reported[0], ev.StepFailed)
 
 
 def _patches(ends: dict[str, list[tuple[int, ev.Event]]], run_id: str) -> list[ev.Patch]:

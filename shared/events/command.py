@@ -12,7 +12,9 @@ from shared.events.outcome import Ref
 
 
 class Command(Struct, frozen=True, omit_defaults=True, gc=False):
-    """`fresh` is a hint: nobody can have held this run before, so its history need not be read."""
+    """`fresh` is a hint: nobody can have held this run before, so its history need not be read. `since` is a
+    record of the scheduler that the history must show: the end of a wait. `iter` is that of an iteration of loops
+    within loops, whose `item` it holds. Of an iteration, nothing is older than `cause`."""
 
     execution_id: str
     run_id: str
@@ -29,6 +31,8 @@ class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     count: int = 0
     item: Any = None
     ctx: tuple[Patch, ...] = ()
+    since: int = 0
+    iter: dict[str, Any] = {}
 
 
 _encoder = msgspec.json.Encoder()

@@ -18,11 +18,13 @@ class Ref(Struct, frozen=True, gc=False):
 
 
 class Result(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A step's or task's result; `shape` tells templates where its payload is."""
+    """A step's or task's result; `shape` tells templates where its payload is, `fields` are the parts of it that
+    its task selected."""
 
     value: Any = None
     shape: Shape = "value"
     ref: Ref | None = None
+    fields: dict[str, Any] = {}
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -37,6 +39,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True, gc=False):
     http: dict[str, Any] | None = None
     pg: dict[str, Any] | None = None
     py: dict[str, Any] | None = None
+    fields: dict[str, Any] = {}
 
 
 def ok(result: Any = None, *, shape: Shape = "value", **fields: Any) -> Outcome:

@@ -2,7 +2,9 @@
 
 What the events share stands once on the record; `envelopes` gives each event the full envelope
 of FX §9.1, FS §12.1 and DSL2 §9.3. `n` counts events without a gap: per execution for the router
-and the scheduler, per lease for a worker (many leases of one execution are written at once).
+and the scheduler, per lease for a worker (many leases of one execution are written at once). What comes
+from outside (`control`) is one event per record and names its `source`: the same source again is the
+same fact.
 """
 
 import hashlib
@@ -16,7 +18,7 @@ from shared.errors import Corrupt
 from shared.events import model
 from shared.events.model import Event
 
-Writer = Literal["router", "scheduler", "worker", "iteration"]
+Writer = Literal["router", "scheduler", "worker", "iteration", "waiting", "control"]
 Epoch = tuple[int, int]
 VERSION = 1
 
@@ -45,6 +47,7 @@ class Record(Struct, frozen=True, omit_defaults=True, gc=False):
     events: tuple[Event, ...]
     as_of: int = 0
     lease: Lease | None = None
+    source: str = ""
     v: int = VERSION
 
 
@@ -89,7 +92,7 @@ def event_type(event: Event) -> str:
 def event_id(record: Record, n: int) -> str:
     lease = record.lease
     if lease is None:
-        return f"{record.writer}-{n}"
+        return f"{record.writer}-{record.source or n}"
     index = f".{lease.index}" if lease.index >= 0 else ""
     return f"{lease.run_id}{index}-{lease.epoch[0]}.{lease.epoch[1]}-{n}"
 
@@ -142,6 +145,8 @@ def _status(event: Event) -> str:
     match event:
         case model.PlaybookProcessed(status="failed") | model.WorkflowFinished(status="failed"):
             return "error"
+        case model.PlaybookProcessed(status="cancelled") | model.WorkflowFinished(status="cancelled"):
+            return "skipped"
         case model.RequestEvaluated(error=error):
             return "error" if error else "success"
         case model.TaskDone(outcome=outcome):

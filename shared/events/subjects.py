@@ -4,13 +4,22 @@ from typing import Literal, NamedTuple
 
 REQUESTS = "noetl.requests"
 EXECUTE = "noetl.requests.execute"
+CANCEL = "noetl.requests.cancel"
+PAUSE = "noetl.requests.pause"
+RESUME = "noetl.requests.resume"
+SIGNAL = "noetl.requests.signal"
+RERUN = "noetl.requests.rerun"
+STOPS = "noetl.stops"
 EVENTS = "noetl.events"
 COMMANDS = "noetl.commands"
 RESULTS = "noetl.results"
 DEAD = "noetl.dlq"
 MEMBERS = "noetl.members"
+SCHEDULER: Literal["scheduler"] = "scheduler"
 WORKER: Literal["worker"] = "worker"
 ITERATION: Literal["iteration"] = "iteration"
+WAITING: Literal["waiting"] = "waiting"
+CONTROL: Literal["control"] = "control"
 
 
 class EventSubject(NamedTuple):
@@ -47,6 +56,17 @@ def events_by(partition: int, writer: str) -> str:
 def command(pool: str, execution_id: str, run_id: str, index: int = -1) -> str:
     """One subject per run and iteration: the queue holds at most one command of each."""
     return f"{COMMANDS}.{pool}.{execution_id}.{run_id}" + (f".{index}" if index >= 0 else "")
+
+
+def commands_for(pool: str, execution_id: str, run_id: str) -> list[str]:
+    """The subjects of a run's commands: its own, and those of its iterations."""
+    own = command(pool, execution_id, run_id)
+    return [own, f"{own}.*"]
+
+
+def stops(pool: str) -> str:
+    """Where a pool's workers hear which runs are to stop."""
+    return f"{STOPS}.{pool}"
 
 
 def commands_of(pool: str) -> str:

@@ -5,9 +5,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from shared.events.command import Command
 from shared.events.model import Event
+from shared.events.note import Note
 from shared.events.record import Record, Writer
+from shared.events.request import Control, Request
+from shared.events.stop import Stop
 
 Entry = tuple[int, Record]
+Outgoing = Command | Request | Control | Note | Stop
 
 
 class Folded(Protocol):
@@ -42,14 +46,17 @@ class Core(Protocol[S]):
 
     def decide(self, state: S, now: float, values: dict[str, Any]) -> list[Event]: ...
 
-    def commands(
+    def due(self, state: S) -> float | None:
+        """When something follows from the state by time alone."""
+
+    def outgoing(
         self, state: S, records: Sequence[Entry], values: dict[str, Any], horizon: int
-    ) -> list[Command]:
-        """The commands that follow from these records (inputs or own). Nobody can have held a run
+    ) -> list[Outgoing]:
+        """The messages that follow from these records (inputs or own). Nobody can have held a run
         scheduled after the horizon before."""
 
-    def recover(self, state: S, values: dict[str, Any]) -> list[Command]:
-        """The commands that must exist now, whoever published them before."""
+    def recover(self, state: S, values: dict[str, Any]) -> list[Outgoing]:
+        """The messages that must exist now, whoever published them before."""
 
     def over(self, state: S) -> bool: ...
 
@@ -59,10 +66,12 @@ class Core(Protocol[S]):
 
 class Actor(Generic[S]):
     """One execution in one service. `carried` are messages whose decision did not get into the log
-    yet, `due` commands of a recovery, `stored` large values already written, `folded` the records since
-    the last snapshot, `saved` whether there is one."""
+    yet, `due` messages of a recovery, `alarm` when it is looked at without news, `stored` large values already
+    written, `folded` the records since the last snapshot, `saved` whether there is one."""
 
-    __slots__ = ("busy", "carried", "due", "execution_id", "folded", "inbox", "saved", "state", "stored", "values")
+    __slots__ = (
+        "alarm", "busy", "carried", "due", "execution_id", "folded", "inbox", "saved", "state", "stored", "values",
+    )
 
     def __init__(self, execution_id: str, state: S | None = None) -> None:
         self.execution_id = execution_id
@@ -72,7 +81,8 @@ class Actor(Generic[S]):
         self.folded = 0
         self.saved = False
         self.carried: list[int] = []
-        self.due: list[Command] = []
+        self.due: list[Outgoing] = []
+        self.alarm = 0.0
         self.values: dict[str, Any] = {}
         self.stored: set[str] = set()
 

@@ -78,6 +78,7 @@ def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partiti
         _user(name, passwords[name], publish, [f"{inbox_prefix(name)}.>", f"{subjects.MEMBERS}.>"])
         for name, publish in allowed.items()
     ]
+    _hear_triggers(users[list(allowed).index("scheduler")]["permissions"])
     users.append({"user": "admin", "password": passwords["admin"]})
     exports: dict[str, dict[str, Any]] = {}
     for pool in pools:
@@ -86,15 +87,19 @@ def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partiti
             export["accounts"].append(f"POOL_{pool}")
             if many:
                 export |= {"response": "stream", "threshold": REPLY_S}
-    return {"jetstream": "enabled", "users": users, "exports": list(exports.values())}
+    words = [{"stream": subjects.stops(pool), "accounts": [f"POOL_{pool}"]} for pool in pools]
+    return {"jetstream": "enabled", "users": users, "exports": [*exports.values(), *words]}
 
 
 def _pool_account(pool: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
     services = [subject for subject, _ in _services(pool, partitions)]
     name = worker_user(pool)
     return {
-        "users": [_user(name, passwords[name], services, [f"{inbox_prefix(name)}.>"])],
-        "imports": [{"service": {"account": ACCOUNT, "subject": subject}} for subject in services],
+        "users": [_user(name, passwords[name], services, [f"{inbox_prefix(name)}.>", subjects.stops(pool)])],
+        "imports": [
+            *({"service": {"account": ACCOUNT, "subject": subject}} for subject in services),
+            {"stream": {"account": ACCOUNT, "subject": subjects.stops(pool)}},
+        ],
     }
 
 
@@ -119,6 +124,7 @@ def _services(pool: str, partitions: int) -> list[tuple[str, bool]]:
         (f"$JS.ACK.{commands}.{pool}.>", False),
         (f"{subjects.EVENTS}.*.*.worker", False),
         (f"{subjects.EVENTS}.*.*.iteration", False),
+        (f"{subjects.EVENTS}.*.*.waiting", False),
         (f"{subjects.RESULTS}.>", False),
         (f"$KV.{topology.WORKERS}.{pool}.>", False),
         *((f"$JS.API.DIRECT.GET.{stream}", True) for stream in readable),
@@ -129,6 +135,7 @@ def _services(pool: str, partitions: int) -> list[tuple[str, bool]]:
 def _router(partitions: int) -> list[str]:
     return [
         f"{subjects.EVENTS}.*.*.router",
+        f"{subjects.EVENTS}.*.*.control",
         *_shared_writes(),
         "_INBOX.>",  # the answer to a request, at the inbox its sender named
         f"{inbox_prefix('admin')}.>",
@@ -146,6 +153,10 @@ def _scheduler(partitions: int) -> list[str]:
     return [
         f"{subjects.EVENTS}.*.*.scheduler",
         f"{subjects.COMMANDS}.>",
+        subjects.EXECUTE,  # children
+        subjects.CANCEL,
+        f"{subjects.STOPS}.*",
+        f"$JS.API.STREAM.PURGE.{commands}",  # the commands of runs that are to stop
         *_shared_writes(),
         f"$JS.API.STREAM.CREATE.{commands}",  # the memory queue is made again after a server restart
         f"$JS.API.STREAM.INFO.{commands}",
@@ -154,7 +165,29 @@ def _scheduler(partitions: int) -> list[str]:
         *_follows(partitions),
         f"$KV.{topology.LOOPS}.>",
         *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.LOOPS, topology.WORKERS),
+        f"$KV.{topology.SCHEDULES}.>",
+        *_follow(stream_of(topology.SCHEDULES)),
+        "$JS.API.CONSUMER.MSG.NEXT.*.*",  # triggers on streams of others, by consumers an admin made
+        "$JS.ACK.*.*.>",
     ]
+
+
+def _hear_triggers(permissions: dict[str, Any]) -> None:
+    """The scheduler hears any subject of the account, since triggers may name any, but nothing of the
+    engine's and the broker's own that is not its business; it takes from no queue of the engine."""
+    buckets = (topology.PLAYBOOKS, topology.CURSORS, topology.WORKERS, topology.KEYCHAIN, topology.CTX, topology.LOOPS)
+    queues = (topology.COMMANDS, topology.REQUESTS, topology.DEAD, *map(stream_of, buckets))
+    permissions["publish"]["deny"] = [
+        subject for queue in queues for subject in (f"$JS.API.CONSUMER.MSG.NEXT.{queue}.*", f"$JS.ACK.{queue}.>")
+    ]
+    permissions["subscribe"] = {
+        "allow": [">"],
+        "deny": [
+            *(f"$KV.{bucket}.>" for bucket in buckets),
+            "$JS.>", "$SYS.>", "_R_.>", "_INBOX.>",
+            *(f"{inbox_prefix(user)}.>" for user in CONTROL if user != "scheduler"),
+        ],
+    }
 
 
 def _projector(partitions: int) -> list[str]:

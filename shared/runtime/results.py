@@ -1,19 +1,20 @@
 """Values too large for the log, in the results stream: chunks under their content hash, written once."""
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from shared.bus import topology
 from shared.bus.ports import Bus
-from shared.engine.large import STORE
+from shared.engine.large import STORE, Missing
 from shared.errors import Corrupt, Duplicate, Unavailable
 from shared.events import subjects
 from shared.events.outcome import Ref
 
 CHUNK_BYTES = 524_288
+T = TypeVar("T")
 
 
 async def store(bus: Bus, execution_id: str, blobs: Mapping[str, bytes]) -> None:
@@ -41,3 +42,12 @@ async def load(bus: Bus, ref: Ref) -> Any:
     if hashlib.sha256(data).hexdigest() != ref.checksum:
         raise Corrupt(f"result {ref.key} does not match its checksum")
     return msgspec.json.decode(data)
+
+
+async def brought(bus: Bus, values: dict[str, Any], work: Callable[[], T]) -> T:
+    """Runs the work, adding stored values that it misses to `values`."""
+    while True:
+        try:
+            return work()
+        except Missing as missing:
+            values[missing.ref.checksum] = await load(bus, missing.ref)

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from shared.bus.topology import PARTITIONS
 from shared.errors import NoetlError
+from shared.tools.registry import specs
 
 Count = Annotated[int, Meta(ge=1, le=4096)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -29,11 +30,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     pool: str = "default"
     slots: Count = 64
     python_processes: Count = 2
+    duckdb_extensions: str = ""  # DuckDB's own folder
+    tools_disabled: tuple[str, ...] = ()  # kinds a worker refuses
+    scripts: str = ""  # folder of script files; where the worker was started unless given
     instance: str = ""
     health_host: str = "0.0.0.0"
     health_port: Port = 0  # 0: no health endpoint
     drain_s: Seconds = 20.0
     log_level: Level = "info"
+
+
+_LISTS = ("pools", "tools_disabled")
 
 
 class BadSettings(NoetlError):
@@ -45,9 +52,13 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     for field in msgspec.structs.fields(Settings):
         value = environ.get("NOETL_" + field.name.upper())
         if value:
-            raw[field.name] = value.split(",") if field.name == "pools" else value
+            raw[field.name] = value.split(",") if field.name in _LISTS else value
     raw.setdefault("instance", f"{socket.gethostname()}-{os.getpid()}")
     try:
-        return msgspec.convert(raw, Settings, strict=False)
+        settings = msgspec.convert(raw, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise BadSettings(f"bad environment: {error} (variables are NOETL_<FIELD>)") from None
+    for kind in settings.tools_disabled:
+        if kind not in specs():  # a kind that is misspelt would stay allowed
+            raise BadSettings(f"bad environment: NOETL_TOOLS_DISABLED: there is no tool kind {kind!r}")
+    return settings

@@ -1,11 +1,11 @@
-"""The shell of a control service over one partition: follow, fold, decide, append, commands, cursor.
+"""The shell of a control service over one partition: follow, fold, decide, append, send, cursor.
 
 One actor per execution. Inputs wait in its inbox; a turn folds all of them and decides once. A
 writer waits for its own previous append of an execution before the next (the actor is busy), and
 turns of different executions overlap freely. A refused or unanswered append throws the actor's
 state away: it is loaded from the log again, and what is there decides.
-A message is handled when its decision is in the log and its commands are taken; the cursor follows
-the lowest unhandled one.
+A message is handled when its decision is in the log and what follows is sent; the cursor follows the
+lowest unhandled one. What follows from time alone is decided when an alarm rings.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from shared.bus.ports import Bus, Clock, Message
 from shared.engine.large import Missing, shrink
 from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import subjects
-from shared.events.command import Command
 from shared.events.record import Record, decode, encode
 from shared.events.stamp import seconds, stamp
 from shared.runtime import results
-from shared.runtime.core import Actor, Core, S
+from shared.runtime.alarms import Alarms
+from shared.runtime.core import Actor, Core, Entry, Outgoing, S
+from shared.runtime.loading import Loader
 from shared.runtime.plans import PlanMissing, Plans
-from shared.runtime.snapshots import Snapshots
 
 log = structlog.get_logger()
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -34,23 +34,23 @@ MAX_ACTORS = 20_000
 SETTLE_S, SETTLE_TRIES = 0.05, 40
 FRESH_S = 10.0  # an older record may have been handled by someone else, however new it is here
 SNAPSHOT_EVERY = 500  # records folded into one execution
-SendCommands = Callable[[Sequence[Command], Callable[[], None]], None]
+Send = Callable[[Sequence[Outgoing], Callable[[], None]], None]
 
 
 class Shell(Generic[S]):
-    """`send_commands(commands, then)` publishes and calls `then` when the broker has them all."""
+    """`send(messages, then)` publishes and calls `then` when the broker has them all."""
 
     def __init__(
         self, bus: Bus, clock: Clock, partition: int, core: Core[S], plans: Plans,
-        send_commands: SendCommands | None = None,
+        send: Send,
     ) -> None:
         self.bus = bus
         self.clock = clock
         self.partition = partition
         self.core = core
         self.plans = plans
-        self.send_commands = send_commands
-        self.snapshots: Snapshots[S] = Snapshots(bus, core.bucket, core.kind)
+        self.send = send
+        self.loader = Loader(bus, partition, core)
         self.snapshot_every = SNAPSHOT_EVERY
         self.stream = topology.events_stream(partition)
         self.actors: dict[str, Actor[S]] = {}
@@ -61,6 +61,7 @@ class Shell(Generic[S]):
         self._seen = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._alarms = Alarms(clock, self._ring)
 
     # -- following ---------------------------------------------------------------------
 
@@ -85,11 +86,22 @@ class Shell(Generic[S]):
         self._seen = max(self._seen, after)
         filters = [subjects.events_by(self.partition, writer) for writer in self.core.listens]
         follower = self.bus.follow(self.stream, filters, after)
+        alarms = asyncio.create_task(self._alarms.run())
+        alarms.add_done_callback(self._ended)
         try:
             while True:
                 await self.take(await follower.batch())
         finally:
+            alarms.cancel()
+            await asyncio.wait({alarms})
             await follower.close()
+
+    async def _ring(self, execution_id: str) -> None:
+        actor = self.actors.get(execution_id)
+        if actor is not None and actor.alarm and actor.alarm <= self.clock.now():
+            actor.alarm = 0.0
+            if not actor.busy:
+                await self.turn(actor)
 
     async def take(self, batch: Sequence[Message]) -> None:
         touched: dict[str, Actor[S]] = {}
@@ -142,7 +154,7 @@ class Shell(Generic[S]):
             self.actors[execution_id] = Actor(execution_id, state)
 
     def load(self, execution_id: str) -> None:
-        """Brings an execution into memory, and its commands into the queue."""
+        """Brings an execution into memory, and its messages out."""
         if execution_id not in self.actors:
             actor = self.actors[execution_id] = Actor[S](execution_id)
             self._prepare_soon(actor)
@@ -164,7 +176,7 @@ class Shell(Generic[S]):
             return self._prepare_soon(actor)
         try:
             state = self.core.fold(actor.state, news) if news else actor.state
-            commands = self.core.commands(state, news, actor.values, self.horizon)
+            messages = self.core.outgoing(state, news, actor.values, self.horizon)
             ts = stamp(self.clock.now())
             events = self.core.decide(state, seconds(ts), actor.values)  # as anyone can re-derive it
         except (Missing, PlanMissing):
@@ -173,12 +185,12 @@ class Shell(Generic[S]):
         if not blobs.keys() <= actor.stored:
             return self._prepare_soon(actor, blobs)
         if actor.due:
-            commands, actor.due = actor.due + commands, []
+            messages, actor.due = actor.due + messages, []
         taken = actor.carried + [seq for seq, _ in actor.inbox]
         actor.carried, actor.inbox, actor.state = [], [], state
         actor.folded += len(taken)
         if not events:
-            return self._settle(actor, commands, taken)
+            return self._settle(actor, messages, taken)
         actor.busy = True
         record = Record(actor.execution_id, self.core.writer, state.n + 1, ts, tuple(events), state.as_of)
         subject = subjects.event(self.partition, actor.execution_id, self.core.writer)
@@ -188,11 +200,11 @@ class Shell(Generic[S]):
             return self._quarantine(actor, taken, error)
         except Unavailable:
             return self._failed(actor, taken)
-        future.add_done_callback(partial(self._stored, actor, record, commands, taken))
+        future.add_done_callback(partial(self._stored, actor, record, messages, taken))
         return None
 
     def _stored(
-        self, actor: Actor[S], record: Record, commands: list[Command], taken: list[int],
+        self, actor: Actor[S], record: Record, messages: list[Outgoing], taken: list[int],
         future: "asyncio.Future[int]",
     ) -> None:
         if future.cancelled():
@@ -210,12 +222,31 @@ class Shell(Generic[S]):
         own = [(future.result(), record)]
         actor.state = self.core.fold(actor.state, own)
         try:
-            commands = commands + self.core.commands(actor.state, own, actor.values, self.horizon)
+            messages = messages + self.core.outgoing(actor.state, own, actor.values, self.horizon)
         except (Missing, PlanMissing):
-            self._failed(actor, taken)  # the load brings what is missing and the commands with it
+            self._start(self._complete(actor, own, messages, taken))
             return
+        self._go_on(actor, messages, taken)
+
+    async def _complete(
+        self, actor: Actor[S], own: Sequence[Entry], messages: list[Outgoing], taken: list[int]
+    ) -> None:
+        """The messages of a record that speaks of stored values, which are fetched first. If that takes long or
+        the connection was lost, the log is asked who has handled the record by now."""
+        began, connections, found = self.clock.now(), self.bus.connections, list[Outgoing]()
+        state = actor.state
+        assert state is not None
+        try:
+            await self._bring(actor, lambda: found.extend(self.core.outgoing(state, own, actor.values, self.horizon)))
+        except NoetlError:
+            return self._failed(actor, taken)
+        if self.clock.now() - began > FRESH_S / 2 or self.bus.connections != connections:
+            return self._failed(actor, taken)
+        return self._go_on(actor, messages + found, taken)
+
+    def _go_on(self, actor: Actor[S], messages: list[Outgoing], taken: list[int]) -> None:
         actor.busy = False
-        self._settle(actor, commands, taken)
+        self._settle(actor, messages, taken)
         if actor.inbox:
             self._start(self._turn_if_free(actor))
 
@@ -224,21 +255,24 @@ class Shell(Generic[S]):
         if actor.inbox and not actor.busy:
             await self.turn(actor)
 
-    def _settle(self, actor: Actor[S], commands: list[Command], taken: list[int]) -> None:
-        if commands:
-            assert self.send_commands is not None
-            self.send_commands(commands, partial(self._handled, taken))
+    def _settle(self, actor: Actor[S], messages: list[Outgoing], taken: list[int]) -> None:
+        if messages:
+            self.send(messages, partial(self._handled, taken))
         else:
             self._handled(taken)
         if actor.state is None or actor.inbox:
             return
+        due = self.core.due(actor.state)
+        if due is not None and due != actor.alarm:
+            actor.alarm = due
+            self._alarms.set(due, actor.execution_id)
         if self.core.over(actor.state):
             self.actors.pop(actor.execution_id, None)
             if actor.saved:
-                self._start(self.snapshots.drop(actor.execution_id))
-        elif actor.folded >= self.snapshot_every:
+                self._start(self.loader.snapshots.drop(actor.execution_id))
+        elif actor.folded >= self.snapshot_every * self.loader.snapshots.weight(actor.execution_id):
             actor.folded, actor.saved = 0, True
-            self._start(self.snapshots.put(actor.execution_id, actor.state))
+            self._start(self.loader.snapshots.put(actor.execution_id, actor.state))
 
     def _handled(self, taken: list[int]) -> None:
         for seq in taken:
@@ -298,20 +332,7 @@ class Shell(Generic[S]):
         await self.turn(actor)
 
     async def _load(self, actor: Actor[S]) -> None:
-        """From the snapshot, if there is one, and what the log holds beyond it."""
-        known = await self.snapshots.get(actor.execution_id)
-        actor.saved = known is not None
-        start = known if known is not None else self.core.empty(actor.execution_id)
-        writers = (self.core.writer, *self.core.listens)
-        filters = [subjects.event(self.partition, actor.execution_id, writer) for writer in writers]
-        messages = await self.bus.read(self.stream, filters, after=min(start.seq, start.as_of))
-        records = [(message.seq, decode(message.data)) for message in messages]
-        news = [
-            (seq, record)
-            for seq, record in records
-            if seq > (start.seq if record.writer == self.core.writer else start.as_of)
-        ]
-        state = self.core.fold(start, news)
+        state, actor.saved = await self.loader.load(actor.execution_id)
         if state.as_of < max([*actor.carried, *(seq for seq, _ in actor.inbox)], default=0):
             raise Unavailable("the log does not show what was delivered from it yet")  # a replica that lags
 
@@ -325,7 +346,7 @@ class Shell(Generic[S]):
         assert actor.state is not None
         news = actor.news()
         state = self.core.fold(actor.state, news) if news else actor.state
-        self.core.commands(state, news, actor.values, self.horizon)
+        self.core.outgoing(state, news, actor.values, self.horizon)
         self.core.decide(state, self.clock.now(), actor.values)
 
     async def _bring(self, actor: Actor[S], work: Callable[[], None]) -> None:

@@ -1,9 +1,12 @@
 """Snapshots of folded states in KV, so that a load reads the tail of the log instead of all of it.
 
 A cache and nothing else: a missing, old or unreadable snapshot costs time. It says itself up to which
-own and which input sequence it holds (`seq`, `as_of`).
+own and which input sequence it holds (`seq`, `as_of`). One that does not fit into a message, as of a large loop, is
+cut into parts under keys of their own; they are there before the entry that names them, and those of the snapshot
+before go after it.
 """
 
+import hashlib
 from typing import Generic
 
 import msgspec
@@ -15,38 +18,88 @@ from shared.errors import NoetlError
 from shared.runtime.core import S
 
 log = structlog.get_logger()
-FORMAT = b"1 "  # changes with the shape of a state
+FORMAT = b"3 "  # changes with the shape of a state
+IN_PARTS = b"3 in parts "
+MAX_SNAPSHOT_BYTES = 64 * 1_048_576
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """`slot` tells the parts of one snapshot from those of another."""
+
+    slot: str
+    count: int
+
+    def keys(self, execution_id: str) -> list[str]:
+        return [f"{execution_id}.{self.slot}.{number}" for number in range(self.count)]
 
 
 class Snapshots(Generic[S]):
     def __init__(self, bus: Bus, bucket: str, kind: type[S]) -> None:
         self._bus, self._bucket = bus, bucket
         self._decoder = msgspec.json.Decoder(kind)
+        self._parts: dict[str, Parts] = {}
+
+    def weight(self, execution_id: str) -> int:
+        """How many messages its snapshot is: a heavy one is not taken as often."""
+        parts = self._parts.get(execution_id)
+        return parts.count if parts is not None else 1
 
     async def get(self, execution_id: str) -> S | None:
         entry = await self._bus.kv_get(self._bucket, execution_id)
         if entry is None or not entry.value.startswith(FORMAT):
             return None
         try:
-            return self._decoder.decode(entry.value[len(FORMAT) :])
+            if not entry.value.startswith(IN_PARTS):
+                return self._decoder.decode(entry.value[len(FORMAT) :])
+            parts = msgspec.json.decode(entry.value[len(IN_PARTS) :], type=Parts)
+            data = await self._joined(execution_id, parts)
+            return self._decoder.decode(data) if data is not None else None
         except msgspec.MsgspecError as error:
             log.warning("snapshot.unreadable", execution_id=execution_id, error=str(error))
             return None
 
+    async def _joined(self, execution_id: str, parts: Parts) -> bytes | None:
+        self._parts[execution_id] = parts
+        found = [await self._bus.kv_get(self._bucket, key) for key in parts.keys(execution_id)]
+        data = b"".join(entry.value for entry in found if entry is not None)
+        return data if _slot(data) == parts.slot else None
+
     async def put(self, execution_id: str, state: S) -> None:
-        """A state too large for a message is left out: the log has it."""
-        data = FORMAT + msgspec.json.encode(state)
-        if len(data) <= MAX_RECORD_BYTES:
-            await self._try(execution_id, data)
-
-    async def drop(self, execution_id: str) -> None:
-        await self._try(execution_id, None)
-
-    async def _try(self, execution_id: str, data: bytes | None) -> None:
+        """A state over the limit is left out: the log has it."""
+        data = msgspec.json.encode(state)
+        if len(data) > MAX_SNAPSHOT_BYTES:
+            return
         try:
-            if data is None:
-                await self._bus.kv_delete(self._bucket, execution_id)
-            else:
-                await self._bus.kv_put(self._bucket, execution_id, data)
+            await self._put(execution_id, data)
         except NoetlError as error:
             log.warning("snapshot.lost", execution_id=execution_id, error=str(error))
+
+    async def _put(self, execution_id: str, data: bytes) -> None:
+        if len(data) + len(FORMAT) <= MAX_RECORD_BYTES:
+            await self._bus.kv_put(self._bucket, execution_id, FORMAT + data)
+            await self._forget(execution_id)
+            return
+        parts = Parts(_slot(data), -(-len(data) // MAX_RECORD_BYTES))
+        for number, key in enumerate(parts.keys(execution_id)):
+            start = number * MAX_RECORD_BYTES
+            await self._bus.kv_put(self._bucket, key, data[start : start + MAX_RECORD_BYTES])
+        await self._bus.kv_put(self._bucket, execution_id, IN_PARTS + msgspec.json.encode(parts))
+        if self._parts.get(execution_id) != parts:
+            await self._forget(execution_id)
+        self._parts[execution_id] = parts
+
+    async def drop(self, execution_id: str) -> None:
+        try:
+            await self._bus.kv_delete(self._bucket, execution_id)
+            await self._forget(execution_id)
+        except NoetlError as error:
+            log.warning("snapshot.lost", execution_id=execution_id, error=str(error))
+
+    async def _forget(self, execution_id: str) -> None:
+        parts = self._parts.pop(execution_id, None)
+        for key in parts.keys(execution_id) if parts is not None else ():
+            await self._bus.kv_delete(self._bucket, key)
+
+
+def _slot(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

@@ -42,6 +42,7 @@ class Options(Struct, frozen=True):
     processes: bool = False
     postgres: bool = False
     drain_s: float = 20.0
+    slots: int = Settings().slots
     log_level: Level = "info"
 
 
@@ -183,6 +184,7 @@ class Stack:
             health_host=HOST,
             health_port=health_port,
             drain_s=options.drain_s,
+            slots=options.slots,
             log_level=options.log_level,
         )
 

@@ -51,7 +51,7 @@ async def _messages(admin: JetStreamBus, stream: str) -> list[tuple[str, bytes]]
         except Unavailable:
             continue  # acknowledged, expired or replaced
         message = answer["message"]
-        if not message["subject"].endswith((".worker", ".iteration")):
+        if not message["subject"].endswith((".worker", ".iteration", ".waiting")):
             found.append((message["subject"], b64decode(message.get("data", ""))))
     return found
 
@@ -65,7 +65,10 @@ async def shoot(bus: JetStreamBus, subject: str, reply: str, data: bytes, header
 FORBIDDEN_TO_WORKERS = [
     "noetl.events.0.x.router",
     "noetl.events.0.x.scheduler",
+    "noetl.events.0.x.control",
     "noetl.events.0.x.y.worker",
+    "noetl.stops.default",
+    "noetl.requests.cancel",
     "noetl.commands.default.x.r9",
     "noetl.commands.gpu.x.r9",
     "noetl.requests.execute",
@@ -204,6 +207,11 @@ FORBIDDEN_TO_SERVICES = [
     ("scheduler", "noetl.events.0.x.worker"),
     ("scheduler", f"$JS.API.STREAM.DELETE.{COMMANDS}"),
     ("scheduler", f"$JS.API.DIRECT.GET.KV_{KEYCHAIN}"),
+    ("scheduler", f"$JS.API.CONSUMER.MSG.NEXT.{COMMANDS}.default"),
+    ("scheduler", f"$JS.API.CONSUMER.MSG.NEXT.{topology.REQUESTS}.router"),
+    ("scheduler", f"$JS.API.CONSUMER.MSG.NEXT.KV_{KEYCHAIN}.x"),
+    ("scheduler", f"$JS.ACK.{topology.REQUESTS}.router.1.1.1.1.0"),
+    ("scheduler", "$JS.API.CONSUMER.CREATE.ORDERS.mine"),
     ("projector", "noetl.events.0.x.router"),
     ("projector", "noetl.commands.default.x.r9"),
     ("projector", f"$KV.{topology.CURSORS}.router.0"),
@@ -241,6 +249,21 @@ async def test_each_service_does_its_own_work(as_user: As) -> None:
         follower = bus.follow(STREAM, ["noetl.events.0.>"], 0)
         assert len(await asyncio.wait_for(follower.batch(), 5)) == 3
         await follower.close()
+
+
+async def test_a_scheduler_hears_subjects_of_others_and_not_what_is_private(as_user: As, admin: JetStreamBus) -> None:
+    scheduler = await as_user("scheduler")
+    everything, orders = await scheduler.subscribe(">"), await scheduler.subscribe("orders.*")
+    await asyncio.sleep(SETTLE_S)
+    await admin.kv_put(KEYCHAIN, "db", b"secret")
+    for subject in ("_INBOX_admin.a", "_INBOX.b", "_INBOX_router.c", "orders.new"):
+        await admin.publish(subject, b"x")
+    assert (await asyncio.wait_for(orders.message(), 2)).subject == "orders.new"
+    heard = [(await asyncio.wait_for(everything.message(), 2)).subject]
+    while heard[-1] != "orders.new":
+        heard.append((await asyncio.wait_for(everything.message(), 2)).subject)
+    private = ("_INBOX.", "_INBOX_admin.", "_INBOX_router.", "$KV", "$JS")
+    assert [subject for subject in heard if subject.startswith(private)] == []
 
 
 async def test_wrong_credentials_are_refused_at_once(nats_server: NatsServer) -> None:

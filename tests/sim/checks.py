@@ -62,7 +62,8 @@ def read_values(world: World) -> dict[str, Any]:
 def _check_requests(world: World, histories: dict[str, list[tuple[int, Record]]]) -> list[str]:
     """One execution per request, and it ended where its playbook ends."""
     found = []
-    left = dict(histories)
+    left = {key: records for key, records in histories.items() if _parent(records) is None}
+    found += _check_children(histories)
     for asked in sorted(world.asked, key=lambda asked: not asked.execution_id):
         started = next((key for key, records in left.items() if _same(asked, key, records)), None)
         if started is None:
@@ -70,6 +71,34 @@ def _check_requests(world: World, histories: dict[str, list[tuple[int, Record]]]
         else:
             found += _check_end(asked, started, left.pop(started))
     return found + [f"requests: execution {key} has no request of its own" for key in left]
+
+
+def _parent(records: list[tuple[int, Record]]) -> ev.Parent | None:
+    first = records[0][1].events[0]
+    return first.parent if isinstance(first, ev.ExecutionRequested) else None
+
+
+def _check_children(histories: dict[str, list[tuple[int, Record]]]) -> list[str]:
+    """One child per wait, and what its parent heard of it is how it ended."""
+    found = []
+    places = []
+    for key, records in histories.items():
+        parent = _parent(records)
+        if parent is None:
+            continue
+        places.append((parent.execution_id, parent.run_id, parent.index, parent.wait))
+        end = _end_of(records)
+        for _, record in histories[parent.execution_id]:
+            for event in record.events:
+                told = isinstance(event, ev.ChildEnded) and event.child == key and end is not None
+                if told and (event.status, event.error) != (end.status, end.error):
+                    found.append(f"child {key} ended as {end}, its parent heard {event}")
+    return found + [f"two children for {place}" for place in set(places) if places.count(place) > 1]
+
+
+def _end_of(records: list[tuple[int, Record]]) -> ev.PlaybookProcessed | None:
+    ends = [event for _, record in records for event in record.events if isinstance(event, ev.PlaybookProcessed)]
+    return ends[0] if ends else None
 
 
 def _same(asked: Asked, execution_id: str, records: list[tuple[int, Record]]) -> bool:
@@ -88,7 +117,15 @@ def _check_end(asked: Asked, execution_id: str, records: list[tuple[int, Record]
     result = summary.as_dict()["result"]
     got = Expected(summary.status, result, ctx, (summary.error or {}).get("kind", ""))
     expected = asked.book.expected(asked.payload)
+    if asked.cancelled and summary.status == "cancelled":
+        return _check_cancelled(execution_id, records)
     return [] if got == expected else [f"end of {asked.book.name} {execution_id}: {got}, expected {expected}"]
+
+
+def _check_cancelled(execution_id: str, records: list[tuple[int, Record]]) -> list[str]:
+    events = [event for _, record in records for event in record.events]
+    begun = any(isinstance(event, ev.PlaybookCancelling) for event in events)
+    return [] if begun else [f"{execution_id} was cancelled without a word"]
 
 
 def _check_calls(world: World, histories: dict[str, list[tuple[int, Record]]]) -> list[str]:

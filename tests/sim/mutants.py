@@ -78,7 +78,7 @@ def no_epoch_fence() -> Iterator[None]:
 
     def accept_all(found: list[Record], run_id: str, index: int) -> history.History:
         known = accept([_unfenced(record) for record in found], run_id, index)
-        return history.History(known.records, _AnyEpoch(), known.over, known.began)
+        return history.History(known.events, _AnyEpoch(), known.over, known.began)
 
     with (
         mock.patch.object(execution, "_fold_input", tolerant(execution._fold_input)),

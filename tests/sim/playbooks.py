@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from shared.dsl.compile import Compiled, compile_playbook
 from shared.tools import registry
+from tests.sim.control_books import CALLS, FAMILY, JOINS, PATIENT, SAGA, WAITS
+from tests.sim.loop_books import BEST_EFFORT, FAIL_FAST, NESTED, PARALLEL, SEQUENTIAL, STOPS, TOLERANT
 
 
 class Expected(NamedTuple):
@@ -111,68 +113,6 @@ workflow:
     next: {arcs: [{step: merge}]}
   - step: merge
     tool: {kind: python, code: "-", args: {give: "{{ args }}"}}
-"""
-
-PARALLEL = """
-workload: {items: [1, 2, 3]}
-workflow:
-  - step: start
-    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 3}}
-    tool:
-      - {name: first, kind: python, code: "-", args: {give: "{{ iter.item * 2 }}"}}
-      - name: second
-        kind: python
-        code: "-"
-        args: {give: "{{ first + iter.index }}", takes: 0.3}
-        spec:
-          policy:
-            rules:
-              - else:
-                  then:
-                    do: continue
-                    set_ctx: {total: {$add: "{{ outcome.result }}"}, all: {$append: "{{ iter.item }}"}}
-    next: {arcs: [{step: after, when: "{{ event.name == 'loop.done' }}"}]}
-  - step: after
-    tool: {kind: python, code: "-", args: {give: ["{{ ctx.total }}", "{{ start.results }}"]}}
-"""
-
-SEQUENTIAL = """
-workload: {items: [5, 6, 7]}
-workflow:
-  - step: start
-    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: sequential}}
-    tool:
-      - name: work
-        kind: python
-        code: "-"
-        args: {give: "{{ (ctx.last | default(0)) + iter.item }}"}
-        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {last: "{{ outcome.result }}"}}}}]}}
-    next: {arcs: [{step: after}]}
-  - step: after
-    tool: {kind: noop, args: {v: "{{ ctx.last }}"}}
-"""
-
-BEST_EFFORT = """
-workload: {items: [0, 1, 2, 3, 4]}
-workflow:
-  - step: start
-    spec: {policy: {failure: {mode: best_effort}}}
-    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 2}}
-    tool: {kind: python, code: "-", args: {give: "{{ iter.item }}", breaks: "{{ iter.item % 2 == 1 }}"}}
-    next: {arcs: [{step: after, when: "{{ event.name == 'loop.done' }}", args: {failed: "{{ event.payload.failed }}"}}]}
-  - step: after
-    tool: {kind: noop, args: {v: "{{ args.failed }}"}}
-"""
-
-FAIL_FAST = """
-workload: {items: [0, 1, 2, 3, 4, 5, 6, 7]}
-workflow:
-  - step: start
-    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 3}}
-    tool: {kind: python, code: "-", args: {give: "{{ iter.item }}", breaks: "{{ iter.item == 2 }}", takes: 0.7}}
-    next: {arcs: [{step: rescue, when: "{{ event.name == 'step.failed' }}"}]}
-  - step: rescue
-    tool: {kind: python, code: "-", args: {give: rescued}}
 """
 
 RETRY = """
@@ -304,6 +244,7 @@ workflow:
 """
 
 
+
 def _done(result: Any, **ctx: Any) -> Expected:
     return Expected("completed", result, ctx)
 
@@ -327,6 +268,20 @@ def _sequential(payload: dict[str, Any]) -> Expected:
     return _done({"v": last}, last=last)
 
 
+def _calls(payload: dict[str, Any]) -> Expected:
+    x = payload["x"]
+    return _done({"v": x + (x + 1) * 10 + 2 + x}, kind="broken")
+
+
+def _family(payload: dict[str, Any]) -> Expected:
+    return _done([f"{'low' if item < 5 else 'high'}{item}" for item in payload["items"]])
+
+
+def _saga(payload: dict[str, Any]) -> Expected:
+    odd, even = sorted((payload["x"], payload["x"] + 1), key=lambda x: x % 2 == 0)
+    return Expected("failed", None, {"undone": [even], "broken": [odd]}, "broken")
+
+
 def _failures(payload: dict[str, Any]) -> Expected:
     return _done({"v": len(payload["items"]) // 2})
 
@@ -337,6 +292,13 @@ def _always(expected: Expected) -> Callable[[dict[str, Any]], Expected]:
 
 def _none(_k: int) -> dict[str, Any]:
     return {}
+
+
+def _nested(payload: dict[str, Any]) -> Expected:
+    found = [[[hotel * 10 + room + place for room in range(hotel)] for hotel in city]
+             for place, city in enumerate(payload["cities"])]
+    rooms = sum(hotel for city in payload["cities"] for hotel in city)
+    return _done(found, **({"rooms": rooms} if rooms else {}))
 
 
 def _book(
@@ -353,6 +315,9 @@ BOOKS = [
     _book("sequential", SEQUENTIAL, lambda k: {"items": [k, 1, 2]}, _sequential),
     _book("best_effort", BEST_EFFORT, lambda k: {"items": list(range(k % 6))}, _failures),
     _book("fail_fast", FAIL_FAST, _none, _always(_done("rescued"))),
+    _book("nested", NESTED, lambda k: {"cities": [[k % 4, 2], [], [1]]}, _nested),
+    _book("tolerant", TOLERANT, _none, _always(_done({"v": 2}))),
+    _book("stops", STOPS, _none, _always(_done([True, [0, 1, 2, 3]]))),
     _book("retry", RETRY, _none, _always(_done("fine!", tries=2))),
     _book("pages", PAGES, lambda k: {"pages": 1 + k % 6}, _pages),
     _book("handled", HANDLED, _none, _always(_done("after broken"))),
@@ -360,5 +325,11 @@ BOOKS = [
     _book("denied", DENIED, lambda k: {"open": k > 9}, _always(_done("free"))),
     _book("cycle", CYCLE, lambda k: {"rounds": 1 + k % 4}, lambda p: _done({"v": p["rounds"]}, n=p["rounds"])),
     _book("long", LONG, lambda k: {"takes": 16.0 + k}, _always(_done(2))),
+    _book("calls", CALLS, lambda k: {"x": k}, _calls),
+    _book("family", FAMILY, lambda k: {"items": [k, 2, 7]}, _family),
+    _book("waits", WAITS, _none, _always(_done(2))),
+    _book("patient", PATIENT, _none, _always(_done("fine"))),
+    _book("joins", JOINS, _none, _always(_done({"v": [3, 1, 1]}, alone=3, first=1, pair=1))),
+    _book("saga", SAGA, lambda k: {"x": k}, _saga),
     _book("large", LARGE, _none, _always(_done({"v": 14000}))),
 ]

@@ -11,7 +11,7 @@ WANTED = {
     "no expected sequence": ("numbering", "decision"),
     "ack before append": ("for ever", "never started"),
     "stale cached state": ("for ever", "broke"),
-    "no epoch fence": ("decision", "pipeline", "terminal", "call"),
+    "no epoch fence": ("decision", "pipeline", "terminal", "call", "idle for ever"),
     "dedupe by message id alone": ("no request of its own", "numbering"),
     "split decision": ("decision",),
 }

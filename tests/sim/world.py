@@ -18,7 +18,7 @@ from shared.bus.memory_stream import Stored
 from shared.bus.ports import Delivery
 from shared.errors import Unavailable
 from shared.events import subjects
-from shared.events.request import Request
+from shared.events.request import Control, Request
 from shared.runtime import catalog
 from shared.runtime.settings import Settings
 from tests.sim import chaos
@@ -31,7 +31,7 @@ PARTITIONS = 2
 DRAIN_S = 400.0
 STOP_S = 200.0  # a worker finishes what it holds
 LATER_S = 3 * 3600.0
-MAX_OPERATIONS = 60_000  # of the broker, in one world
+MAX_OPERATIONS = 150_000  # of the broker, in one world
 
 
 class SimWorker(Worker):
@@ -48,6 +48,7 @@ class Asked:
     def __init__(self, book: Playbook, payload: dict[str, Any], message_id: str, execution_id: str) -> None:
         self.book, self.payload = book, payload
         self.message_id, self.execution_id = message_id, execution_id
+        self.cancelled = self.paused = False
 
 
 class Process:
@@ -91,6 +92,9 @@ class World:
         await chaos.rage(self, span)
         await asking
         self.heal()
+        for asked in self.asked:
+            if asked.paused:
+                await self.want(subjects.RESUME, asked)
         await self.drain("after the faults")
         if not self.problems and rng.random() < 0.5:
             await self.next_day()
@@ -127,6 +131,29 @@ class World:
             if message_id + execution_id and self.rng.random() < 0.3:
                 await asyncio.sleep(self.rng.uniform(0, 3))
                 await self.publish(asked)
+            if execution_id:
+                await self._wish(asked)
+
+    async def _wish(self, asked: Asked) -> None:
+        """Someone wants the execution to wait, or to end."""
+        wish = self.rng.random()
+        await asyncio.sleep(self.rng.uniform(0, 2))
+        if wish < 0.3:
+            asked.cancelled = True
+            await self.want(subjects.CANCEL, asked)
+        elif wish < 0.5:
+            asked.paused = True
+            await self.want(subjects.PAUSE, asked)
+
+    async def want(self, subject: str, asked: Asked, **fields: Any) -> None:
+        data = msgspec.json.encode(Control(asked.execution_id, by="sim", **fields))
+        while True:
+            try:
+                await self.admin.append(subject, data, headers={"Nats-Msg-Id": f"{subject}-{asked.execution_id}"})
+                break
+            except Unavailable:
+                await asyncio.sleep(1.0)
+        self.tell(f"wish          {subject} {asked.execution_id}")
 
     async def publish(self, asked: Asked) -> None:
         """Any client that wants an execution: it tries until the broker has the request."""

@@ -87,4 +87,8 @@ async def test_a_core_message_reaches_every_subscriber_once(bus: Bus) -> None:
     await bus.publish("noetl.members.router", b"here")
     for inbox in inboxes:
         assert await asyncio.wait_for(inbox.next(), 2) == b"here"
+    await bus.publish("noetl.members.worker", b"me too")
+    for inbox in inboxes:
+        message = await asyncio.wait_for(inbox.message(), 2)
+        assert (message.subject, message.data, message.seq) == ("noetl.members.worker", b"me too", 0)
         await inbox.close()

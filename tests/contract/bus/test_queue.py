@@ -51,6 +51,20 @@ async def test_an_acked_command_is_gone_and_its_subject_free(bus: Bus) -> None:
     assert (await one(consumer)).epoch > first.epoch
 
 
+async def test_purged_commands_are_gone_queued_or_held_and_others_stay(bus: Bus) -> None:
+    consumer = await bus.consume(COMMANDS, "default", 8)
+    await bus.append(command("r1"), b"")
+    held = await one(consumer)
+    for run in ("r1.0", "r1.1", "r2"):
+        await bus.append(command(run), b"")
+    for subject in (command("r1"), command("r1.*")):
+        await bus.purge(COMMANDS, subject)
+    await held.ack()
+    await bus.append(command("r1"), b"again")
+    left = {(await one(consumer)).subject for _ in "12"}
+    assert left == {command("r1"), command("r2")}
+
+
 async def test_a_run_has_at_most_one_command_queued_or_held(bus: Bus) -> None:
     await bus.append(command("r1"), b"")
     with pytest.raises(Duplicate):

@@ -95,9 +95,9 @@ class Story:
     def worker(self, lease: Lease, *events: ev.Event) -> Record:
         return self.by("worker" if lease.index < 0 else "iteration", *events, lease=lease)
 
-    def begin(self, path: str = "demo/flow") -> None:
+    def begin(self, path: str = "demo/flow", parent: ev.Parent | None = None) -> None:
         self.router(
-            ev.ExecutionRequested(path, "1", {"a": 1}), ev.RequestEvaluated("d1"),
+            ev.ExecutionRequested(path, "1", {"a": 1}, parent=parent), ev.RequestEvaluated("d1"),
             ev.PlaybookStarted({"a": 1, "b": [1, 2]}), ev.WorkflowStarted(), ev.TokenCreated("t1", "start"),
         )  # fmt: skip
 
@@ -121,7 +121,7 @@ def page(number: int, *, bad: bool = False) -> tuple[ev.Event, ...]:
 
 def random_story(execution_id: str, rng: random.Random) -> list[Record]:
     story = Story(execution_id)
-    story.begin()
+    story.begin(parent=ev.Parent("above", "call:1", "call/1") if rng.random() < 0.3 else None)
     story.schedule("fetch")
     _paginated(story, rng)
     story.router(
@@ -130,8 +130,17 @@ def random_story(execution_id: str, rng: random.Random) -> list[Record]:
     )
     _loop(story, rng)
     story.router(ev.CtxPatched("each:1", {"total": {"$add": 2}, "all": {"$append": execution_id}, "none": None}))
-    if rng.random() < 0.8:
+    if rng.random() < 0.3:
+        story.router(ev.PlaybookPaused("lunch", "someone"))
+        story.router(ev.PlaybookResumed("someone"))
+    end = rng.random()
+    if end < 0.6:
         story.finish()
+    elif end < 0.8:
+        story.router(ev.PlaybookCancelling(stamp(story.clock + 10), "enough"))
+        if rng.random() < 0.5:
+            story.router(ev.PlaybookCompensating("cancelled", {"kind": "cancelled"}, stamp(story.clock)))
+        story.router(ev.WorkflowFinished("cancelled"), ev.PlaybookProcessed("cancelled", None, {"kind": "cancelled"}))
     return story.records
 
 
@@ -145,9 +154,24 @@ def _paginated(story: Story, rng: random.Random) -> None:
         story.worker(second, ev.StepStarted(), *page(2))
         story.worker(first, ev.TaskDone("fetch", 2, ok(0), "continue"), ev.StepDone(Result("zombie")))
         holder = second
+    if rng.random() < 0.5:
+        holder = _waited(story, holder)
     done = story.worker(holder, *page(3), ev.StepDone(Result([1, 2, 3]), ({"last": 3},)))
     if rng.random() < 0.5:
         story.records.append(done)  # published twice after a timeout
+
+
+def _waited(story: Story, holder: Lease) -> Lease:
+    """The holder calls a playbook and lets go of the run; another worker goes on with the child's result."""
+    child = ev.Child(f"{story.id}-child", "demo/child")
+    story.by("waiting", ev.TaskStarted("call"), ev.TaskWaiting("call", 1, "call/4", child), lease=holder)
+    ended = ev.ChildEnded("fetch:1", "call/4", child.execution_id, "completed", result=Result(7))
+    told = Record(story.id, "control", 1, stamp(story.clock), (ended,), source=child.execution_id)
+    story.records += [told, told]
+    story.scheduler(ev.TaskResumed("fetch:1", "call/4", outcome=ok(7)))
+    after = lease(epoch=(30, 1))
+    story.worker(after, ev.StepStarted(), ev.TaskDone("call", 1, ok(7), "jump", "fetch"))
+    return after
 
 
 def _loop(story: Story, rng: random.Random) -> None:

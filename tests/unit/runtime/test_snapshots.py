@@ -10,10 +10,11 @@ from shared.bus.memory_broker import MemoryBroker
 from shared.errors import Conflict
 from shared.events import subjects
 from shared.events.record import encode
+from shared.runtime import snapshots
 from shared.runtime.clock import SystemClock
-from shared.runtime.core import Actor, Core, S
+from shared.runtime.core import Core, S
+from shared.runtime.loading import Loader
 from shared.runtime.plans import Plans
-from shared.runtime.shell import Shell
 from tests.unit.engine.support import Driver, plan_of
 
 LOOP = """
@@ -53,12 +54,9 @@ async def written(run: Driver) -> MemoryBus:
     return bus
 
 
-async def loaded(bus: MemoryBus, core: Core[S], plans: Plans) -> S:
-    shell = Shell(bus, SystemClock(), 0, core, plans)
-    actor: Actor[S] = Actor("x1")
-    await shell._load(actor)
-    assert actor.state is not None
-    return actor.state
+async def loaded(bus: MemoryBus, core: Core[S]) -> S:
+    state, _ = await Loader(bus, 0, core).load("x1")
+    return state
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
@@ -67,20 +65,41 @@ async def test_a_snapshot_taken_anywhere_leads_to_the_same_state(cut: int) -> No
     bus = await written(run)
     plans = brought(run, Plans(bus))
     for core, whole in ((RouterCore(plans), run.state), (SchedulerCore(plans), run.schedule)):
-        shell = Shell(bus, SystemClock(), 0, core, plans)  # type: ignore[arg-type, var-annotated]  # either core
+        loader = Loader(bus, 0, core)  # type: ignore[arg-type, var-annotated]  # either core
         mine = {core.writer, *core.listens}
         entries = [(i + 1, r) for i, r in enumerate(run.log[:cut]) if r.writer in mine]
-        await shell.snapshots.put("x1", core.fold(core.empty("x1"), entries))  # type: ignore[arg-type]  # its own state
-        assert await loaded(bus, core, plans) == whole  # type: ignore[arg-type]  # either core
+        await loader.snapshots.put("x1", core.fold(core.empty("x1"), entries))  # type: ignore[arg-type]  # its own state
+        assert await loaded(bus, core) == whole  # type: ignore[arg-type]  # either core
 
 
 async def test_an_unreadable_snapshot_is_passed_over() -> None:
     run = halfway()
     bus = await written(run)
     plans = brought(run, Plans(bus))
-    for rubbish in (b"", b"1 {", b'1 {"execution_id": 5}', b"0 {}"):
+    for rubbish in (b"", b"3 {", b'3 {"execution_id": 5}', b"1 {}", b'3 in parts {"slot": "a", "count": 2}'):
         await bus.kv_put(topology.CTX, "x1", rubbish)
-        assert await loaded(bus, RouterCore(plans), plans) == run.state
+        assert await loaded(bus, RouterCore(plans)) == run.state
+
+
+async def test_a_state_over_a_message_is_kept_in_parts_that_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "MAX_RECORD_BYTES", 200)
+    run = halfway()
+    bus = await written(run)
+    core = SchedulerCore(brought(run, Plans(bus)))
+    mine = Loader(bus, 0, core).snapshots
+    await mine.put("x1", core.fold(core.empty("x1"), [(1, run.log[0])]))
+    before = set(await bus.kv_all(topology.LOOPS))
+    await mine.put("x1", run.schedule)
+    keys = set(await bus.kv_all(topology.LOOPS))
+    assert mine.weight("x1") == len(keys) - 1 > 3
+    assert keys & before == {"x1"}
+    assert await loaded(bus, core) == run.schedule
+    assert await Loader(bus, 0, core).snapshots.get("x1") == run.schedule
+    await bus.kv_put(topology.LOOPS, max(keys), b"torn")
+    assert await Loader(bus, 0, core).snapshots.get("x1") is None
+    assert await loaded(bus, core) == run.schedule
+    await mine.drop("x1")
+    assert await bus.kv_all(topology.LOOPS) == {}
 
 
 async def test_the_log_refuses_a_second_writer_whatever_the_snapshot_says() -> None:
@@ -88,3 +107,11 @@ async def test_the_log_refuses_a_second_writer_whatever_the_snapshot_says() -> N
     bus = await written(run)
     with pytest.raises(Conflict):
         await bus.append(subjects.event(0, "x1", "router"), b"{}", expected=run.state.seq - 1)
+
+
+async def test_a_state_over_the_limit_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "MAX_SNAPSHOT_BYTES", 100)
+    run = halfway()
+    bus = await written(run)
+    await Loader(bus, 0, SchedulerCore(Plans(bus))).snapshots.put("x1", run.schedule)
+    assert await bus.kv_all(topology.LOOPS) == {}

@@ -1,0 +1,54 @@
+"""What executions tell each other: appended to the other's log until the broker has it. Told twice, it is the
+same fact; what was not told when the router stops is told by its successor."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from shared.bus.ports import Bus, Clock
+from shared.errors import NoetlError
+from shared.events import subjects
+from shared.events.note import Note
+from shared.events.record import Record, encode
+from shared.events.stamp import stamp
+from shared.runtime.core import Outgoing
+
+log = structlog.get_logger()
+RETRY_S = 0.5
+
+
+class Notes:
+    def __init__(self, bus: Bus, clock: Clock, partitions: int) -> None:
+        self._bus, self._clock, self._partitions = bus, clock, partitions
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
+        task = asyncio.ensure_future(self._tell_all(messages, then))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _tell_all(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
+        for message in messages:
+            assert isinstance(message, Note)
+            await self._tell_until_heard(message)
+        then()
+
+    async def _tell_until_heard(self, note: Note) -> None:
+        while True:
+            try:
+                await self.tell(note)
+                return
+            except NoetlError as error:
+                log.warning("note.waits", execution_id=note.execution_id, source=note.source, error=str(error))
+                await self._clock.sleep(RETRY_S)
+
+    async def tell(self, note: Note) -> None:
+        partition = subjects.partition_of(note.execution_id, self._partitions)
+        record = Record(note.execution_id, "control", 1, stamp(self._clock.now()), (note.event,), source=note.source)
+        await self._bus.append(subjects.event(partition, note.execution_id, subjects.CONTROL), encode(record))

@@ -1,0 +1,63 @@
+"""A new execution that goes on where an earlier one failed, or from a step of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from shared.bus import topology
+from shared.bus.ports import Bus
+from shared.dsl.plan import Plan
+from shared.engine import rerun
+from shared.engine.execution import Execution, evolve, is_over
+from shared.engine.large import shrink
+from shared.events import model as ev
+from shared.events import subjects
+from shared.events.record import Writer, decode
+from shared.events.request import Control, Request
+from shared.runtime import results
+from shared.runtime.plans import Plans
+
+
+class Prepared(Struct, frozen=True):
+    """What the new execution starts with: the playbook as it was then, and what it takes over."""
+
+    request: Request
+    plan: Plan
+    restored: ev.PlaybookRestored
+
+
+class Reruns:
+    def __init__(self, bus: Bus, plans: Plans, partitions: int, listens: Sequence[Writer]) -> None:
+        self._bus, self._plans, self._partitions = bus, plans, partitions
+        self._writers = ("router", *listens)
+
+    async def prepare(self, asked: Control, execution_id: str) -> Prepared | str:
+        """Or the reason why it cannot be. Large results are stored for the new execution before it starts."""
+        entries = await self._entries(asked.execution_id)
+        state = Execution(asked.execution_id)
+        for seq, record in entries:
+            state = evolve(state, record, seq)
+        if not entries:
+            return f"there is no execution {asked.execution_id}"
+        if not is_over(state):
+            return f"execution {asked.execution_id} is {state.status}: cancel it first, or wait for its end"
+        found = (
+            rerun.from_step(asked.execution_id, entries, asked.name)
+            if asked.name else rerun.what_failed(asked.execution_id, entries)
+        )
+        if isinstance(found, str):
+            return found
+        first = entries[0][1].events[0]
+        assert isinstance(first, ev.ExecutionRequested)
+        (restored,), blobs = shrink(execution_id, [found])
+        assert isinstance(restored, ev.PlaybookRestored)
+        await results.store(self._bus, execution_id, blobs)
+        request = Request(first.path, first.version, state.workload, execution_id)
+        return Prepared(request, await self._plans.load(state.digest), restored)
+
+    async def _entries(self, execution_id: str) -> list[tuple[int, Any]]:
+        partition = subjects.partition_of(execution_id, self._partitions)
+        filters = [subjects.event(partition, execution_id, writer) for writer in self._writers]
+        messages = await self._bus.read(topology.events_stream(partition), filters)
+        return [(message.seq, decode(message.data)) for message in messages]

@@ -1,0 +1,69 @@
+"""What people want of executions that are there: each becomes a fact in the execution's log, and the log's owner
+decides. The same request twice is the same fact."""
+
+import structlog
+
+from services.router.notes import Notes
+from shared.bus import topology
+from shared.bus.ports import Bus, Delivery
+from shared.errors import Corrupt, NoetlError
+from shared.events import model as ev
+from shared.events import subjects
+from shared.events.note import Note
+from shared.events.request import Control, decode_control, derive_id
+
+log = structlog.get_logger()
+MSG_ID_HEADER = "Nats-Msg-Id"
+MAX_TRIES = 10  # a request may come before the execution it is about
+
+
+SUBJECTS = frozenset({subjects.CANCEL, subjects.PAUSE, subjects.RESUME, subjects.SIGNAL})
+
+
+class Wishes:
+    def __init__(self, bus: Bus, partitions: int, notes: Notes) -> None:
+        self._bus, self._partitions, self._notes = bus, partitions, notes
+
+    async def take(self, delivery: Delivery) -> dict[str, object] | None:
+        """The answer for whoever asked; None: try again later. Corrupt when it will never be understood."""
+        asked = decode_control(delivery.data)
+        event = _event(delivery, asked)
+        try:
+            if not await self._is_known(asked.execution_id):
+                return self._unknown(delivery, asked)
+            await self._notes.tell(Note(asked.execution_id, _source(delivery), event))
+        except NoetlError as error:
+            log.warning("request.later", execution_id=asked.execution_id, error=str(error))
+            return None
+        return {"execution_id": asked.execution_id, "status": "accepted", "error": None}
+
+    async def _is_known(self, execution_id: str) -> bool:
+        partition = subjects.partition_of(execution_id, self._partitions)
+        subject = subjects.event(partition, execution_id, "router")
+        return await self._bus.get(topology.events_stream(partition), subject) is not None
+
+    def _unknown(self, delivery: Delivery, asked: Control) -> dict[str, object] | None:
+        if delivery.epoch[1] < MAX_TRIES:
+            return None
+        error = {"kind": "request", "message": f"there is no execution {asked.execution_id}"}
+        return {"execution_id": asked.execution_id, "status": "failed", "error": error}
+
+
+def _event(delivery: Delivery, asked: Control) -> ev.Event:
+    match delivery.subject:
+        case subjects.CANCEL:
+            return ev.CancelRequested(asked.reason, asked.by, asked.grace_s)
+        case subjects.PAUSE:
+            return ev.PauseRequested(asked.reason, asked.by, delivery.epoch[0])
+        case subjects.RESUME:
+            return ev.ResumeRequested(asked.by, delivery.epoch[0])
+        case subjects.SIGNAL if asked.name:
+            return ev.SignalReceived(asked.name, asked.payload, asked.by)
+        case _:
+            raise Corrupt("a signal needs `name`")
+
+
+def _source(delivery: Delivery) -> str:
+    """The request's own id, or its place in the stream of requests."""
+    message_id = (delivery.headers or {}).get(MSG_ID_HEADER)
+    return derive_id("request", message_id) if message_id else f"request-{delivery.seq}"

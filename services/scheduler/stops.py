@@ -1,0 +1,52 @@
+"""Runs that are to stop: their commands leave the queue, and their workers are told, more than once, because a
+word on a subject may get lost."""
+
+import asyncio
+
+import msgspec
+import structlog
+
+from shared.bus import topology
+from shared.bus.ports import Bus, Clock
+from shared.errors import NoetlError
+from shared.events import subjects
+from shared.events.command import Command
+from shared.events.stop import Stop
+
+log = structlog.get_logger()
+AGAIN_S = (0.3, 1.0, 3.0, 6.0)
+REMEMBER_S = 60.0  # a command that was on its way when its run was stopped is not published
+
+
+class Stops:
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self._bus, self._clock = bus, clock
+        self._stopped: dict[tuple[str, str], float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def is_stopped(self, command: Command) -> bool:
+        return (command.execution_id, command.run_id) in self._stopped
+
+    async def say(self, stop: Stop) -> None:
+        now = self._clock.now()
+        self._stopped = {key: at for key, at in self._stopped.items() if now - at < REMEMBER_S}
+        self._stopped[stop.execution_id, stop.run_id] = now
+        task = asyncio.ensure_future(self._again(stop))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _again(self, stop: Stop) -> None:
+        for pause in (0.0, *AGAIN_S):
+            if pause:
+                await self._clock.sleep(pause)
+            try:
+                for subject in subjects.commands_for(stop.pool, stop.execution_id, stop.run_id):
+                    await self._bus.purge(topology.COMMANDS, subject)
+                await self._bus.publish(subjects.stops(stop.pool), msgspec.json.encode(stop))
+            except NoetlError as error:
+                log.warning("stop.waits", execution_id=stop.execution_id, run_id=stop.run_id, error=str(error))
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

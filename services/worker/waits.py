@@ -1,0 +1,44 @@
+"""What a call that goes on without a worker waits for, as its event."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from shared.engine.large import Values, resolve_scope
+from shared.engine.pipeline import Progress
+from shared.engine.scope import within
+from shared.events import model as ev
+from shared.events.command import Command
+from shared.events.request import derive_id
+from shared.events.stamp import seconds, stamp
+from shared.tools.contract import Waits
+
+
+def event(
+    command: Command, progress: Progress, waits: Waits, key: str, values: Values, now: float, limits: list[float]
+) -> ev.TaskWaiting:
+    """`key` names the attempt, and with it its child. `limits` are the run's own: the worker that comes then
+    says that its time is over."""
+    child = waits.child
+    if child is not None:
+        child = replace(child, execution_id=derive_id("child", key), iter=_iter(command, progress, values))
+    if child is None and not waits.signal:
+        limits = [*limits, seconds(waits.until) if waits.until else now + waits.for_s]
+    elif waits.timeout_s is not None:
+        limits = [*limits, now + waits.timeout_s]
+    return ev.TaskWaiting(
+        progress.task, progress.attempt, progress.wait, child, stamp(min(limits)) if limits else "",
+        signal=waits.signal, schema=waits.schema,
+    )
+
+
+def pause(progress: Progress, until: float) -> ev.TaskWaiting:
+    return ev.TaskWaiting(progress.task, progress.attempt, progress.pause, None, stamp(until), pause=True)
+
+
+def _iter(command: Command, progress: Progress, values: Values) -> dict[str, Any]:
+    """What a child sees as `iter.parent`."""
+    if command.index < 0 and progress.each is None:
+        return {}
+    caller = resolve_scope(command.scope, command.scope_ref, values).caller
+    return within(progress.iter, caller) if caller else progress.iter

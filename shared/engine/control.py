@@ -1,0 +1,59 @@
+"""What people wish of a running execution, as the router decides it.
+
+1. Cancel: no token moves any more, every run is told to stop. The execution is over when nothing runs, as
+   far as the log says, or when the grace is over. A cancelled child is waited for as well.
+2. Pause: runs go on to their end, and nothing follows from it until someone resumes. Deadlines pass.
+3. An execution that is being compensated takes no wishes any more.
+"""
+
+from typing import Protocol
+
+from shared.engine import compensation
+from shared.engine.execution import Execution, Fate, is_at_work
+from shared.events import model as ev
+from shared.events.stamp import seconds, stamp
+
+MAX_GRACE_S = 300.0
+
+
+class Turn(Protocol):
+    state: Execution
+    now: float
+
+    def emit(self, event: ev.Event) -> None: ...
+
+
+def wishes(turn: Turn) -> None:
+    """Decides what was asked for since the last decision."""
+    state = turn.state
+    if state.status == "running" and state.cancel is not None:
+        _cancel(turn, state.cancel)
+    if state.status == "cancelling" and (
+            turn.now >= seconds(state.until) or not any(is_at_work(run) for run in state.runs.values())):
+        _over(turn)
+    if state.status != "running":
+        return
+    if isinstance(state.wish, ev.PauseRequested) and not state.paused:
+        turn.emit(ev.PlaybookPaused(state.wish.reason, state.wish.by))
+    elif isinstance(state.wish, ev.ResumeRequested) and state.paused:
+        turn.emit(ev.PlaybookResumed(state.wish.by))
+
+
+def due(state: Execution) -> float | None:
+    if state.status == "compensating":
+        return compensation.due(state)
+    return seconds(state.until) if state.status == "cancelling" else None
+
+
+def _cancel(turn: Turn, asked: ev.CancelRequested) -> None:
+    grace = min(max(asked.grace_s, 0.0), MAX_GRACE_S)
+    turn.emit(ev.PlaybookCancelling(stamp(turn.now + grace), asked.reason, asked.by))
+    for run in list(turn.state.runs.values()):
+        if run.end is None:
+            turn.emit(ev.StepCancelled(run.run_id, run.step, "the execution is cancelled", run.pool))
+
+
+def _over(turn: Turn) -> None:
+    asked = turn.state.cancel
+    reason = asked.reason if asked is not None and asked.reason else "cancelled"
+    compensation.end(turn, Fate("cancelled", {"kind": "cancelled", "message": reason}), reason)

@@ -1,0 +1,76 @@
+"""Where several tokens meet: which of them enters its step next, and which end there.
+
+1. `all` (default): tokens wait while another live token or run can still reach the step; then they enter as one.
+2. `each`: every token enters for itself, at once.
+3. `any`: the first token of a wave enters at once. A number: that many tokens of a wave enter as one.
+4. A wave is what comes to the step without descending from its latest run. Once it has entered, the rest of it
+   is absorbed; a token that descends from that run belongs to the next wave.
+5. When too few can come for a number, those that wait are rejected.
+6. When every token waits and nothing runs, the earliest at an `all` goes on; else the earliest place is rejected.
+
+A pure function of plan and state. It yields one move at a time, because each changes what follows.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from shared.dsl.plan import Plan, Step
+from shared.engine.execution import Execution, Token
+
+
+class Move(Struct, frozen=True):
+    """Tokens of one step that enter it together, or end there."""
+
+    do: Literal["enter", "absorb", "reject"]
+    step: Step
+    tokens: tuple[Token, ...]
+
+
+def next_move(plan: Plan, state: Execution) -> Move | None:
+    if not state.tokens:
+        return None
+    places: dict[str, list[Token]] = {}
+    for token in state.tokens.values():
+        places.setdefault(token.step, []).append(token)
+    busy = {run.step for run in state.runs.values()}
+    waiting: list[tuple[Step, list[Token]]] = []
+    for name, tokens in places.items():
+        step = plan.steps[name]
+        if (move := _at_once(step, tokens, state)) is not None:
+            return move
+        others = busy.union(other for other in places if other != name)
+        if not any(name in plan.reach[other] for other in others):
+            return _settle(step, tokens)
+        waiting.append((step, tokens))
+    if busy:
+        return None
+    return _settle(*next((each for each in waiting if each[0].join == "all"), waiting[0]))
+
+
+def wave_of(step: Step, state: Execution) -> int:
+    """The wave that enters next; 0 where none are told apart."""
+    return state.counts.get(step.name, 0) + 1 if _has_waves(step) else 0
+
+
+def _has_waves(step: Step) -> bool:
+    return step.join == "any" or isinstance(step.join, int)
+
+
+def _at_once(step: Step, tokens: list[Token], state: Execution) -> Move | None:
+    """What waits for nobody."""
+    if step.join == "all":
+        return None
+    if step.join == "each":
+        return Move("enter", step, tuple(tokens[:1]))
+    latest = state.counts.get(step.name, 0)
+    late = tuple(token for token in tokens if token.past.get(step.name, 0) < latest)
+    if late:
+        return Move("absorb", step, late)
+    needed = 1 if step.join == "any" else int(step.join)
+    return Move("enter", step, tuple(tokens[:needed])) if len(tokens) >= needed else None
+
+
+def _settle(step: Step, tokens: list[Token]) -> Move:
+    """Nobody else comes."""
+    return Move("enter" if step.join == "all" else "reject", step, tuple(tokens))

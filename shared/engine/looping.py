@@ -1,0 +1,221 @@
+"""The decisions of one loop-run.
+
+1. It freezes its collection (`loop.started`), then sends windows of iterations, never more than
+   `max_in_flight` at once. A sequential loop is a window of one. Loops within it are part of the same run
+   (`nesting.py`).
+2. `fail_fast` (default): the step fails when more iterations have failed than it tolerates, which is none unless
+   it says otherwise. `best_effort`: all run. In both `loop.done` carries the failures.
+3. `stop_when` is asked after every iteration that ended, in the order of the log; when it holds, `loop.stopped`
+   says so, no further iteration starts and those in flight finish.
+4. `loop.done` comes once, after every iteration that was started has ended (V10 §8).
+5. What a loop carries is bounded, so that its commands and its end always fit into a message: an
+   element, what its iterations write to ctx, and the failures that are listed.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from shared.dsl.loops import MAX_IN_FLIGHT
+from shared.dsl.names import names_used
+from shared.dsl.plan import Level, Step
+from shared.dsl.template import evaluate, truth
+from shared.dsl.view import view
+from shared.engine.large import Values, manifest_item, resolve, resolve_scope, value_of
+from shared.engine.nesting import Grown, Unusable, iter_at, nested
+from shared.engine.schedule import Loop
+from shared.engine.scope import visible
+from shared.errors import TemplateError
+from shared.events import model as ev
+from shared.events.outcome import Result
+from shared.events.stamp import stamp
+
+MAX_FAILURES_LISTED = 100
+MAX_FAILURES_BYTES = 65_536
+MAX_ITEM_BYTES = 262_144
+MAX_LOOP_CTX_BYTES = 262_144
+_NOTHING = Result()
+
+
+def decide(step: Step, execution_id: str, loop: Loop, now: float, values: Values) -> Iterable[ev.Event]:
+    """The caller applies each event before it asks for the next."""
+    run_id = loop.event.run_id
+    if loop.started is None:
+        begun = _begin(step, execution_id, loop, now, values)
+        yield begun
+        if isinstance(begun, ev.StepFailed):
+            return
+    for index in loop.clashes:
+        yield ev.IterationFailed(loop.failures.get(index) or {}, (), run_id, index)
+    if (failed := _failure(step, loop)) is not None:
+        yield failed
+        return
+    try:
+        stop = _stops_at(step, execution_id, loop, values)
+    except TemplateError as error:
+        yield _failed(step, loop, "template", f"loop.spec.stop_when: {error}")
+        return
+    if stop is not None:
+        yield ev.LoopStopped(run_id, stop)
+    yield from _proceed(step, loop, values)
+
+
+def _proceed(step: Step, loop: Loop, values: Values) -> Iterator[ev.Event]:
+    started = loop.started
+    assert started is not None
+    count = loop.next if loop.stopped else started.count
+    if loop.ended == count:
+        yield _done(step, loop, count, values)
+        return
+    room = min(started.max_in_flight - len(loop.live), count - loop.next)
+    if room > 0:
+        yield ev.IterationStarted(loop.event.run_id, loop.next, room)
+
+
+def _failure(step: Step, loop: Loop) -> ev.StepFailed | None:
+    started = loop.started
+    assert started is not None
+    if loop.patched_bytes > MAX_LOOP_CTX_BYTES:
+        what = f"the iterations wrote {loop.patched_bytes} bytes to ctx"
+        return _failed(step, loop, "limit", f"{what}, over {MAX_LOOP_CTX_BYTES}: keep them as results")
+    tolerated = step.tolerate.of(started.count)
+    if step.failure != "fail_fast" or loop.failures.size <= tolerated:
+        return None
+    index, error = next(loop.failures.items())
+    error = {**error, "index": index}
+    if tolerated:
+        error |= {"failed": loop.failures.size, "tolerated": tolerated}
+    return ev.StepFailed(error, loop.patches, loop.event.run_id, step.name, loop.event.pool)
+
+
+# -- the beginning ---------------------------------------------------------------------------
+
+
+def _begin(step: Step, execution_id: str, loop: Loop, now: float, values: Values) -> ev.LoopStarted | ev.StepFailed:
+    assert step.loop is not None
+    scope = resolve_scope(loop.event.scope, loop.event.scope_ref, values)
+
+    def elements(level: Level, parent: dict[str, Any]) -> list[Any]:
+        names = visible(execution_id, scope, loop.event.args, parent or None)
+        try:
+            found = evaluate(level.items, names)
+        except TemplateError as error:
+            raise Unusable("template", f"loop.in: {error}") from None
+        if not isinstance(found, list | tuple):
+            raise Unusable("loop", f"loop.in of step {step.name} must be a list, not {type(found).__name__}")
+        _check_sizes(found, MAX_ITEM_BYTES // len(levels))
+        return list(found)
+
+    levels = step.loop.levels
+    try:
+        grown = Grown(levels, elements)
+        most = _in_flight(step.loop.max_in_flight, visible(execution_id, scope, loop.event.args))
+    except Unusable as error:
+        return _failed(step, loop, error.kind, str(error))
+    parallel, deadline = step.loop.mode == "parallel", _deadline(step, loop, now)
+    return ev.LoopStarted(
+        loop.event.run_id, step.name, grown.count, grown.items, None, most, parallel, deadline
+    )
+
+
+def _in_flight(given: int | str, names: dict[str, Any]) -> int:
+    """The window of the loop, which stays as it is from now on. Text is never taken for a number."""
+    try:
+        most = evaluate(given, names)
+    except TemplateError as error:
+        raise Unusable("loop", f"max_in_flight: {error}") from None
+    if type(most) is not int or not 1 <= most <= MAX_IN_FLIGHT:
+        raise Unusable("loop", f"max_in_flight: must be a whole number from 1 to {MAX_IN_FLIGHT}, not {most!r:.60}")
+    return most
+
+
+def _check_sizes(items: Sequence[Any], most: int) -> None:
+    if len(msgspec.json.encode(items)) <= most:
+        return
+    sizes = [len(msgspec.json.encode(item)) for item in items]
+    if (size := max(sizes)) > most:
+        what = f"element {sizes.index(size)} of loop.in has {size} bytes"
+        raise Unusable("limit", f"{what}, over {most}: loop over names or references")
+
+
+def _deadline(step: Step, loop: Loop, now: float) -> str:
+    """`timeout_s` bounds the loop from its start, `deadline` the step from its scheduling."""
+    if step.timeout_s is None:
+        return loop.event.deadline
+    limit = stamp(now + step.timeout_s)
+    return min(limit, loop.event.deadline) if loop.event.deadline else limit
+
+
+def _failed(step: Step, loop: Loop, kind: str, message: str) -> ev.StepFailed:
+    error: dict[str, Any] = {"kind": kind, "message": message}
+    if kind == "limit":
+        error = {"kind": kind, "message": f"loop of step {step.name}: {message}", "retryable": False}
+    return ev.StepFailed(error, (), loop.event.run_id, step.name, loop.event.pool if loop.started else "")
+
+
+# -- the end ---------------------------------------------------------------------------------
+
+
+def _stops_at(step: Step, execution_id: str, loop: Loop, values: Values) -> int | None:
+    """The iteration after which `stop_when` holds, of those that nobody has asked about yet."""
+    assert step.loop is not None
+    if step.loop.stop_when is None or loop.stopped or not loop.recent:
+        return None
+    scope = resolve_scope(loop.event.scope, loop.event.scope_ref, values)
+    whole = "results" in names_used(step.loop.stop_when).names
+    later = [index for _, index in loop.recent]
+    while later:
+        index = later.pop(0)
+        names = visible(
+            execution_id, scope, loop.event.args, _iter(step, loop, index, values),
+            last=_view(loop.results.get(index), values), count=loop.ended - len(later),
+            results=[_view(found, values) for at, found in loop.results.items() if at not in later] if whole else [],
+        )
+        if truth(step.loop.stop_when, names):
+            return index
+    return None
+
+
+def _view(result: Result | None, values: Values) -> Any:
+    return None if result is None else view(resolve(result, values))
+
+
+def elements_of(loop: Loop, values: Values) -> list[Any]:
+    started = loop.started
+    assert started is not None
+    items: list[Any] = started.items if started.items_ref is None else value_of(started.items_ref, values)
+    return items
+
+
+def _iter(step: Step, loop: Loop, index: int, values: Values) -> dict[str, Any]:
+    assert step.loop is not None
+    return iter_at(step.loop.levels, elements_of(loop, values), index)
+
+
+def _done(step: Step, loop: Loop, count: int, values: Values) -> ev.LoopDone:
+    assert step.loop is not None
+    found = [manifest_item(loop.results.get(index) or _NOTHING) for index in range(count)]
+    if step.loop.inner:
+        found = nested(len(step.loop.levels), elements_of(loop, values), found)
+    failed = [index for index, _ in loop.failures.items()]
+    value: dict[str, Any] = {"results": found, "count": count, "failed": len(failed)}
+    if loop.stopped:
+        value["stopped"] = True
+    return ev.LoopDone(
+        loop.event.run_id, step.name, Result(value, "loop"), count, len(failed), _listed(loop), loop.patches,
+        loop.stopped,
+    )
+
+
+def _listed(loop: Loop) -> list[dict[str, Any]]:
+    """The first failures; every one stands in the log as `loop.iteration.failed`."""
+    listed: list[dict[str, Any]] = []
+    size = 0
+    for index, error in loop.failures.items():
+        failure = {"index": index, "error": error}
+        size += len(msgspec.json.encode(failure))
+        if size > MAX_FAILURES_BYTES or len(listed) == MAX_FAILURES_LISTED:
+            break
+        listed.append(failure)
+    return listed

@@ -1,0 +1,71 @@
+"""What a trigger makes of a message: nothing, a request, or a reason why it cannot. Pure."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from shared.dsl import template
+from shared.dsl.triggers import Trigger
+from shared.errors import Corrupt, TemplateError
+from shared.events.request import Request, decode, derive_id
+
+MAX_KEY = 1024
+
+
+class Arrived(Struct, frozen=True):
+    """`source` names the message itself: the same message again has the same one."""
+
+    subject: str
+    data: bytes
+    headers: dict[str, str]
+    source: tuple[str | int, ...]
+
+
+class Broken(Struct, frozen=True):
+    """No execution can come of the message, now or later."""
+
+    reason: str
+
+
+def react(trigger: Trigger, arrived: Arrived) -> Request | Broken | None:
+    """None: the filter does not want it."""
+    try:
+        scope = {"message": view(arrived)}
+        if not template.truth(trigger.filter, scope):
+            return None
+        payload = template.evaluate(trigger.mapping, scope)
+        if not isinstance(payload, dict):
+            return Broken(f"mapping gives {type(payload).__name__}, not a mapping of names to values")
+        playbook = trigger.playbook
+        execution_id = derive_id("trigger", trigger.name, *_identity(trigger, arrived, scope))
+        request = Request(playbook.path, playbook.version, payload, execution_id)
+        decode(msgspec.json.encode(request))  # the router would not take a larger one
+    except (TemplateError, Corrupt) as error:
+        return Broken(str(error))
+    except RecursionError:
+        return Broken("the message is nested too deeply")
+    return request
+
+
+def view(arrived: Arrived) -> dict[str, Any]:
+    """The message as templates see it: `data` is JSON where it parses, otherwise text."""
+    try:
+        text = arrived.data.decode()
+    except UnicodeDecodeError:
+        raise Corrupt("the message is not UTF-8 text") from None
+    try:
+        data = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        data = text
+    return {"subject": arrived.subject, "data": data, "headers": arrived.headers}
+
+
+def _identity(trigger: Trigger, arrived: Arrived, scope: dict[str, Any]) -> tuple[str | int, ...]:
+    """The dedupe key, or what the message itself is."""
+    if not trigger.dedupe:
+        return ("message", *arrived.source)
+    key = template.evaluate(trigger.dedupe, scope)
+    if isinstance(key, bool) or not isinstance(key, str | int | float) or not 0 < len(str(key)) <= MAX_KEY:
+        raise Corrupt(f"dedupe gives no text or number of at most {MAX_KEY} characters")
+    return ("key", str(key))

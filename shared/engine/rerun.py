@@ -1,0 +1,66 @@
+"""What a new execution takes over from an earlier one: its results, its ctx, and where it goes on.
+
+From a step: everything as it was when that step was last entered, and one token there with its args. What
+failed: everything as it was in the end, a token for each run that failed or was stopped with the execution,
+and the tokens that were still waiting.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from shared.engine.execution import Execution, apply, draft, evolve
+from shared.events import model as ev
+from shared.events.record import Record
+
+Entry = tuple[int, Record]
+
+
+def from_step(execution_id: str, entries: Sequence[Entry], step: str) -> ev.PlaybookRestored | str:
+    """What is taken over; or why nothing can be."""
+    state, before, entered = Execution(execution_id), None, None
+    for seq, record in entries:
+        for at, event in enumerate(record.events):
+            if isinstance(event, ev.StepScheduled) and event.step == step:
+                before, entered = _until(state, record, at), event
+        state = evolve(state, record, seq)
+    if before is None or entered is None:
+        return f"execution {execution_id} never came to a step {step!r}"
+    if any(undo.run_id in state.undone for undo in before.undo):
+        return _undone(execution_id)
+    return _restored(before, [ev.Restart(step, entered.args)])
+
+
+def _until(state: Execution, record: Record, at: int) -> Execution:
+    """The state in the middle of a decision."""
+    state = draft(state)
+    for event in record.events[:at]:
+        apply(state, event, record.ts)
+    return state
+
+
+def what_failed(execution_id: str, entries: Sequence[Entry]) -> ev.PlaybookRestored | str:
+    state = Execution(execution_id)
+    runs: dict[str, ev.StepScheduled] = {}
+    stopped: list[str] = []
+    for seq, record in entries:
+        state = evolve(state, record, seq)
+        for event in record.events if record.writer == "router" else ():
+            match event:
+                case ev.StepScheduled(run_id=run_id):
+                    runs[run_id] = event
+                case ev.NextSelected(run_id=run_id, event="step.failed", arcs=()) | ev.StepCancelled(run_id=run_id):
+                    stopped.append(run_id)
+    if state.status not in ("failed", "cancelled"):
+        return f"execution {execution_id} is {state.status}: nothing of it failed"
+    if state.undone:
+        return _undone(execution_id)
+    again = [ev.Restart(runs[run_id].step, runs[run_id].args) for run_id in stopped]
+    again += [ev.Restart(token.step, token.args) for token in state.tokens.values()]
+    return _restored(state, again) if again else f"execution {execution_id} has nothing to go on with"
+
+
+def _undone(execution_id: str) -> str:
+    return f"execution {execution_id} was compensated, so what it would go on from is undone: execute it anew"
+
+
+def _restored(state: Execution, tokens: Iterable[ev.Restart]) -> ev.PlaybookRestored:
+    return ev.PlaybookRestored(state.execution_id, state.ctx, state.results, tuple(tokens))

@@ -1,0 +1,184 @@
+"""The router's decisions: the execution, its tokens and steps."""
+
+from typing import Any
+
+from shared.events.outcome import Ref, Result
+from shared.events.parts import Base, Ending, Parent, Patch, Restart, Scope
+
+
+class ExecutionRequested(Base, frozen=True, tag="playbook.execution.requested"):
+    path: str
+    version: str = ""
+    payload: dict[str, Any] = {}
+    request_id: str = ""
+    parent: Parent | None = None
+    entity = "playbook"
+
+
+class RequestEvaluated(Base, frozen=True, tag="playbook.request.evaluated"):
+    digest: str = ""
+    error: dict[str, Any] | None = None
+    entity = "playbook"
+
+
+class PlaybookStarted(Base, frozen=True, tag="playbook.started"):
+    workload: dict[str, Any] = {}
+    entity = "playbook"
+
+
+class PlaybookRestored(Base, frozen=True, tag="playbook.restored"):
+    """What the execution takes over from the one named `of`, and where it goes on."""
+
+    of: str
+    ctx: dict[str, Any] = {}
+    results: dict[str, Result] = {}
+    tokens: tuple[Restart, ...] = ()
+    entity = "playbook"
+
+
+class WorkflowStarted(Base, frozen=True, tag="workflow.started"):
+    entity = "workflow"
+
+
+class PlaybookPaused(Base, frozen=True, tag="playbook.paused"):
+    reason: str = ""
+    by: str = ""
+    entity = "playbook"
+
+
+class PlaybookResumed(Base, frozen=True, tag="playbook.resumed"):
+    by: str = ""
+    entity = "playbook"
+
+
+class PlaybookCancelling(Base, frozen=True, tag="playbook.cancelling"):
+    """Nothing new starts, and what runs is told to stop; over at `until`, whatever still runs then."""
+
+    until: str
+    reason: str = ""
+    by: str = ""
+    entity = "playbook"
+
+
+class PlaybookCompensating(Base, frozen=True, tag="playbook.compensating"):
+    """It will end so. Before that, what is done is undone; what still runs is told to stop, and waited for
+    until `until`."""
+
+    status: Ending
+    error: dict[str, Any]
+    until: str
+    entity = "playbook"
+
+
+class CompensationFailed(Base, frozen=True, tag="compensation.failed"):
+    """The run `compensates` is not undone: its compensation ended so, or could not begin (no `run_id`)."""
+
+    compensates: str
+    step: str
+    error: dict[str, Any]
+    run_id: str = ""
+    entity = "workflow"
+    state = "error"
+
+
+class WorkflowFinished(Base, frozen=True, tag="workflow.finished"):
+    status: Ending = "completed"
+    entity = "workflow"
+    state = "success"
+
+
+class PlaybookProcessed(Base, frozen=True, tag="playbook.processed"):
+    status: Ending = "completed"
+    result: Result | None = None
+    error: dict[str, Any] | None = None
+    entity = "playbook"
+    state = "success"
+
+
+# --- tokens and routing -------------------------------------------------------------------
+
+
+class TokenCreated(Base, frozen=True, tag="token.created"):
+    token_id: str
+    step: str
+    args: dict[str, Any] = {}
+    parent_run_id: str = ""
+    entity = "workflow"
+
+
+class TokenRejected(Base, frozen=True, tag="token.rejected"):
+    """Admission denied; `rule` is the index of the rule that decided, -1 when none matched. `reason`: no rule
+    did, too few tokens came for the join."""
+
+    token_id: str
+    step: str
+    rule: int = -1
+    reason: str = ""
+    entity = "workflow"
+    state = "skipped"
+
+
+class TokenAbsorbed(Base, frozen=True, tag="token.absorbed"):
+    """It came to a step that its wave had entered already, by the run `run_id`."""
+
+    token_id: str
+    step: str
+    run_id: str
+    entity = "workflow"
+    state = "skipped"
+
+
+class TokenJoined(Base, frozen=True, tag="token.joined"):
+    step: str
+    tokens: tuple[str, ...]
+    entity = "workflow"
+
+
+class StepScheduled(Base, frozen=True, tag="step.scheduled"):
+    """A step-run exists. Without a pool the step has no tool and the router ends it itself.
+
+    `wave` counts the waves of tokens where a join lets each enter once. `undo`: it is compensated when the
+    execution fails or is cancelled after it. `compensates` is the run that this one undoes; no token leads here.
+    """
+
+    run_id: str
+    step: str
+    tokens: tuple[str, ...] = ()
+    digest: str = ""
+    pool: str = ""
+    loop: bool = False
+    args: dict[str, Any] = {}
+    scope: Scope = Scope()
+    scope_ref: Ref | None = None
+    deadline: str = ""
+    wave: int = 0
+    undo: bool = False
+    compensates: str = ""
+
+
+class CtxPatched(Base, frozen=True, tag="ctx.patched"):
+    run_id: str
+    patch: Patch
+    entity = "workflow"
+    state = "success"
+
+
+class NextSelected(Base, frozen=True, tag="next.selected"):
+    """The end of a step-run: its boundary event and the arcs that fired."""
+
+    run_id: str
+    step: str
+    event: str
+    arcs: tuple[str, ...] = ()
+    entity = "workflow"
+    state = "success"
+
+
+class StepCancelled(Base, frozen=True, tag="step.cancelled"):
+    """From the router: the run is to stop. From the scheduler: nothing of the loop runs any more."""
+
+    run_id: str
+    step: str
+    reason: str
+    pool: str = ""
+    state = "skipped"

@@ -1,0 +1,13 @@
+"""What one execution tells another: a fact that is appended to the other's log."""
+
+from msgspec import Struct
+
+from shared.events.model import Event
+
+
+class Note(Struct, frozen=True):
+    """`source` names the fact: told twice, it is the same."""
+
+    execution_id: str
+    source: str
+    event: Event

@@ -1,0 +1,61 @@
+"""What events are made of."""
+
+from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
+
+from shared.events.outcome import Result
+
+Patch = dict[str, Any]
+Ending = Literal["completed", "failed", "cancelled"]
+
+
+class Scope(Struct, frozen=True, omit_defaults=True, gc=False):
+    """The part of the execution's state a step's templates name, as of its scheduling. `caller` is `iter` of
+    the iteration that started this execution."""
+
+    workload: dict[str, Any] = {}
+    ctx: dict[str, Any] = {}
+    steps: dict[str, Result] = {}
+    caller: dict[str, Any] = {}
+
+
+class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Who waits for an execution: the place in another one that started it (`kind: playbook`).
+
+    `wait` names the wait there, `returns` the step whose result it wants instead of the last one's,
+    `iter` what its iteration held, `depth` how many executions stand above this one.
+    """
+
+    execution_id: str
+    run_id: str
+    wait: str
+    index: int = -1
+    returns: str = ""
+    iter: dict[str, Any] = {}
+    depth: int = 1
+    detached: bool = False
+
+
+class Child(Struct, frozen=True, omit_defaults=True, gc=False):
+    """The execution a task asks for."""
+
+    execution_id: str
+    path: str
+    version: str = ""
+    payload: dict[str, Any] = {}
+    returns: str = ""
+    iter: dict[str, Any] = {}
+    detached: bool = False
+
+
+class Base(Struct, frozen=True, omit_defaults=True, gc=False, tag_field="event_type"):
+    entity: ClassVar[str] = "step"
+    state: ClassVar[str] = "in_progress"
+
+
+class Restart(Struct, frozen=True, gc=False):
+    """Where an execution goes on that takes over from another."""
+
+    step: str
+    args: dict[str, Any] = {}

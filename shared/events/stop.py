@@ -1,0 +1,23 @@
+"""A word to the workers of a pool: whoever holds this run, or an iteration of it, stops. It may get lost: what
+a stopped run still reports is ignored."""
+
+import msgspec
+from msgspec import Struct
+
+from shared.errors import Corrupt
+
+
+class Stop(Struct, frozen=True):
+    pool: str
+    execution_id: str
+    run_id: str
+
+
+_decoder = msgspec.json.Decoder(Stop)
+
+
+def decode(data: bytes) -> Stop:
+    try:
+        return _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"a stop that cannot be read: {error}") from None

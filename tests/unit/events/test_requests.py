@@ -1,0 +1,43 @@
+"""What any client may publish: read, or refused with a reason, whatever the bytes are."""
+
+import pytest
+
+from shared.errors import Corrupt
+from shared.events.request import MAX_CONTROL_BYTES, MAX_REQUEST_BYTES, Control, Request, decode, decode_control
+
+DEEP = b'{"path": "a", "execution_id": "x", "payload": ' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}"
+
+
+def test_a_request_and_a_wish_are_read() -> None:
+    assert decode(b'{"path": "a/b", "payload": {"n": 1}}') == Request("a/b", payload={"n": 1})
+    assert decode_control(b'{"execution_id": "x-1", "reason": "enough"}') == Control("x-1", "enough")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "must be JSON like"),
+        (b"[]", "must be JSON like"),
+        (b'{"path": ""}', "needs `path`"),
+        (b'{"path": "a", "execution_id": "a b"}', "may hold letters"),
+        (b'{"path": "' + b"x" * MAX_REQUEST_BYTES + b'"}', "the limit is 524288"),
+        (DEEP, "nested too deeply"),
+    ],
+)
+def test_a_bad_request_is_corrupt_and_says_why(data: bytes, says: str) -> None:
+    with pytest.raises(Corrupt, match=says):
+        decode(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"{}", "must be JSON like"),
+        (b'{"execution_id": ""}', "may hold letters"),
+        (b'{"execution_id": "x", "reason": "' + b"x" * MAX_CONTROL_BYTES + b'"}', "the limit is 131072"),
+        (DEEP, "nested too deeply"),
+    ],
+)
+def test_a_bad_wish_is_corrupt_and_says_why(data: bytes, says: str) -> None:
+    with pytest.raises(Corrupt, match=says):
+        decode_control(data)
