@@ -1,12 +1,13 @@
 """Checks beyond the shape: what a playbook that compiles would still do wrong. They run on the finished
 plan, and only when nothing else is wrong: a mistyped arc would make every step after it look unreachable."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from shared.dsl.checks_data import check_data
 from shared.dsl.checks_names import check_names
 from shared.dsl.checks_net import check_net
 from shared.dsl.checks_pipeline import check_pipelines
+from shared.dsl.checks_pools import check_pools
 from shared.dsl.kinds import ToolSpec
 from shared.dsl.plan import Plan
 from shared.dsl.reader import Reader
@@ -14,7 +15,8 @@ from shared.dsl.sites import Sites
 from shared.dsl.source import Path
 
 
-def check_plan(reader: Reader, plan: Plan, steps: Mapping[str, Path], kinds: Mapping[str, ToolSpec]) -> None:
+def check_plan(reader: Reader, plan: Plan, steps: Mapping[str, Path], kinds: Mapping[str, ToolSpec],
+               pools: Collection[str] | None) -> None:
     """`steps` says where each step of the plan stands in the reader's document."""
     if reader.errors or plan.start not in plan.steps:
         return
@@ -23,3 +25,5 @@ def check_plan(reader: Reader, plan: Plan, steps: Mapping[str, Path], kinds: Map
     check_pipelines(reader, plan, sites, kinds)
     check_names(reader, plan, sites, kinds)
     check_data(reader, plan, sites, kinds)
+    if pools is not None:
+        check_pools(reader, plan, sites, pools)

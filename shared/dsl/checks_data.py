@@ -1,5 +1,5 @@
-"""Checks of what tasks do with data: SQL texts, writes to `ctx` from parallel iterations, and secrets
-that would come back in a result."""
+"""Checks of what tasks do with data: SQL texts and shell programs, writes to `ctx` from parallel
+iterations, and secrets that would come back in a result."""
 
 import ast
 import re
@@ -7,13 +7,15 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shared.dsl.kinds import ToolSpec
+from shared.dsl.kinds import KeySpec, ToolSpec
+from shared.dsl.lower_limits import MAX_PROGRAM
 from shared.dsl.names import names_used
 from shared.dsl.plan import Plan, Step, Task
 from shared.dsl.reader import Reader, short
 from shared.dsl.sites import Sites
 from shared.dsl.source import Path
-from shared.dsl.template_sql import misplaced
+from shared.dsl.template_shell import misplaced
+from shared.dsl.template_sql import survey
 
 _ANSWERS = re.compile(r"\s*(select|values|table|with)\b|\breturning\b", re.IGNORECASE)
 
@@ -23,28 +25,41 @@ def check_data(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, Too
         for index, task in enumerate(step.tasks):
             path = sites.task(step.name, index)
             for key, text in _sql(task, kinds):
-                _check_sql(reader, text, (*path, key))
+                _check_sql(reader, text, (*path, *key))
+            for key, text in _texts(task.config, kinds[task.kind].keys, "shell"):
+                _check_shell(reader, text, (*path, *key))
             _check_echo(reader, task, path, kinds)
         if step.loop is not None and step.loop.mode == "parallel":
             _check_writes(reader, step, sites)
 
 
-def _sql(task: Task, kinds: Mapping[str, ToolSpec]) -> Iterator[tuple[str, str]]:
-    for key, spec in kinds[task.kind].keys.items():
-        text = task.config.get(key)
-        if spec.sql and isinstance(text, str):
-            yield key, text
+def _sql(task: Task, kinds: Mapping[str, ToolSpec]) -> Iterator[tuple[Path, str]]:
+    return _texts(task.config, kinds[task.kind].keys, "sql")
+
+
+def _texts(config: Mapping[str, Any], keys: Mapping[str, KeySpec], flag: str) -> Iterator[tuple[Path, str]]:
+    """The texts of the keys that are SQL, or programs of a shell, alone or in a list."""
+    for key, spec in keys.items():
+        value = config.get(key)
+        if getattr(spec, flag):
+            texts = value if isinstance(value, list) else [value]
+            places: list[Path] = [(key, index) for index in range(len(texts))] if texts is value else [(key,)]
+            yield from ((at, text) for at, text in zip(places, texts, strict=True) if isinstance(text, str))
+        elif spec.fields and isinstance(value, dict):
+            yield from (((key, *at), text) for at, text in _texts(value, spec.fields, flag))
 
 
 def _check_sql(reader: Reader, text: str, path: Path) -> None:
+    for found in survey(text):
+        reader.at(reader.document.text_line(path, found.line), found.code, found.message, found.fix,
+                  warning=found.code != "DSL604")
+
+
+def _check_shell(reader: Reader, text: str, path: Path) -> None:
     wrong = misplaced(text)
     if wrong is not None:
-        message, line = wrong
-        what, _, fix = message.partition(": ")
-        if "dollar" in what:
-            fix = "write {{ … }} alone, without quotes around it"
-        reader.at(reader.document.text_line(path, line), "DSL604", what,
-                  f"values are bound, never put into the text: {fix}")
+        what, _, fix = wrong[0].partition(": ")
+        reader.at(reader.document.text_line(path, wrong[1]), "DSL605", what, fix)
 
 
 def _check_writes(reader: Reader, step: Step, sites: Sites) -> None:
@@ -72,7 +87,7 @@ def _check_echo(reader: Reader, task: Task, path: Path, kinds: Mapping[str, Tool
     fix = "let the tool use the value, and answer with something else"
     for key, text in _sql(task, kinds):
         if "keychain" in text and _ANSWERS.search(text) and _selects_secret(text):
-            reader.value((*path, key), "DSL913", "the statement answers with a keychain value, which is blanked out",
+            reader.value((*path, *key), "DSL913", "the statement answers with a keychain value, which is blanked out",
                          fix, warning=True)
     args = task.config.get("args")
     code = next((task.config[key] for key, spec in kinds[task.kind].keys.items()
@@ -95,6 +110,8 @@ def _selects_secret(text: str) -> bool:
 
 def _given_back(code: str) -> set[str]:
     """The variables that are part of what the program assigns to `result` or returns, as they are."""
+    if len(code) > MAX_PROGRAM:
+        return set()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the author's program, which is not run here

@@ -1,28 +1,32 @@
 """Checks of the names in templates: each must be something the playbook defines. The payload of a
 request may add keys to the workload, so these are warnings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from msgspec import Struct
 
 from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Plan, Step, Task
+from shared.dsl.plan import Loop, Plan, Step, Task
 from shared.dsl.reader import Reader, short
 from shared.dsl.sites import Sites
 from shared.dsl.source import Path
 from shared.dsl.template import is_template
-from shared.dsl.template_names import Read, reads
+from shared.dsl.template_facts import facts
+from shared.dsl.template_names import Read
 from shared.dsl.texts import strings
 
 EVERYWHERE = frozenset({"workload", "ctx", "args", "execution_id", "job"})
 IN_TASKS = frozenset({"iter", "_prev", "_task", "_attempt", "keychain"})
-IN_WORKLOAD = frozenset({"workload", "execution_id", "job"})
+UNDOING = "compensates"  # in a step that compensates another
+IN_WORKLOAD = frozenset({"workload", "payload", "execution_id", "job"})
 _MISPLACED = {
     "outcome": "outcome is there in the rules of a task; an arc has event.result and event.error",
     "event": "event is there in the when and args of an arc; a rule has outcome",
     "iter": "iter is there in the tasks of a step; carry a value on with set_ctx",
     "keychain": "read keychain in the keys of a task",
+    "now": "a template has no clock: take the time in a task, such as a program or SQL",
+    "token": "write {{ keychain.name.field }} in the keys of a task, or auth: <credential name>",
     **dict.fromkeys(("response", "result"), "write event.result in an arc, outcome.result in a rule"),
 }
 
@@ -49,7 +53,7 @@ def check_names(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, To
     told: set[tuple[Any, ...]] = set()
     for scope in _scopes(plan, sites, kinds):
         for text, path in strings(scope.value, scope.path):
-            for read in reads(text) if is_template(text) else ():
+            for read in facts(text).reads if is_template(text) else ():
                 names = scope.seen.keys.get(read.space) if read.space else scope.seen.names
                 key = (scope.path[:2], read.space, read.name)
                 if names is not None and read.name not in names and key not in told:
@@ -84,8 +88,14 @@ def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator
     for step in plan.steps.values():
         for arc in step.arcs:
             args[arc.step] |= arc.args.keys()
+    undo: dict[str, set[str]] = {}
+    for step in plan.steps.values():
+        if step.compensate is not None:
+            given = args[step.name] if step.compensate.args is None else step.compensate.args.keys()
+            undo.setdefault(step.compensate.step, set()).update(given)
+    args |= {name: frozenset(keys) for name, keys in undo.items()}
     for name, step in plan.steps.items():
-        names = EVERYWHERE | workload | ctx | plan.steps.keys() | args[name]
+        names = EVERYWHERE | workload | ctx | plan.steps.keys() | args[name] | ({UNDOING} if name in undo else set())
         keys = {"workload": workload, "ctx": ctx, "args": args[name]}
         yield from _of_step(step, sites, kinds, _Seen(names, keys))
 
@@ -94,21 +104,47 @@ def _of_step(step: Step, sites: Sites, kinds: Mapping[str, ToolSpec], seen: _See
     path = sites.step(step.name)
     for index, admit in enumerate(step.admit):
         yield _Scope(admit.when, (*path, "spec", "policy", "admit", "rules", index, "when"), seen)
+    if step.compensate is not None and step.compensate.args is not None:
+        at = (*path, "spec", "policy", "compensate", "args")
+        yield _Scope(step.compensate.args, at, seen.plus(UNDOING))
     if step.loop is not None:
-        yield _Scope(step.loop.items, (*path, "loop", "in"), seen)
+        yield from _of_loop(step.loop, sites, (*path, "loop"), seen)
     for index, arc in enumerate(step.arcs):
         yield _Scope({"when": arc.when, "args": arc.args}, sites.arc(step.name, index), seen.plus("event"))
     iter_ = _iter(step)
     names = seen.names | IN_TASKS | {task.name for task in step.tasks} | iter_ | (
-        {"loop_index"} if step.loop else set())
+        {"loop_index"} if step.loop or any(task.loop for task in step.tasks) else set())
     inside = _Seen(names, {**seen.keys, "iter": iter_ | {"parent"}})
     for index, task in enumerate(step.tasks):
         yield from _of_task(step, index, task, sites, kinds, inside)
 
 
+def _of_loop(loop: Loop, sites: Sites, path: Path, seen: _Seen) -> Iterator[_Scope]:
+    yield _Scope(loop.max_in_flight, _in_flight(sites, (*path, "spec")), seen)
+    stop = _with_iter(seen.plus("results", "count", "last"), {level.iterator for level in loop.levels})
+    yield _Scope(loop.stop_when, (*path, "spec", "stop_when"), stop)
+    outer: set[str] = set()
+    for level in loop.levels:
+        yield _Scope(level.items, (*path, "in"), _with_iter(seen, outer) if outer else seen)
+        outer.add(level.iterator)
+        path = (*path, "loop")
+
+
+def _with_iter(seen: _Seen, iterators: Set[str]) -> _Seen:
+    return _Seen(seen.names | iterators | {"iter", "loop_index"},
+                 {**seen.keys, "iter": frozenset(iterators | {"index", "count", "parent"})})
+
+
+def _in_flight(sites: Sites, path: Path) -> Path:
+    """Where `max_in_flight` stands: in the loop's spec, or in the policy there."""
+    return (*path, "max_in_flight") if sites.has((*path, "max_in_flight")) else (*path, "policy", "max_in_flight")
+
+
 def _iter(step: Step) -> frozenset[str]:
     own = frozenset(key for task in step.tasks for rule in task.rules or () for key in rule.then.set_iter)
-    return own | {step.loop.iterator, "index", "count"} if step.loop else own
+    looped = {level.iterator for level in step.loop.levels} if step.loop else set()
+    looped |= {task.loop.iterator for task in step.tasks if task.loop}
+    return own | looped | {"index", "count"} if looped else own
 
 
 def _of_task(step: Step, index: int, task: Task, sites: Sites, kinds: Mapping[str, ToolSpec],
@@ -116,6 +152,8 @@ def _of_task(step: Step, index: int, task: Task, sites: Sites, kinds: Mapping[st
     keys = kinds[task.kind].keys
     rendered = {key: value for key, value in task.config.items() if key not in keys or keys[key].template}
     yield _Scope(rendered, sites.task(step.name, index), seen)
+    if task.loop is not None:
+        yield _Scope(task.loop.items, (*sites.task(step.name, index), "loop", "in"), seen)
     ruled = seen.plus("outcome", without="keychain")
     for number, rule in enumerate(task.rules or ()):
         then = rule.then

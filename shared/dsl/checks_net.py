@@ -3,6 +3,7 @@ allows (`net.py`)."""
 
 from shared.dsl import net
 from shared.dsl.guards import FAILED, fires, says_event
+from shared.dsl.net_joins import too_few
 from shared.dsl.plan import Plan, Step
 from shared.dsl.reader import Reader, short
 from shared.dsl.sites import Sites, listed
@@ -12,6 +13,11 @@ def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
     for step in plan.steps.values():
         _arcs(reader, step, sites)
         _best_effort(reader, step, sites)
+    for name, most in too_few(plan):
+        at = (*sites.step(name), "spec", "policy", "admit", "join")
+        waits = f"{short(name)} waits for {plan.steps[name].join} tokens"
+        reader.value(at, "DSL919", f"{waits}, and at most {most} can come",
+                     f"write join: {most}" if most > 1 else "write join: all", warning=True)
     found = net.analyse(plan)
     _unreachable(reader, plan, sites, found.runs)
     for verdict, code, message, fix in (

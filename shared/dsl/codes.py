@@ -50,6 +50,8 @@ CODES: dict[str, Code] = {
     "DSL406": Code("unknown jump target", "`jump` leads to a task that is not in the same step."),
     "DSL407": Code("empty step", "A step needs a `tool` or a `next`; only `end` may have neither."),
     "DSL408": Code("unknown workbook task", "`kind: workbook` names a task that the workbook does not have."),
+    "DSL409": Code("unknown pool", "The server has no worker pool of that name; told when a server is known."),
+    "DSL410": Code("compensation in the workflow", "A step that compensates another has arcs, admission or no tool."),
     # 5xx: policies
     "DSL501": Code("bad rule", "A rule is `{when, then}`, or `else` with `then`, last in its list."),
     "DSL502": Code("control action outside a task", "`do` belongs in a task's policy rules (V10 §5.4)."),
@@ -61,6 +63,7 @@ CODES: dict[str, Code] = {
     "DSL602": Code("not an expression", "The value must be exactly one `{{ expression }}`."),
     "DSL603": Code("keychain outside a tool call", "A secret would be written to the log."),
     "DSL604": Code("value inside SQL text", "An expression stands where SQL cannot take a bound value."),
+    "DSL605": Code("value inside shell text", "An expression stands where a shell cannot take a value."),
     # 7xx: not supported
     "DSL701": Code("not supported", "The construct is known, but this version does not run it."),
     # 8xx: limits
@@ -81,4 +84,9 @@ CODES: dict[str, Code] = {
     "DSL912": Code("plain write in parallel", "Parallel iterations write the same `ctx` key without a reducer."),
     "DSL913": Code("secret in a result", "A result would hold a keychain value; it is blanked out."),
     "DSL914": Code("jumps end only by a failure", "No rule and no last task ends the jumps of a pipeline."),
+    "DSL915": Code("value as a SQL name", "A value stands where SQL takes only a name; it is quoted as one."),
+    "DSL916": Code("command from a value", "A whole SQL command is the value of one expression; it is run as it is."),
+    "DSL917": Code("error without that field", "A rule reads a field of `error` that this kind of task never has."),
+    "DSL918": Code("value inside a program", "`{{ }}` in code, which is taken as written; its value is handed over."),
+    "DSL919": Code("join of more than can come", "A join waits for more tokens than its arcs can bring."),
 }

@@ -1,6 +1,7 @@
-"""The comments of a source: which there are, and which stand above a step, above a root key or at the top."""
+"""The comments of a source, each with the line it is about: its own, or the next one with anything on it."""
 
 import re
+from bisect import bisect_right
 
 import yaml
 from msgspec import Struct
@@ -12,26 +13,26 @@ _SIGN = re.compile(r"(?:^|(?<=\s))#")
 
 
 class Comments(Struct):
-    """Each is taken once; `count` are all comments of the source, `kept` those taken."""
+    """Each is taken once. `header` stands before all else, `tail` behind it; `parts` are the lines at which root
+    keys and steps begin."""
 
-    count: int = 0
-    header: list[str] = []
-    roots: dict[str, list[str]] = {}
-    steps: dict[str, list[str]] = {}
-    kept: int = 0
+    header: list[str]
+    lines: dict[int, list[str]]
+    tail: list[str]
+    parts: list[int]
 
-    def take_header(self) -> list[str]:
-        return self._take(self.header)
+    def take(self, line: int) -> list[str]:
+        return self.lines.pop(line, [])
 
-    def take_root(self, key: str) -> list[str]:
-        return self._take(self.roots.pop(key, []))
+    def take_rest(self, line: int) -> list[str]:
+        """What is left of the part that begins at the line."""
+        after = bisect_right(self.parts, line)
+        end = self.parts[after] if after < len(self.parts) else None
+        inside = sorted(at for at in self.lines if at >= line and (end is None or at < end))
+        return [text for at in inside for text in self.take(at)]
 
-    def take_step(self, name: str) -> list[str]:
-        return self._take(self.steps.pop(name, []))
-
-    def _take(self, lines: list[str]) -> list[str]:
-        self.kept += sum(1 for line in lines if line)
-        return lines
+    def take_all(self) -> list[str]:
+        return [text for at in sorted(self.lines) for text in self.take(at)]
 
 
 def comments_of(source: str | bytes, document: Document) -> Comments:
@@ -39,19 +40,27 @@ def comments_of(source: str | bytes, document: Document) -> Comments:
     found = _found(text, document.lines)
     full = {number for number in found if document.lines[number - 1].lstrip().startswith("#")}
     header, top = _header(document.lines, full)
-    comments = Comments(len(found), header)
-    for key, entry in document.root.value.items():
-        comments.roots[key] = _above(document.lines, full, entry.key.line, top)
-    workflow = document.root.value.get("workflow")
-    for step in workflow.node.value if workflow is not None and isinstance(workflow.node.value, list) else []:
-        if isinstance(step.value, dict) and "step" in step.value:
-            above = _above(document.lines, full, step.place.line, top)
-            comments.steps.setdefault(step.value["step"].node.value, above)
+    comments = Comments(header, {}, [], _parts(document))
+    waiting: list[str] = []
+    for number, line in enumerate(document.lines, 1):
+        if number <= top or not line.strip():
+            continue
+        waiting += [found[number]] if number in found else []
+        if number not in full and waiting:
+            comments.lines[number], waiting = waiting, []
+    comments.tail = waiting
     return comments
 
 
-def _found(text: str, lines: list[str]) -> set[int]:
-    """The numbers of the lines with a comment: a `#` behind a blank and in no scalar."""
+def _parts(document: Document) -> list[int]:
+    lines = {entry.key.line for entry in document.root.value.values()}
+    workflow = document.root.value.get("workflow")
+    steps = workflow.node.value if workflow is not None and isinstance(workflow.node.value, list) else []
+    return sorted(lines | {step.place.line for step in steps})
+
+
+def _found(text: str, lines: list[str]) -> dict[int, str]:
+    """The comments by their lines: from a `#` behind a blank and in no scalar."""
     inside: dict[int, list[tuple[int, int]]] = {}
     for token in yaml.scan(text, Loader=_PARSER):
         if isinstance(token, yaml.ScalarToken) and not token.plain:
@@ -60,9 +69,13 @@ def _found(text: str, lines: list[str]) -> set[int]:
                 begin = first.column if line == first.line else 0
                 end = last.column if line == last.line else len(lines[line])
                 inside.setdefault(line + 1, []).append((begin, end))
-    return {number for number, line in enumerate(lines, 1)
-            if any(not any(begin <= sign.start() < end for begin, end in inside.get(number, []))
-                   for sign in _SIGN.finditer(line))}
+    found: dict[int, str] = {}
+    for number, text_ in enumerate(lines, 1):
+        signs = (sign.start() for sign in _SIGN.finditer(text_))
+        sign = next((at for at in signs if not any(begin <= at < end for begin, end in inside.get(number, []))), None)
+        if sign is not None:
+            found[number] = text_[sign:].rstrip()
+    return found
 
 
 def _header(lines: list[str], full: set[int]) -> tuple[list[str], int]:
@@ -77,11 +90,3 @@ def _header(lines: list[str], full: set[int]) -> tuple[list[str], int]:
         elif line.strip():
             break
     return header, last
-
-
-def _above(lines: list[str], full: set[int], line: int, top: int) -> list[str]:
-    """The comment lines that end right above the line, below the header."""
-    first = line
-    while first - 1 in full and first - 1 > top:
-        first -= 1
-    return [each.strip() for each in lines[first - 1:line - 1]]

@@ -1,13 +1,14 @@
 """Source to Plan. Never raises for any input: every mistake is a Diagnostic, and all are told at once."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.checks import check_plan
 from shared.dsl.diagnostics import Diagnostic
+from shared.dsl.flow import check_compensations
 from shared.dsl.graph import reach
 from shared.dsl.kinds import ToolSpec
 from shared.dsl.load import load
@@ -16,7 +17,7 @@ from shared.dsl.overlay import all_knobs
 from shared.dsl.plan import Origin, Plan, Step
 from shared.dsl.policies import read_executor
 from shared.dsl.reader import MAX_WARNINGS, Reader
-from shared.dsl.root import read_header, read_keychain, read_workbook, read_workflow, read_workload
+from shared.dsl.root import START, read_header, read_keychain, read_workbook, read_workflow, read_workload
 from shared.dsl.source import Document
 from shared.dsl.steps import Around, read_step
 
@@ -29,8 +30,9 @@ class Compiled(Struct, frozen=True):
 
 
 def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "",
-                     strict: bool = False) -> Compiled:
-    """`strict` takes the canonical form alone; otherwise the formal dialect and the sugar are lowered to it."""
+                     strict: bool = False, pools: Collection[str] | None = None) -> Compiled:
+    """`strict` takes the canonical form alone; otherwise the formal dialect and the sugar are lowered to it.
+    `pools` are those of the server it is for, when that is known."""
     document, diagnostics = load(source, file=file)
     if document is None:
         return Compiled(None, tuple(sorted(diagnostics)))
@@ -41,20 +43,21 @@ def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file
         diagnostics += lowered.diagnostics
     data = source if isinstance(source, bytes) else source.encode("utf-8")
     reader = Reader(document, file, diagnostics)
-    plan = replace(_read(reader, document, kinds, hashlib.sha256(data).hexdigest()), origins=dict(origins))
+    plan = replace(_read(reader, document, kinds, hashlib.sha256(data).hexdigest(), pools), origins=dict(origins))
     if reader.full or reader.warnings > MAX_WARNINGS:
         diagnostics.append(Diagnostic(len(document.lines), 1, "DSL802", "there is more, which is not shown",
                                       "mend these and compile again", file, "error" if reader.errors else "warning"))
     return Compiled(None if reader.errors else plan, tuple(sorted(diagnostics)))
 
 
-def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], digest: str) -> Plan:
+def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], digest: str,
+          pools: Collection[str] | None) -> Plan:
     root = document.data
     header = read_header(reader, root)
     defaults = read_executor(reader, root, tuple(all_knobs(kinds)))
     workload, keychain = read_workload(reader, root), read_keychain(reader, root)
     read_workbook(reader, root)
-    sources = read_workflow(reader, root)
+    sources = read_workflow(reader, root, defaults.entry_step)
     around = Around(kinds, {source.name: None for source in sources if source.name}, defaults)
     steps: dict[str, Step] = {}
     for source in sources:
@@ -62,6 +65,9 @@ def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], dig
         if source.unique:
             steps[source.name] = step
     plan = Plan(name=header.name, path=header.path, version=header.version, digest=digest, workload=workload,
-                steps=steps, reach=reach(steps), keychain=keychain, timeout_s=defaults.timeout_s)
-    check_plan(reader, plan, {source.name: source.path for source in sources if source.unique}, kinds)
+                steps=steps, reach=reach(steps), keychain=keychain, start=defaults.entry_step or START,
+                timeout_s=defaults.timeout_s)
+    paths = {source.name: source.path for source in sources if source.unique}
+    check_compensations(reader, steps, paths, plan.start)
+    check_plan(reader, plan, paths, kinds, pools)
     return plan

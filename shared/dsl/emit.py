@@ -2,6 +2,7 @@
 written gives the same text."""
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -23,11 +24,10 @@ _LAST = ("spec",)
 
 
 class Migrated(Struct, frozen=True):
-    """`text` is None when the playbook is not valid; `dropped` counts the comments that are not in it."""
+    """`text` is None when the playbook is not valid."""
 
     text: str | None
     diagnostics: tuple[Diagnostic, ...] = ()
-    dropped: int = 0
 
 
 def canonical(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "") -> Migrated:
@@ -40,11 +40,12 @@ def canonical(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str =
     again = compile_playbook(text, kinds=kinds, file=file, strict=True)
     if again.plan is None:  # what lowering made is over a limit of the source, of its bytes or its values
         return Migrated(None, again.diagnostics)
-    return Migrated(text, compiled.diagnostics, found.count - found.kept)
+    return Migrated(text, compiled.diagnostics)
 
 
 class _Emitter:
-    """`lines` are the source's: a collection was in flow style where a bracket stands at its place."""
+    """`lines` are the source's: a collection was in flow style where a bracket stands at its place. A comment stays
+    above the key or item it is about; above the step or root key around it, when that one is gone."""
 
     def __init__(self, lines: list[str], comments: Comments) -> None:
         self.lines, self.comments = lines, comments
@@ -52,15 +53,18 @@ class _Emitter:
     # -- the parts of a playbook
 
     def playbook(self, root: Node) -> str:
-        lines = self.comments.take_header()
+        parts: dict[str, list[str]] = {}
         for key in _ordered(root.value, ROOT):
-            node = root.value[key].node
-            lines += self.comments.take_root(key)
+            node, line = root.value[key].node, root.value[key].key.line
+            above = self.comments.take(line)
             if key == "workflow" and isinstance(node.value, list) and node.value:
-                lines += ["workflow:", *self.workflow(node.value)]
+                parts[key] = [*above, "workflow:", *self.workflow(node.value)]
             else:
-                lines += self.entry(_head(0, key), node, 0)
-        return "\n".join(lines) + "\n"
+                body = self.entry(_head(0, key), node, 0)
+                parts[key] = [*above, *self.comments.take_rest(line), *body]
+        parts["workflow"][:0] = self.comments.take_all()  # of root keys that are gone
+        lines = [line for part in parts.values() for line in part]
+        return "\n".join([*self.comments.header, *lines, *self.comments.tail]) + "\n"
 
     def workflow(self, steps: list[Node]) -> list[str]:
         """A blank line between two steps, unless both are on one line."""
@@ -75,12 +79,12 @@ class _Emitter:
         return lines
 
     def step(self, step: Node) -> list[str]:
-        name = step.value["step"].node.value
-        above = [f"  {line}" for line in self.comments.take_step(name)]
+        above = self.comments.take(step.place.line)
         entries: dict[str, Entry] = {key: step.value[key] for key in _ordered(step.value, STEP)}
         if "tool" in entries:
             entries["tool"] = Entry(entries["tool"].key, _tasks(entries["tool"].node))
-        return above + self.entry("  -", Node(step.place, entries), 2)
+        body = self.entry("  -", Node(step.place, entries), 2)
+        return [*(f"  {line}" for line in (*above, *self.comments.take_rest(step.place.line))), *body]
 
     # -- values
 
@@ -95,16 +99,22 @@ class _Emitter:
         if self.was_flow(node) and not _multiline(node) and len(line := f"{head} {_flow(node)}") <= WIDTH:
             return [line]
         below = self.mapping(node, indent + 2) if isinstance(node.value, dict) else self.listing(node, indent + 2)
-        if head.endswith("-"):
-            return [f"{head} {below[0][indent + 2:]}", *below[1:]]
-        return [head, *below]
+        if not head.endswith("-"):
+            return [head, *below]
+        above = [" " * indent + line.strip() for line in takewhile(_is_comment, below)]
+        below = below[len(above):]
+        return [*above, f"{head} {below[0][indent + 2:]}", *below[1:]]
 
     def mapping(self, node: Node, indent: int) -> list[str]:
         return [line for key, entry in node.value.items()
-                for line in self.entry(_head(indent, key), entry.node, indent)]
+                for line in [*self.above(entry.key.line, indent), *self.entry(_head(indent, key), entry.node, indent)]]
 
     def listing(self, node: Node, indent: int) -> list[str]:
-        return [line for each in node.value for line in self.entry(" " * indent + "-", each, indent)]
+        return [line for each in node.value
+                for line in [*self.above(each.place.line, indent), *self.entry(" " * indent + "-", each, indent)]]
+
+    def above(self, line: int, indent: int) -> list[str]:
+        return [" " * indent + text for text in self.comments.take(line)]
 
     def was_flow(self, node: Node) -> bool:
         line, column = node.place.line, node.place.column
@@ -115,6 +125,10 @@ def _ordered(entries: Iterable[str], first: tuple[str, ...], last: tuple[str, ..
     given = list(entries)
     rest = [key for key in given if key not in first and key not in last]
     return [key for key in first if key in given] + rest + [key for key in last if key in given]
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#")
 
 
 def _tasks(tool: Node) -> Node:

@@ -92,6 +92,8 @@ def _facts(key: Key) -> list[str]:
         facts.append(f"Unless given: {key.default}.")
     if key.formal:
         facts.append("Formal dialect: rewritten by the compiler, refused by --strict.")
+    if key.also:
+        facts.append(f"Also rewritten: {', '.join(key.also)}.")
     return facts
 
 
@@ -103,18 +105,24 @@ def _listing(head: str, shape: Shape, kinds: Mapping[str, ToolSpec]) -> str:
 
 
 def _kind(spec: ToolSpec, rest: list[str], path: str) -> str:
-    keys: dict[str, KeySpec] = {**spec.keys, **spec.all_knobs()}
+    keys: Mapping[str, KeySpec] = {**spec.keys, **spec.all_knobs()}
     if not rest:
         head = f"kind: {spec.kind}\n\n{spec.doc}\n\nKeys:\n"
         return head + _table("", {name: key.doc for name, key in spec.keys.items()}) + "\n\nUnder spec:\n" + _table(
             "", {name: key.doc for name, key in spec.all_knobs().items()})
-    name = rest[-1]
-    if name not in keys or len(rest) > 2 or (len(rest) == 2 and rest[0] != "spec"):
+    *outer, name = rest
+    for part in outer if outer != ["spec"] else []:
+        keys = keys[part].fields if part in keys else {}
+    if name not in keys:
         raise _unknown(path, keys)
     key = keys[name]
     facts = (["Required."] if key.required else []) + ([] if key.template else ["Taken as written, never rendered."])
     facts += ["Each {{ }} in it becomes a bound parameter."] if key.sql else []
-    return "\n".join([f"{spec.kind}.{name}", "", key.doc, *facts])
+    facts += ["Each {{ }} in it becomes a variable of the shell, never text of the program."] if key.shell else []
+    facts += ["Names a credential."] if key.credential else []
+    facts += [f"One of: {', '.join(key.choices)}."] if key.choices else []
+    facts += ["\n" + _table("", {each: inner.doc for each, inner in key.fields.items()})] if key.fields else []
+    return "\n".join([".".join([spec.kind, *outer, name]), "", key.doc, *facts])
 
 
 def _table(head: str, rows: Mapping[str, str]) -> str:

@@ -10,15 +10,10 @@ from typing import Any
 from jinja2 import nodes
 
 from shared.dsl.template_compile import CACHE, parse
+from shared.events.aliases import BOUNDARY
 
 Known = Mapping[tuple[str, str], frozenset[str] | bool]
 FAILED = "step.failed"
-# The names an event answers to (FX §9.2), as `engine/boundary.py` compares them.
-NAMES: dict[str, frozenset[str]] = {
-    "step.done": frozenset({"step.done", "call.done", "step.exit"}),
-    "loop.done": frozenset({"loop.done", "step.done", "call.done", "step.exit"}),
-    FAILED: frozenset({FAILED, "call.error"}),
-}
 NOTHING: Known = {}
 _CONTRARY = {
     "eq": ("ne", "lt", "gt"), "ne": ("eq",), "lt": ("gteq", "gt", "eq"), "gt": ("lteq", "lt", "eq"),
@@ -30,7 +25,7 @@ def fires(when: Any, event: str) -> bool | None:
     """Whether an arc with this `when` takes the event."""
     if when is None:
         return event != FAILED
-    return truth(when, {("event", "name"): NAMES[event], ("event", "error"): event == FAILED})
+    return truth(when, {("event", "name"): BOUNDARY[event], ("event", "error"): event == FAILED})
 
 
 def truth(when: Any, known: Known = NOTHING) -> bool | None:

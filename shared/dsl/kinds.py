@@ -13,7 +13,11 @@ class KeySpec(Struct, frozen=True):
     doc: str
     required: bool = False
     template: bool = True  # False: taken as written, never rendered (program text)
-    sql: bool = False      # `{{ }}` in it becomes a bound parameter
+    sql: bool = False      # `{{ }}` in it becomes a bound parameter; also in a list of texts
+    shell: bool = False    # `{{ }}` in it becomes a variable of the shell; also in a list of texts
+    credential: bool = False        # names a credential: the worker resolves it, as `auth` of the task
+    choices: tuple[str, ...] = ()   # all it may be, unless it is a template
+    fields: Mapping[str, "KeySpec"] = {}  # it is a mapping, and these are all its keys
 
 
 COMMON_KNOBS: Mapping[str, KeySpec] = {
@@ -31,6 +35,8 @@ class ToolSpec(Struct, frozen=True):
     pure: bool = False
     knobs: Mapping[str, KeySpec] = {}
     defaults: Mapping[str, Any] = {}
+    one_of: tuple[str, ...] = ()  # exactly one of these keys is given
+    aliases: bool = False         # `auth` may name several credentials, each with an alias
 
     def all_knobs(self) -> dict[str, KeySpec]:
         return {**COMMON_KNOBS, **self.knobs}

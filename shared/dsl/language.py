@@ -6,12 +6,14 @@ from typing import Any
 from msgspec import Struct
 
 from shared.dsl import loops, policies, root, rules
+from shared.dsl.lower_root import RUNTIME
 from shared.dsl.routes import MODES
 
 
 class Key(Struct, frozen=True):
     """`type` is a word of `schema.TYPES`, or a shape: `@step`; `[@step]` is a list of it. `formal`: taken
-    from the formal dialect and rewritten by the compiler; `--strict` refuses it."""
+    from the formal dialect or today's and rewritten by the compiler; `--strict` refuses it, as it does the
+    choices in `also`. `instead`: the required key that it stands for."""
 
     type: str
     doc: str
@@ -21,13 +23,15 @@ class Key(Struct, frozen=True):
     most: int | None = None
     default: Any = None
     formal: bool = False
+    also: tuple[str, ...] = ()
+    instead: str = ""
 
 
 Shape = dict[str, Key]
 
 
-def _formal(doc: str) -> Key:
-    return Key("any", doc, formal=True)
+def _formal(doc: str, instead: str = "") -> Key:
+    return Key("any", doc, formal=True, instead=instead)
 
 
 _TIMEOUT = Key("@timeout", "Seconds for one call, or {connect, read, total}. Flows inwards to every task.")
@@ -46,8 +50,10 @@ SHAPES: dict[str, Shape] = {
         "workload": Key("mapping", "The inputs and their defaults; a request's payload is merged over them."),
         "workflow": Key("[@step]", "The steps; one of them is named start.", True),
         "workbook": Key("any", "Named tasks that steps use by `kind: workbook`."),
-        "name": _formal("The same as metadata.name."),
+        "name": _formal("The same as metadata.name.", instead="metadata"),
         "path": _formal("The same as metadata.path."),
+        "spec": _formal("Inputs, which templates read as spec.name. Write workload: {spec: …}."),
+        "tracing": _formal("Changes nothing."),
     },
     "metadata": {
         "name": Key("text", "1 to 128 characters.", True),
@@ -60,15 +66,23 @@ SHAPES: dict[str, Shape] = {
     "credential": {
         "name": Key("name", "What `auth` and `keychain.<name>` call it.", True),
         "kind": Key("text", "The kind of credential.", True),
-        "*": Key("any", "What that kind needs."),
+        "type": _formal("The same as kind.", instead="kind"),
+        "credential": Key("text", "The stored credential it stands for; the one of the same name unless given."),
+        "description": Key("text", "What it is for."),
+        "*": Key("any", "Taken, and told that it changes nothing: the keychain alone is asked."),
     },
     "executor": {
         "kind": Key("text", "Where it runs.", choices=("distributed", "local")),
         "spec": Key("@executor_spec", "Settings for the whole execution."),
+        "profile": _formal("The same as kind; auto is neither."),
+        "version": _formal(f"The runtime it is written for: {RUNTIME}."),
+        "requires": _formal("Lists of tools and features it needs, checked by the compiler."),
     },
     "executor_spec": {
         "pool": Key("text", "Worker pool of every step.", default=policies.DEFAULT_POOL),
         "timeout": _TIMEOUT,
+        "entry_step": Key("text", "The step to begin with.", default=root.START),
+        "no_next_is_error": _formal("A step whose arcs all fail to match fails the execution."),
         "policy": Key("@executor_policy", "Defaults, results and limits."),
         "knobs": Key("knobs", "What any tool takes under spec."),
     },
@@ -77,7 +91,10 @@ SHAPES: dict[str, Shape] = {
         "results": Key("@results", "How results are kept."),
         "limits": Key("@limits", "Limits of the execution."),
     },
-    "defaults": {"timeouts": Key("@timeouts", "Seconds an execution and a step may take.")},
+    "defaults": {
+        "timeouts": Key("@timeouts", "Seconds an execution and a step may take."),
+        "timeout_s": _formal("The same as timeouts.step_s."),
+    },
     "timeouts": {
         "execution_s": Key("seconds", "Seconds for the whole execution."),
         "step_s": Key("seconds", "Seconds for one run of a step without its own timeout_s."),
@@ -88,7 +105,7 @@ SHAPES: dict[str, Shape] = {
                                  most=policies.MAX_PAYLOAD, default=policies.DEFAULT_MAX_PAYLOAD),
     },
     "step": {
-        "step": Key("name", "Its name, unique in the workflow.", True),
+        "step": Key("step_name", "Its name, unique in the workflow. A path such as a/b gets a plain one.", True),
         "desc": _DESC,
         "spec": Key("@step_spec", "Settings of the step, and defaults for its tasks."),
         "loop": Key("@loop", "Runs the tasks once per element."),
@@ -103,6 +120,7 @@ SHAPES: dict[str, Shape] = {
         "set": _SET,
         "set_ctx": _formal("Written to ctx when the step succeeded. Write it in a rule of the task."),
         "set_iter": _formal("Written to iter when the step succeeded. Write it in a rule of the task."),
+        "result": _formal("{output_select, inline_max_bytes, store}. Write output_select on the task."),
     },
     "step_spec": {
         "pool": Key("text", "Worker pool of this step."),
@@ -114,11 +132,18 @@ SHAPES: dict[str, Shape] = {
         "admit": Key("@admit", "Whether a token that comes here is let in."),
         "lifecycle": Key("@lifecycle", "How long a run may take."),
         "failure": Key("@failure", "What a failed iteration of the loop means."),
+        "limits": Key("@limits", "Limits of this step, over those of the execution."),
+        "compensate": Key("@compensate", "The step that undoes this one when the execution fails or is cancelled."),
+    },
+    "compensate": {
+        "step": Key("text", "A step that no arc leads to; it reads the result of what it undoes as compensates.", True),
+        "args": Key("mapping", "Handed to that step as args; those of the undone run unless given."),
     },
     "admit": {
-        "rules": Key("[@admit_rule]", _RULES + " Without a match the token is refused.", True),
+        "rules": Key("[@admit_rule]", _RULES + " Without a match the token is refused. May be left out beside join."),
         "mode": Key("text", "How rules are chosen.", choices=("exclusive",)),
-        "join": Key("text", "How tokens that meet here join.", choices=("all",)),
+        "join": Key("join", "How tokens that meet here enter: all as one, each for itself, any (the first of a wave; "
+                    "the rest are absorbed), or so many as one.", default="all"),
     },
     "admit_rule": {
         "when": Key("condition", "The condition; without it the rule is else."),
@@ -133,27 +158,30 @@ SHAPES: dict[str, Shape] = {
     "failure": {
         "mode": Key("text", "fail_fast: the first failed iteration fails the step. best_effort: all run.",
                     choices=("fail_fast", "best_effort"), default="fail_fast"),
+        "tolerate": Key("any", "With fail_fast: how many iterations may fail, or a share of them, such as 5%."),
     },
     "loop": {
         "in": Key("items", "A list, or one {{ expression }}.", True),
         "iterator": Key("name", "Name of the element in an iteration.", True),
         "spec": Key("@loop_spec", "How the iterations run."),
+        "loop": Key("@loop", "A loop within it: its in reads the element around it. All levels are one run."),
         "mode": _formal("Write it under spec."),
         "max_in_flight": _formal("Write it under spec."),
     },
     "loop_spec": {
         "mode": Key("text", "One after the other, or several at a time.", choices=("sequential", "parallel"),
-                    default="sequential"),
-        "max_in_flight": Key("whole", "Iterations at a time of a parallel loop.", least=1,
+                    default="sequential", also=("async",)),
+        "max_in_flight": Key("count", "Iterations at a time of a parallel loop, or one {{ expression }}.", least=1,
                              most=loops.MAX_IN_FLIGHT, default=loops.DEFAULT_IN_FLIGHT),
+        "stop_when": Key("condition", "Asked after every iteration; when it holds no further one starts."),
         "timeout": _TIMEOUT,
         "policy": Key("@loop_policy", "mode and max_in_flight may also stand here."),
         "knobs": Key("knobs", "What any tool takes under spec; flows inwards to the tasks."),
     },
     "loop_policy": {
-        "exec": Key("text", "Where iterations run.", choices=("distributed",)),
+        "exec": Key("text", "Where iterations run; local changes nothing.", choices=("distributed", "local")),
         "mode": Key("text", "As in loop.spec.", choices=("sequential", "parallel")),
-        "max_in_flight": Key("whole", "As in loop.spec.", least=1, most=loops.MAX_IN_FLIGHT),
+        "max_in_flight": Key("count", "As in loop.spec.", least=1, most=loops.MAX_IN_FLIGHT),
     },
     "task": {
         "name": Key("name", "Unique in the step; task_0, task_1 … unless given."),
@@ -161,9 +189,28 @@ SHAPES: dict[str, Shape] = {
         "desc": _DESC,
         "spec": Key("@task_spec", "Knobs of the call, and its policy."),
         "args": Key("any", "Values handed to the tool."),
-        "auth": Key("text", "Name of a credential, or a template that gives it."),
+        "auth": Key("any", "Name of a credential, or a template that gives it; for kinds that take several, "
+                    "alias: {credential, type, scope}."),
+        "assert": Key("@assert", "What must hold of its args and its result, else it is an error of kind assert."),
+        "output_select": Key("paths", "Paths into the result that stay at hand when it is kept by reference."),
+        "loop": Key("@task_loop", "Calls the tool once per element, in order; its result is the list of theirs."),
         "input": _INPUT,
         "set": _SET,
+        "set_ctx": _formal("Written to ctx when the task succeeded. Write it in a rule."),
+        "set_iter": _formal("Written to iter when the task succeeded. Write it in a rule."),
+        "retry": _formal("Repeats the call. Write a rule with do: retry."),
+        "sink": _formal("Stores the result. Write a task that stores."),
+        "timeout": _formal("Write it under spec."),
+        "timeout_s": _formal("Write spec: {timeout: …}."),
+        "timeout_seconds": _formal("Write spec: {timeout: …}."),
+    },
+    "task_loop": {
+        "in": Key("items", "A list, or one {{ expression }}.", True),
+        "iterator": Key("name", "Name of the element; iter.parent is what iter is around the task.", True),
+    },
+    "assert": {
+        "expects": Key("list", "Names of args that must be there before the call."),
+        "returns": Key("list", "Keys that the result must have."),
     },
     "task_spec": {
         "timeout": Key("@timeout", "Seconds for one call, or {connect, read, total}."),
@@ -192,7 +239,8 @@ SHAPES: dict[str, Shape] = {
         "do": Key("text", "continue, retry the task, jump to another, break out of the pipeline, or fail.",
                   True, rules.ACTIONS),
         "attempts": Key("whole", "For retry: all tries, the first included.", least=1, most=rules.MAX_ATTEMPTS),
-        "backoff": Key("text", "For retry: how the delay grows.", choices=rules.BACKOFFS, default="none"),
+        "backoff": Key("text", "For retry: how the delay grows.", choices=rules.BACKOFFS, default="none",
+                       also=("fixed",)),
         "delay": Key("delay", "For retry: seconds before the next try, or one {{ expression }}.", default=0),
         "multiplier": Key("seconds", "For retry with exponential backoff: what the delay is multiplied with.",
                           default=2.0),
@@ -212,11 +260,13 @@ SHAPES: dict[str, Shape] = {
         "mode": Key("text", "exclusive: the first arc that matches. inclusive: all that match.", choices=MODES,
                     default="exclusive"),
         "policy": Key("mapping", "Empty."),
+        "on_no_match": _formal("quiet or complete: the token ends, as it does anyway. fail: the execution fails."),
     },
     "arc": {
         "step": Key("text", "The step to go to.", True),
         "when": Key("condition", "The condition on `event`; without it the arc fires when the step succeeded."),
         "args": Key("mapping", "Handed to that step as args."),
+        "cond": _formal("An expression without braces. Write when."),
         "set": _SET,
         "input": _INPUT,
     },

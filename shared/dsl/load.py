@@ -4,7 +4,6 @@ Events are composed here rather than by PyYAML, so that depth, size and aliases 
 reading and never after."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -12,6 +11,7 @@ import yaml
 from shared.dsl import scalars, source
 from shared.dsl.diagnostics import Diagnostic
 from shared.dsl.source import Document, Entry, Node, Place
+from shared.dsl.template_limits import tokens
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -39,16 +39,23 @@ class _Composer:
         self.diagnostics: list[Diagnostic] = []
         self.anchors: dict[str, Node | None] = {}
         self.aliases = 0
+        self.nodes = 0
+        self.chars = 0
+        self.templates = 0
+        self.code = 0
         self.lines: list[str] = []
-        self.events: Iterator[Any] = iter(())
+        self.parser: Any = None
 
     # -- reporting
 
     def report(self, code: str, place: Place, message: str, fix: str) -> None:
         self.diagnostics.append(Diagnostic(place.line, place.column, code, message, fix, self.file))
+        if len(self.diagnostics) >= source.MAX_SOURCE_ERRORS:
+            raise self.stop("DSL802", place, f"{source.MAX_SOURCE_ERRORS} mistakes, and reading stops here",
+                            "mend these and compile again")
 
     def stop(self, code: str, place: Place, message: str, fix: str) -> _Stop:
-        self.report(code, place, message, fix)
+        self.diagnostics.append(Diagnostic(place.line, place.column, code, message, fix, self.file))
         return _Stop()
 
     def limit(self, place: Place, what: str, most: int) -> _Stop:
@@ -59,9 +66,9 @@ class _Composer:
     def document(self, given: str | bytes) -> Document:
         text = self.decode(given)
         self.lines = text.splitlines()
-        self.events = self.parse(text)
+        self.parser = _PARSER(text)
         root: Node | None = None
-        for event in self.events:
+        while (event := self.next()) is not None:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
                     raise self.stop("DSL103", _place(event), "a second document begins here",
@@ -90,9 +97,10 @@ class _Composer:
                             f"character U+{ord(bad[0]):04X} is not allowed", "remove it")
         return text
 
-    def parse(self, text: str) -> Iterator[Any]:
+    def next(self) -> Any:
+        """The next event of the parser."""
         try:
-            yield from yaml.parse(text, Loader=_PARSER)
+            return self.parser.get_event()
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
@@ -104,40 +112,43 @@ class _Composer:
             return "indent with spaces, not with tabs"
         return _QUOTE if "{{" in line else "check indentation, colons and quotes here"
 
-    def next(self) -> Any:
-        return next(self.events)
-
     # -- nodes
 
     def node(self, event: Any, depth: int) -> Node:
-        place = _place(event)
+        kind = type(event)
+        mark = event.start_mark
+        place = Place(mark.line + 1, mark.column + 1)
         if depth > source.MAX_DEPTH:
             raise self.limit(place, f"nested {depth} deep", source.MAX_DEPTH)
-        if isinstance(event, yaml.AliasEvent):
-            return self.alias(event, place)
+        if kind is yaml.AliasEvent:
+            return self.alias(event, place, depth)
         if event.anchor:
             self.anchors[event.anchor] = None
-        if isinstance(event, yaml.ScalarEvent):
+        if kind is yaml.ScalarEvent:
             node = self.scalar(event, place)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            node = self.sequence(event, depth)
+        elif kind is yaml.SequenceStartEvent:
+            node = self.sequence(event, place, depth)
         else:
-            node = self.mapping(event, depth)
+            node = self.mapping(event, place, depth)
         if event.anchor:
             self.anchors[event.anchor] = node
-        return self.within_limits(node, depth)
-
-    def within_limits(self, node: Node, depth: int) -> Node:
-        if node.nodes > source.MAX_NODES:
-            raise self.limit(node.place, f"{node.nodes} values with aliases expanded", source.MAX_NODES)
-        if node.chars > source.MAX_TEXT_CHARS:
-            raise self.limit(node.place, f"{node.chars} characters with aliases expanded",
-                             source.MAX_TEXT_CHARS)
-        if depth + node.height - 1 > source.MAX_DEPTH:
-            raise self.limit(node.place, "nested too deep with aliases expanded", source.MAX_DEPTH)
         return node
 
-    def alias(self, event: Any, place: Place) -> Node:
+    def spend(self, nodes: int, chars: int, place: Place) -> None:
+        """Counts what the document expands to; an alias counts for all that it stands for."""
+        self.nodes += nodes
+        self.chars += chars
+        if self.nodes > source.MAX_NODES:
+            raise self.limit(place, f"{self.nodes} keys and values with aliases expanded", source.MAX_NODES)
+        if self.chars > source.MAX_TEXT_CHARS:
+            raise self.limit(place, f"{self.chars} characters with aliases expanded", source.MAX_TEXT_CHARS)
+
+    def reuse(self, node: Node, place: Place, depth: int) -> None:
+        self.spend(node.nodes, node.chars, place)
+        if depth + node.height - 1 > source.MAX_DEPTH:
+            raise self.limit(place, "nested too deep with aliases expanded", source.MAX_DEPTH)
+
+    def alias(self, event: Any, place: Place, depth: int) -> Node:
         self.aliases += 1
         if self.aliases > source.MAX_ALIASES:
             raise self.limit(place, f"{self.aliases} aliases", source.MAX_ALIASES)
@@ -146,17 +157,32 @@ class _Composer:
             why = "refers to itself" if event.anchor in self.anchors else "has no anchor"
             raise self.stop("DSL107", place, f"alias *{event.anchor[:60]} {why}",
                             "write the value out here")
+        self.reuse(target, place, depth)
         return target
 
     def scalar(self, event: Any, place: Place) -> Node:
         text: str = event.value
         if len(text) > source.MAX_SCALAR_CHARS:
             raise self.limit(place, f"a text of {len(text)} characters", source.MAX_SCALAR_CHARS)
-        bad = _UNSTORABLE.search(text)
-        if bad:
+        self.spend(1, len(text), place)
+        if event.style == '"' and (bad := _UNSTORABLE.search(text)):  # only escapes can make one
             self.report("DSL101", place, f"character U+{ord(bad[0]):04X} cannot be stored", "remove it")
             text = ""
-        return Node(place, self.value(event, text, place), event.style or "", chars=len(text))
+        if "{{" in text or "{%" in text:
+            self.template(text, place)
+        plain = event.implicit[0] and event.tag is None and text[:1].isalpha() and text not in scalars.WORDS
+        value = text if plain else self.value(event, text, place)
+        return Node(place, value, event.style or "", 1, 1, len(text))
+
+    def template(self, text: str, place: Place) -> None:
+        """Counted before anything is parsed: parsing templates is most of the work of compiling."""
+        self.templates += 1
+        self.code += tokens(text)
+        if self.templates > source.MAX_TEMPLATES:
+            raise self.stop("DSL801", place, f"more than {source.MAX_TEMPLATES} templates", "split the playbook")
+        if self.code > source.MAX_CODE:
+            raise self.stop("DSL801", place, f"more than {source.MAX_CODE} words and signs in templates",
+                            "split the playbook")
 
     def value(self, event: Any, text: str, place: Place) -> Any:
         plain, _ = event.implicit
@@ -177,43 +203,48 @@ class _Composer:
     def unsupported_tag(self, tag: str, place: Place) -> None:
         self.report("DSL107", place, f"tag {tag[:60]} is not supported", "remove the tag")
 
-    def sequence(self, event: Any, depth: int) -> Node:
-        node = Node(_place(event), [])
-        self.collection_tag(event, "seq", node.place)
-        while not isinstance(event := self.next(), yaml.SequenceEndEvent):
+    def sequence(self, start: Any, place: Place, depth: int) -> Node:
+        self.collection_tag(start, "seq", place)
+        self.spend(1, 0, place)
+        nodes, chars, height = self.nodes - 1, self.chars, 0
+        found: list[Node] = []
+        while type(event := self.next()) is not yaml.SequenceEndEvent:
             item = self.node(event, depth + 1)
-            node.value.append(item)
-            self.count(node, item, depth)
-        return node
+            found.append(item)
+            if len(found) > source.MAX_ITEMS:
+                raise self.limit(place, f"a list of {len(found)} values", source.MAX_ITEMS)
+            if item.height > height:
+                height = item.height
+        return Node(place, found, "", self.nodes - nodes, height + 1, self.chars - chars)
 
-    def mapping(self, start: Any, depth: int) -> Node:
-        node = Node(_place(start), {})
-        self.collection_tag(start, "map", node.place)
+    def mapping(self, start: Any, place: Place, depth: int) -> Node:
+        self.collection_tag(start, "map", place)
+        self.spend(1, 0, place)
+        nodes, chars, height = self.nodes - 1, self.chars, 0
+        entries: dict[str, Entry] = {}
         merged: list[Node] = []
         nested = False
-        while not isinstance(event := self.next(), yaml.MappingEndEvent):
+        while type(event := self.next()) is not yaml.MappingEndEvent:
             key = self.node(event, depth + 1)
             value = self.node(self.next(), depth + 1)
-            self.count(node, value, depth)
+            if value.height > height:
+                height = value.height
             nested = nested or isinstance(key.value, dict)
             if key.value == "<<" and key.style == "":
                 merged.extend(self.merges(value))
             else:
-                self.enter(node.value, key, value)
-        if start.flow_style and nested and not node.value:
-            return Node(node.place, _UNQUOTED)
+                self.enter(entries, key, value)
+                if len(entries) > source.MAX_ITEMS:
+                    raise self.limit(place, f"a mapping of {len(entries)} keys", source.MAX_ITEMS)
+        if start.flow_style and nested and not entries:
+            return Node(place, _UNQUOTED)
         for other in merged:
             for name, entry in other.value.items():
-                if name not in node.value:
-                    node.value[name] = entry
-                    self.count(node, entry.node, depth)
-        return node
-
-    def count(self, node: Node, below: Node, depth: int) -> None:
-        node.nodes += below.nodes
-        node.chars += below.chars
-        node.height = max(node.height, below.height + 1)
-        self.within_limits(node, depth)
+                if name not in entries:
+                    entries[name] = entry
+                    self.reuse(entry.node, place, depth + 1)
+                    height = max(height, entry.node.height)
+        return Node(place, entries, "", self.nodes - nodes, height + 1, self.chars - chars)
 
     def collection_tag(self, event: Any, tag: str, place: Place) -> None:
         if event.tag not in (None, "!", scalars.TAG + tag):

@@ -1,4 +1,5 @@
-"""A step's `loop` (DSL2 §7): what is iterated, how, and how many at a time."""
+"""A step's `loop` (DSL2 §7): what is iterated, how, and how many at a time; the loops within it (V10 §6.4); and
+the loop of a task."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,30 +7,75 @@ from typing import Any, cast
 
 from shared.dsl import told
 from shared.dsl.overlay import read_knobs
-from shared.dsl.plan import Loop
-from shared.dsl.reader import Reader, kind_of, short
+from shared.dsl.plan import Level, Loop
+from shared.dsl.reader import Reader, Told, kind_of, short
 from shared.dsl.source import Path
 from shared.dsl.texts import check_templates, read_expression
 
 DEFAULT_IN_FLIGHT = 100
 MAX_IN_FLIGHT = 1000
+MAX_LOOP_LEVELS = 4
 RESERVED = ("index", "parent")  # `iter.index`, `iter.parent` (DSL2 §3.3, §3.5)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
+_LEVEL = 'write loop: {in: "{{ … }}", iterator: item}'
 _IN = "write in: \"{{ … }}\" or a list"
 
 
 def read_loop(reader: Reader, value: Any, path: Path, knobs: Iterable[str]) -> tuple[Loop, dict[str, Any]]:
     """The loop, and the runtime knobs its spec hands to the tasks."""
-    loop = reader.mapping(value, path, 'write loop: {in: "{{ … }}", iterator: item}')
+    loop = reader.mapping(value, path, _LEVEL)
     if not isinstance(value, dict):
         return Loop([], ""), {}
-    reader.keys(loop, path, ("in", "iterator", "spec"), told.LOOP, "loop")
+    reader.keys(loop, path, ("in", "iterator", "spec", "loop"), told.LOOP, "loop")
     items = _items(reader, loop, path)
     iterator = _iterator(reader, loop, path)
     spec, policy = _spec(reader, loop, path, knobs)
     mode, most = _mode(reader, spec, policy, (*path, "spec"))
-    return (Loop(items, iterator, cast(Any, mode), most),
+    inner = _inner(reader, loop, path, mode, (iterator,))
+    stop = read_expression(reader, spec["stop_when"], (*path, "spec", "stop_when"),
+                           'write stop_when: "{{ … }}"') if "stop_when" in spec else None
+    return (Loop(items, iterator, cast(Any, mode), most, inner, stop),
             read_knobs(reader, spec, (*path, "spec"), knobs))
+
+
+def _inner(reader: Reader, outer: Mapping[str, Any], path: Path, mode: str,
+           names: tuple[str, ...]) -> tuple[Level, ...]:
+    """The loops within a loop. All levels are one run of iterations, so they share the outermost one's spec."""
+    if "loop" not in outer:
+        return ()
+    at = (*path, "loop")
+    if len(names) == MAX_LOOP_LEVELS:
+        reader.key(at, "DSL801", f"over {MAX_LOOP_LEVELS} levels of loops", "put the rest into a playbook of its own")
+        return ()
+    loop = reader.mapping(outer["loop"], at, _LEVEL)
+    if not isinstance(outer["loop"], dict):
+        return ()
+    reader.keys(loop, at, ("in", "iterator", "spec", "loop"), told.LOOP, "loop")
+    level = Level(_items(reader, loop, at), _iterator(reader, loop, at))
+    if level.iterator in names and level.iterator:
+        reader.value((*at, "iterator"), "DSL401", f"the loop around it has the iterator {short(level.iterator)} too",
+                     "give one of them another name")
+    spec = reader.section(loop, "spec", at, ("mode",), told.INNER_LOOP)
+    modes = ("sequential", "parallel")
+    if "mode" in spec and reader.choice(spec["mode"], (*at, "spec", "mode"), modes) != mode:
+        reader.value((*at, "spec", "mode"), "DSL701", f"the loop around it is {mode}, and this one goes with it",
+                     f"write mode: {mode}, or give the task a loop of its own, which runs in order")
+    return (level, *_inner(reader, loop, at, mode, (*names, level.iterator)))
+
+
+def read_task_loop(reader: Reader, body: Mapping[str, Any], path: Path) -> Level | None:
+    """A task's own loop: in order, on the worker that has the run."""
+    if "loop" not in body:
+        return None
+    at = (*path, "loop")
+    loop = reader.mapping(body["loop"], at, _LEVEL)
+    if not isinstance(body["loop"], dict):
+        return None
+    ordered = Told("DSL701", "the loop of a task runs in order, one element at a time",
+                   "remove spec, or put the loop on the step: loop: {…, loop: {…}}")
+    reader.keys(loop, at, ("in", "iterator"), {**told.LOOP, "spec": ordered, "mode": ordered,
+                                               "max_in_flight": ordered, "loop": told.TASK_LOOP}, "the loop of a task")
+    return Level(_items(reader, loop, at), _iterator(reader, loop, at))
 
 
 def _items(reader: Reader, loop: Mapping[str, Any], path: Path) -> Any:
@@ -65,26 +111,34 @@ def _spec(reader: Reader, loop: Mapping[str, Any], path: Path,
     at = (*path, "spec")
     exec_told = {"exec": told.moved("exec", "policy: {exec: distributed} in loop.spec"),
                  "pool": told.moved("pool", "spec: {pool: …} on the step")}
-    spec = reader.section(loop, "spec", path, ("mode", "max_in_flight", "policy", *knobs), exec_told)
+    spec = reader.section(loop, "spec", path, ("mode", "max_in_flight", "stop_when", "policy", *knobs), exec_told)
     policy = reader.section(spec, "policy", at, ("exec", "mode", "max_in_flight"), told.LOOP_POLICY)
     if "exec" in policy and reader.choice(policy["exec"], (*at, "policy", "exec"),
                                           ("distributed", "local")) == "local":
-        reader.value((*at, "policy", "exec"), "DSL701", "exec: local is not supported for a loop",
-                     "write exec: distributed, or leave it out")
+        reader.value((*at, "policy", "exec"), "DSL903", "iterations run on any worker of the pool all the same",
+                     "remove it, or give the step a pool of its own: spec: {pool: …}", warning=True)
     return spec, policy
 
 
 def _mode(reader: Reader, spec: Mapping[str, Any], policy: Mapping[str, Any],
-          path: Path) -> tuple[str, int]:
+          path: Path) -> tuple[str, int | str]:
     mode_at, most_at = (_setting(reader, spec, policy, path, key) for key in ("mode", "max_in_flight"))
     mode = reader.choice(mode_at[0], mode_at[1], ("sequential", "parallel")) if mode_at else "sequential"
     if most_at is None:
         return mode, DEFAULT_IN_FLIGHT if mode == "parallel" else 1
-    most = reader.whole(most_at[0], most_at[1], 1, MAX_IN_FLIGHT)
-    if mode == "sequential" and most > 1:
+    most = _in_flight(reader, *most_at)
+    if mode == "sequential" and most != 1:
         reader.key(most_at[1], "DSL903", "a sequential loop runs one iteration at a time",
                    "add mode: parallel, or remove max_in_flight", warning=True)
     return mode, most if mode == "parallel" else 1
+
+
+def _in_flight(reader: Reader, value: Any, path: Path) -> int | str:
+    """A number, or an expression that the scheduler evaluates once, when the loop starts."""
+    if not isinstance(value, str):
+        return reader.whole(value, path, 1, MAX_IN_FLIGHT)
+    fix = f"a whole number from 1 to {MAX_IN_FLIGHT}, or one {{{{ expression }}}}"
+    return str(read_expression(reader, value, path, fix))
 
 
 def _setting(reader: Reader, spec: Mapping[str, Any], policy: Mapping[str, Any], path: Path,

@@ -9,10 +9,16 @@ from msgspec import Struct
 from shared.dsl.diagnostics import Diagnostic
 from shared.dsl.kinds import ToolSpec
 from shared.dsl.lower_arcs import arcs_that_set
+from shared.dsl.lower_commands import reads_commands
+from shared.dsl.lower_limits import short_lists, short_tool
+from shared.dsl.lower_match import must_match, taken_off
 from shared.dsl.lower_names import renamed_node
 from shared.dsl.lower_next import plain_next
 from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced, text_of
+from shared.dsl.lower_paths import plain_names
 from shared.dsl.lower_places import EVERYWHERE, on_arc
+from shared.dsl.lower_results import lower_results
+from shared.dsl.lower_root import lower_root
 from shared.dsl.lower_step import FORMAL, lower_formal
 from shared.dsl.lower_tasks import lower_tool
 from shared.dsl.plan import Origin
@@ -32,8 +38,9 @@ class Lowered(Struct, frozen=True):
 
 def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "") -> Lowered:
     env = Env(file, kinds, set(), {}, [], {})
-    env.taken = _names(document.root)
-    root = _root(env, document.root)
+    env.commands = reads_commands(document.root)
+    env.taken, env.keys = _names(document.root)
+    root = plain_names(env, lower_root(env, document.root))
     workflow = get(root, "workflow")
     if workflow is not None and is_list(workflow):
         root = changed(root, {"workflow": _workflow(env, workflow)})
@@ -42,77 +49,40 @@ def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "") -> 
     return Lowered(Document(root, document.lines, root.plain()), tuple(env.diagnostics), env.labels)
 
 
-def _root(env: Env, root: Node) -> Node:
-    """Root `name` and `path` (FX §2.1) to metadata; the workbook is taken apart and leaves."""
-    metadata = get(root, "metadata")
-    put: dict[str, Node | None] = {}
-    moved = {key: value for key in ("name", "path") if (value := get(root, key)) is not None}
-    if moved and (metadata is None or is_map(metadata)):
-        base = metadata if metadata is not None else build(next(iter(moved.values())).place, {})
-        for key in moved:
-            if get(base, key) is not None:
-                env.error(root.value[key].key, "DSL401", f"{key} is given at the root and in metadata",
-                          f"keep metadata.{key}")
-        put = {"metadata": changed(base, {**moved, **dict(items(base))}), **dict.fromkeys(moved)}
-    workbook = get(root, "workbook")
-    if workbook is not None and _read_workbook(env, workbook):
-        put["workbook"] = None
-    if (workload := get(root, "workload")) is not None:
-        put["workload"] = renamed_node(workload, EVERYWHERE)
-    return changed(root, put)
-
-
-def _read_workbook(env: Env, workbook: Node) -> bool:
-    """A list of `{name, tool}` (FS §5), or a mapping of named tasks (FX §2.1, DSL2)."""
-    tasks = get(workbook, "tasks")
-    named = list(items(tasks if tasks is not None and len(workbook.value) == 1 else workbook))
-    if is_list(workbook) or is_list(tasks):
-        named = [(text_of(get(each, "name")), each) for each in listed(tasks if is_list(tasks) else workbook)]
-    if not named:
-        return False
-    for name, each in named:
-        tool = get(each, "tool")
-        body = tool if is_map(tool) else each
-        if not name or not is_map(body) or get(body, "kind") is None:
-            env.error(each, "DSL202", "a workbook task needs a name and a tool with its kind",
-                      "write - name: …, tool: {kind: …}")
-            continue
-        assert body is not None
-        if (sink := get(each, "sink")) is not None and tool is not None:
-            body = changed(body, {"sink": sink})
-        if name in env.workbook:
-            env.error(each, "DSL401", f"the workbook has {name!r} already", "use another name")
-        env.workbook[name] = changed(body, {"name": None}) if "name" in body.value else body
-    return True
-
-
-def _names(root: Node) -> set[str]:
-    """Every text under `step` or `name`, so that no generated name is like one the author gave."""
+def _names(root: Node) -> tuple[set[str], frozenset[str]]:
+    """Every text under `step` or `name`, so that no generated name is like one the author gave; and every key."""
     found: set[str] = set()
+    keys: set[str] = set()
     stack = [root]
     while stack:
         node = stack.pop()
         if isinstance(node.value, dict):
+            keys |= node.value.keys()
             for key, entry in node.value.items():
                 stack.append(entry.node)
                 if key in ("step", "name") and isinstance(entry.node.value, str):
                     found.add(entry.node.value)
         elif isinstance(node.value, list):
             stack += node.value
-    return found
+    return found, frozenset(keys)
 
 
 def _workflow(env: Env, workflow: Node) -> Node:
     found: list[Node] = []
     for each in workflow.value:
-        for step in _step(env, each) if is_map(each) and text_of(get(each, "step")) else [each]:
-            found += arcs_that_set(env, step) if is_map(step) else [step]
+        if not is_map(each) or not text_of(get(each, "step")):
+            found.append(each)
+            continue
+        plain, strict = taken_off(env, each)
+        first, *others = _step(env, plain)
+        for step in [*(must_match(env, first) if strict else [first]), *others]:
+            found += arcs_that_set(env, step)
     return replaced(workflow, found)
 
 
 def _step(env: Env, node: Node) -> list[Node]:
     step = text_of(get(node, "step"))
-    node = _iterator(renamed(node, "input", "args"))
+    node = short_tool(env, lower_results(env, _iterator(renamed(node, "input", "args"))))
     loop, tool = get(node, "loop"), get(node, "tool")
     put: dict[str, Node | None] = {}
     if loop is not None and is_map(loop):
@@ -126,7 +96,7 @@ def _step(env: Env, node: Node) -> list[Node]:
     if sinks and tool is not None:
         tool, node = _sinks_of_tasks(node, tool, sinks)
     if any(key in node.value for key in FORMAL):
-        return lower_formal(env, step, node, tool)
+        return lower_formal(env, step, short_lists(env, node), tool)
     following = get(node, "next")
     if following is None:
         return [node]
@@ -160,7 +130,8 @@ def _loop(loop: Node) -> Node:
         spec = get(loop, "spec")
         assert spec is not None
         loop = changed(loop, {"spec": changed(spec, {"mode": build(mode.place, "parallel")})})
-    return loop
+    inner = get(loop, "loop")
+    return changed(loop, {"loop": _loop(inner)}) if inner is not None and is_map(inner) else loop
 
 
 def _iterator(node: Node) -> Node:

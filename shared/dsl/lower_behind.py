@@ -111,7 +111,7 @@ def _done(parts: Parts, label: str, keeper: str) -> Node:
     shared = {into: answer} if into and not parts.looped else {}
     rules = [otherwise(directive("break", result=answer, set_ctx=shared))]
     given = key(parts.step, "answer")
-    if any(case.answer is not None for case in parts.cases):
+    if any(_answers(parts, case) for case in parts.cases):
         rules.insert(0, rule("{{ iter." + given + " is defined }}",
                              directive("break", result="{{ iter." + given + " }}", set_ctx=shared)))
     error = key(parts.step, "error")
@@ -119,6 +119,15 @@ def _done(parts: Parts, label: str, keeper: str) -> Node:
         rules.insert(0, rule("{{ iter." + error + " is defined }}",
                              directive("fail", error="{{ iter." + error + " }}")))
     return noop(parts.node.place, label, rules)
+
+
+def _answer(case: Case) -> str:
+    return expression(text_of(case.answer)) or text_of(case.answer)
+
+
+def _answers(parts: Parts, case: Case) -> bool:
+    """Whether a rule gives the step another result; what is collected is the result anyway."""
+    return case.answer is not None and not case.enters and _answer(case).rpartition(".")[2] != _collected(parts)
 
 
 def _collected(parts: Parts) -> str:
@@ -146,10 +155,8 @@ def _case_tasks(parts: Parts, label: str, past: str, done: str) -> list[Node]:
         if case.collect is not None and case.retry is None:
             (to_iter if _repeats(parts) else to_ctx).update(
                 gather(parts.env, parts.retry, case.collect, names, once=not _repeats(parts)))
-        if case.answer is not None:
-            inner = expression(text_of(case.answer)) or text_of(case.answer)
-            if inner.rpartition(".")[2] != _collected(parts):  # which is the result anyway
-                to_iter[key(parts.step, "answer")] = rewrite("{{ " + inner + " }}", names)
+        if _answers(parts, case):
+            to_iter[key(parts.step, "answer")] = rewrite("{{ " + _answer(case) + " }}", names)
         to_ctx |= {parts.decided: index + 1} if parts.decided else {}
         then = directive("jump", to=text_of(get(branch[0], "name")) if branch else to, result="_prev",
                          set_ctx=to_ctx, set_iter=to_iter)

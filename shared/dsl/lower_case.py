@@ -4,8 +4,9 @@ they lead becomes arcs."""
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from shared.dsl.lower_names import Names, asks_for_errors, is_enter
+from shared.dsl.lower_names import Names, asks_for_errors, attributes_read, is_enter
 from shared.dsl.lower_next import Target, arc, fan_out, is_router, targets
 from shared.dsl.lower_nodes import Env, build, get, is_list, is_map, items, listed
 from shared.dsl.lower_places import condition, negated, patches
@@ -28,6 +29,7 @@ class Case(Struct, frozen=True):
     retry: Node | None = None
     collect: Node | None = None
     answer: Node | None = None
+    call: Node | None = None
 
     @property
     def acts(self) -> bool:
@@ -75,7 +77,7 @@ def _rule(env: Env, node: Node) -> Case | None:
     to_iter |= dict(items(get(actions, "set_iter")))
     return Case(node.place, when.value if when is not None else None, to_ctx, to_iter, _stored(actions),
                 get(actions, "next"), get(actions, "retry") or _again(env, actions), get(actions, "collect"),
-                _answer(env, actions))
+                _answer(env, actions), _called(actions))
 
 
 def _stored(actions: Node) -> list[Node]:
@@ -101,14 +103,37 @@ def _merged(env: Env, then: Node) -> Node | None:
 
 
 def _again(env: Env, actions: Node) -> Node | None:
-    """`call: {params: …}` repeats the step's own call with another input; calling a step is not for a case."""
+    """`call: {params: …}` repeats the step's own call with another input."""
     call = get(actions, "call")
-    if call is None:
+    if call is None or get(call, "step") is not None:
         return None
-    if get(call, "step") is not None or not is_map(call):
-        env.error(call, "DSL301", "a case rule cannot call a step", "write next: [{step: …, args: {…}}]")
+    if not is_map(call):
+        env.error(call, "DSL203", "call is a mapping", "write call: {step: …, args: {…}}, or call: {params: {…}}")
         return None
     return build(call.place, {"next_call": call})
+
+
+def _called(actions: Node) -> Node | None:
+    """`call: {step, args}` sends a token to a step, beside the one that goes on."""
+    call = get(actions, "call")
+    return call if get(call, "step") is not None else None
+
+
+def with_calls(env: Env, cases: list[Case], rest: Node | None) -> list[Case]:
+    """The rules, with a step that one calls as one more place it leads to."""
+    found = []
+    for case in cases:
+        if case.call is None:
+            found.append(case)
+            continue
+        onward = case.next if case.next is not None else rest
+        if onward is not None and is_router(onward):
+            env.error(case.call, "DSL301", "beside call a rule needs to say where it leads",
+                      "add next: [{step: …}] to the rule")
+            onward = None
+        where = [] if onward is None else listed(onward) if is_list(onward) else [onward]
+        found.append(replace(case, next=Node(case.call.place, [case.call, *where])))
+    return found
 
 
 def _answer(env: Env, actions: Node) -> Node | None:
@@ -121,6 +146,20 @@ def _answer(env: Env, actions: Node) -> Node | None:
         env.error(result, "DSL204", "result of a case rule is {from: <name>}", "write result: {from: response}")
         return None
     return None if given.value.strip("{ }") in ("response", "this") else given
+
+
+def warn_of_codes(env: Env, node: Node, cases: list[Case], kind: str) -> None:
+    """`error.status` is of http and `error.code` of SQL: read of anything else they are never there."""
+    texts = [(build(case.place, case.when), case.when) for case in cases if isinstance(case.when, str)]
+    retry = get(node, "retry")
+    texts += [(when, when.value) for each in [retry, *listed(retry)] for name in ("when", "retry_when", "stop_when")
+              if (when := get(each, name)) is not None and isinstance(when.value, str)]
+    if kind in ("http", "postgres") or kind not in env.kinds:
+        return
+    for at, text in texts:
+        for name in sorted(attributes_read(text, "error") & {"status", "status_code", "code"}):
+            env.warn(at, "DSL917", f"error.{name} is never there: a task of kind {kind} fails without it",
+                     "read error.kind or error.message, or error.exit_code of a shell")
 
 
 def arcs(env: Env, cases: list[Case], rest: Node | None, step: str, names: Names, *,

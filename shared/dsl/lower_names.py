@@ -1,23 +1,26 @@
 """Names in templates: free names are replaced in the token stream of each `{{ }}` and `{% %}`, never in
 text around them, in strings, after a dot, or as the name of a keyword argument."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, TemplateSyntaxError
 from msgspec import Struct
 
 from shared.dsl.source import Entry, Node
+from shared.events.aliases import BOUNDARY, ENTER
 
 _LEXER = Environment(keep_trailing_newline=True)
+_RAW = re.compile(r"\{\{-?\s*`([^`]*)`\s*-?\}\}")
 _SPACE = ("whitespace", "linecomment", "comment")
 _OPEN = ("variable_begin", "block_begin")
 _CLOSE = ("variable_end", "block_end")
-_OK = frozenset({"call.done", "step.done", "step.exit", "step.finished", "tool.processed", "ToolCompleted"})
-_FAILED = frozenset({"call.error", "step.failed", "ToolErrored"})
-_ENTER = frozenset({"step.enter", "step.started", "StepStarted"})
-_IN_ARCS = {"step.finished": "step.done", "tool.processed": "step.done", "ToolCompleted": "step.done",
-            "ToolErrored": "step.failed"}
+_WRITTEN = ("step.done", "call.done", "step.exit", "step.failed", "call.error")  # kept in arcs as they are
+_OK, _FAILED = BOUNDARY["step.done"], BOUNDARY["step.failed"]
+_IN_ARCS = {name: event for event in ("step.done", "step.failed") for name in BOUNDARY[event]
+            if name not in _WRITTEN}
 
 
 class Names(Struct, frozen=True):
@@ -102,7 +105,7 @@ def event_names(text: str) -> set[str]:
 
 
 def is_enter(text: str) -> bool:
-    return bool(event_names(text) & _ENTER)
+    return bool(event_names(text) & ENTER)
 
 
 def expression(text: str) -> str | None:
@@ -128,20 +131,46 @@ def literal(value: Any) -> str | None:
 
 def renamed_node(node: Node, names: Names) -> Node:
     """The node with all its templates rewritten; itself when nothing changes."""
+    return mapped_node(node, lambda text: rewrite(text, names))
+
+
+def mapped_node(node: Node, change: Callable[[str], str]) -> Node:
+    """The node with every text changed; itself when each comes back as the same object."""
     value: Any = node.value
     if isinstance(value, str):
-        new = rewrite(value, names)
+        new = change(value)
         return node if new is value else Node(node.place, new, node.style)
     if isinstance(value, dict):
-        entries = {key: Entry(entry.key, renamed_node(entry.node, names)) for key, entry in value.items()}
+        entries = {key: Entry(entry.key, mapped_node(entry.node, change)) for key, entry in value.items()}
         same = all(entries[key].node is value[key].node for key in value)
         return node if same else Node(node.place, entries)
     if isinstance(value, list):
-        below = [renamed_node(each, names) for each in value]
+        below = [mapped_node(each, change) for each in value]
         return node if all(a is b for a, b in zip(below, value, strict=True)) else Node(node.place, below)
     return node
 
 
+def without_raw(text: str) -> str:
+    """Text between backticks inside braces is taken as it is by other template languages: here it is a string."""
+    return _RAW.sub(_quoted, text) if "{{`" in text or "{{ `" in text else text
+
+
+def _quoted(found: re.Match[str]) -> str:
+    inner = found[1].replace("\\", "\\\\").replace("'", "\\'")
+    return "{{ '" + inner + "' }}"
+
+
+def attributes_read(text: str, name: str) -> set[str]:
+    """The attributes that a template reads of a free name."""
+    try:
+        tokens = _tokens(text)
+    except TemplateSyntaxError:
+        return set()
+    return {_text(tokens, index + 2) for index, token in enumerate(tokens)
+            if token.text == name and _is_free(tokens, index) and _text(tokens, index + 1) == "."}
+
+
+@lru_cache(maxsize=256)  # the rules of a case are read again for each of them
 def _tokens(text: str) -> list[Token]:
     tokens: list[Token] = []
     inside = opens = False
@@ -253,7 +282,7 @@ def _compared(names: Names, sign: str, given: list[str]) -> str:
         texts = [repr(_IN_ARCS.get(each, each)) for each in given]
         tests = [f"event.name == {text}" for text in texts] or ["false"]
     else:
-        tests = [test for test, known in ((names.ok, _OK), (names.failed, _FAILED), (names.entered, _ENTER))
+        tests = [test for test, known in ((names.ok, _OK), (names.failed, _FAILED), (names.entered, ENTER))
                  if test and (known & set(given) or (exits and known is _FAILED))] or ["false"]
     joined = tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
     if sign == "==":

@@ -3,11 +3,13 @@
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from shared.dsl.lower_names import Names, renamed_node
+from shared.dsl.lower_names import Names, renamed_node, rewrite
 from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced
-from shared.dsl.lower_places import IN_ARCS
+from shared.dsl.lower_places import IN_ARCS, IN_COND
 from shared.dsl.source import Node, Place
+from shared.dsl.template import is_template
 
 _CASE = 'write case: [{when: "{{ … }}", then: {next: [{step: …}]}}] on the step, and next: for the rest'
 _SHAPE = "write next: <step>, or next: [{step: …, args: {…}}]"
@@ -93,6 +95,22 @@ def fan_out(env: Env, found: list[Target], label: str, what: str) -> tuple[Targe
     return Target(place, build(place, name), build(place, args) if args else None), step
 
 
+def _conditioned(arc_: Node) -> Node:
+    """`cond: <expression>` is `when` without its braces; a bare `exit_code` is that of the step's program."""
+    given = get(arc_, "cond")
+    if given is None or get(arc_, "when") is not None or not isinstance(given.value, str | bool):
+        return arc_
+    text = given.value if isinstance(given.value, bool) or is_template(given.value) else f"{{{{ {given.value} }}}}"
+    when = Node(given.place, text if isinstance(text, bool) else rewrite(text, IN_COND), given.style)
+    return changed(renamed(arc_, "cond", "when"), {"when": when})
+
+
+def _of_the_event(env: Env, names: Names) -> dict[str, str]:
+    """`response` and its like are what the event carries, where the playbook has nothing of that name."""
+    return {name: names.plain[name] for name in ("response", "result", "error")
+            if name in names.plain and name not in env.keys and name not in env.taken}
+
+
 def plain_next(env: Env, node: Node, names: Names) -> Node:
     """`next` without a `case`: short shapes become a router, a router only loses its aliases."""
     if is_router(node):
@@ -100,7 +118,9 @@ def plain_next(env: Env, node: Node, names: Names) -> Node:
         if not is_list(arcs):
             return node
         assert arcs is not None
-        new = [renamed_node(renamed(each, "input", "args"), IN_ARCS) if is_map(each) else each for each in arcs.value]
+        here = replace(IN_ARCS, plain={**IN_ARCS.plain, **_of_the_event(env, names)})
+        new = [renamed_node(renamed(_conditioned(each), "input", "args"), here) if is_map(each) else each
+               for each in arcs.value]
         return changed(node, {"arcs": replaced(arcs, new)})
     if not isinstance(node.value, str | list) and get(node, "step") is None:
         return node  # told by the reader

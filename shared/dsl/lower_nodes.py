@@ -1,19 +1,20 @@
 """What lowering works with: nodes built in place of others, generated names, and what went wrong."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from shared.dsl.diagnostics import Diagnostic
 from shared.dsl.kinds import ToolSpec
 from shared.dsl.plan import Origin
-from shared.dsl.reader import MAX_ERRORS, MAX_NAME
+from shared.dsl.reader import MAX_ERRORS, MAX_NAME, MAX_WARNINGS
 from shared.dsl.source import Entry, Node, Place
 
 
 class Env(Struct):
-    """One lowering under way. `taken` are the names of the author's steps and tasks."""
+    """One lowering under way. `taken` are the names of the author's steps and tasks; `must_match` says that a
+    step whose arcs all fail to match is an error; `keys` are all keys the author wrote."""
 
     file: str
     kinds: Mapping[str, ToolSpec]
@@ -21,11 +22,20 @@ class Env(Struct):
     workbook: dict[str, Node]
     diagnostics: list[Diagnostic]
     labels: dict[str, Origin]
+    commands: bool = False  # `command_0` of a SQL task is read somewhere
+    must_match: bool = False
+    keys: frozenset[str] = frozenset()
+    copied: int = 0  # values copied from the workbook so far
 
-    def error(self, node: Node | Place, code: str, message: str, fix: str) -> None:
+    def error(self, node: Node | Place, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         place = node.place if isinstance(node, Node) else node
-        if len(self.diagnostics) < MAX_ERRORS:
-            self.diagnostics.append(Diagnostic(place.line, place.column, code, message, fix, self.file))
+        severity: Literal["warning", "error"] = "warning" if warning else "error"
+        told = sum(each.severity == severity for each in self.diagnostics)
+        if told < (MAX_WARNINGS + 1 if warning else MAX_ERRORS):  # one more, so that the reader says there is more
+            self.diagnostics.append(Diagnostic(place.line, place.column, code, message, fix, self.file, severity))
+
+    def warn(self, node: Node | Place, code: str, message: str, fix: str) -> None:
+        self.error(node, code, message, fix, warning=True)
 
     def label(self, name: str, place: Place, what: str) -> str:
         """A name for something generated, like no other; the debug map (V10 §15) says what it stands for."""

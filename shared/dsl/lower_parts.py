@@ -3,9 +3,12 @@
 from typing import Any
 
 from shared.dsl.kinds import ToolSpec
-from shared.dsl.lower_names import Names, renamed_node
+from shared.dsl.lower_auth import lower_auth
+from shared.dsl.lower_commands import lower_commands
+from shared.dsl.lower_names import Names, mapped_node, renamed_node, without_raw
 from shared.dsl.lower_nodes import Env, build, changed, get, is_map, items, renamed, text_of, without
 from shared.dsl.lower_places import condition
+from shared.dsl.lower_program import lower_program
 from shared.dsl.source import Entry, Node, Place
 
 ERROR = "{{ outcome.status == 'error' }}"
@@ -13,8 +16,12 @@ _ALIASES = {
     "http": {"endpoint": "url", "payload": "body", "verify_ssl": "verify"},
     "postgres": {"credential": "auth", "statement": "command", "sql": "command"},
     "duckdb": {"commands": "command", "statement": "command", "sql": "command"},
+    "ducklake": {"credential": "auth", "statement": "command", "sql": "command"},
+    "snowflake": {"credential": "auth", "statement": "command", "sql": "command"},
+    "gcs": {"credential": "auth"},
     "python": {"with": "args"},
 }
+_TIMEOUTS = ("timeout_s", "timeout_seconds")
 
 
 def rule(when: Any, then: dict[str, Any]) -> dict[str, Any]:
@@ -62,6 +69,12 @@ def named(task: Node, name: str) -> Node:
     return Node(task.place, entries | {key: entry for key, entry in task.value.items() if key != "name"})
 
 
+def other_names(tool: ToolSpec) -> dict[str, str]:
+    """What people call the tool's keys and knobs, each with the key that it is."""
+    names = {**_ALIASES.get(tool.kind, {}), **dict.fromkeys(_TIMEOUTS, "timeout")}
+    return {old: new for old, new in names.items() if old not in (*tool.keys, "args", "auth")}
+
+
 def own_keys(env: Env, task: Node) -> Node:
     """Keys under other names, and the tool's own keys where they stand under `spec`."""
     kind = text_of(get(task, "kind"))
@@ -69,8 +82,8 @@ def own_keys(env: Env, task: Node) -> Node:
     if tool is None:
         return task
     known = (*tool.keys, "args", "auth")
-    aliases = {old: new for old, new in _ALIASES.get(kind, {}).items() if old not in known}
-    task = _knobs(_credential(task), tool, aliases)
+    aliases = other_names(tool)
+    task = _knobs(lower_auth(env, task, tool), tool, aliases)
     spec = get(task, "spec")
     for old, new in aliases.items():
         task = renamed(task, old, new)
@@ -86,7 +99,7 @@ def own_keys(env: Env, task: Node) -> Node:
 def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
     """Knobs of the tool that stand beside its keys go to `spec`; `pool: {}` asks for nothing."""
     moved = {aliases.get(key, key): value for key, value in items(task)
-             if aliases.get(key, key) in tool.knobs and key not in tool.keys}
+             if aliases.get(key, key) in tool.all_knobs() and key not in tool.keys}
     pool, spec = get(task, "pool"), get(task, "spec")
     put: dict[str, Node | None] = {key: None for key in task.value if aliases.get(key, key) in moved}
     if pool is not None and pool.value == {} and "pool" not in tool.keys:
@@ -97,17 +110,6 @@ def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
     return changed(task, put) if put else task
 
 
-def _credential(task: Node) -> Node:
-    """`auth: {}` (FS Appendix A) is none; `{type, credential}` and `{source, key}` name one."""
-    auth = get(task, "auth")
-    if auth is None or not is_map(auth):
-        return task
-    name = get(auth, "credential") or get(auth, "key")
-    if auth.value and (name is None or not set(auth.value) <= {"type", "credential", "source", "key", "tool"}):
-        return task
-    return changed(task, {"auth": name})
-
-
 def renamed_patch(patch: dict[str, Node], names: Names) -> dict[str, Any]:
     return {key: renamed_node(value, names) for key, value in patch.items()}
 
@@ -116,7 +118,8 @@ def renamed_task(env: Env, task: Node, names: Names) -> Node:
     """The task with the names in its templates replaced; program text is not a template."""
     tool = env.kinds.get(text_of(get(task, "kind")))
     verbatim = {key for key, spec in tool.keys.items() if not spec.template} if tool is not None else set()
-    return changed(task, {key: renamed_node(value, names) for key, value in items(task) if key not in verbatim})
+    return changed(task, {key: renamed_node(mapped_node(value, without_raw), names) for key, value in items(task)
+                          if key not in verbatim})
 
 
 def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, Any]) -> list[Node]:
@@ -124,7 +127,7 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
     body = _sink_body(env, sink)
     if body is None:
         return []
-    body = own_keys(env, _inserted(_logged(body)))
+    body = lower_program(env, lower_commands(env, own_keys(env, _inserted(_logged(body)))))
     rules = [rule(ERROR, directive("fail")), otherwise(after)]
     store = with_rules(named(renamed_task(env, body, names), label), [], rules)
     when = get(sink, "when")
@@ -139,7 +142,7 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
 
 def _logged(body: Node) -> Node:
     """A sink to the event log is a task that only records: every outcome is in the log."""
-    if text_of(get(body, "kind")) != "event_log":
+    if text_of(get(body, "kind")) not in ("event", "event_log"):
         return body
     args = get(body, "args")
     value = args if args is None or is_map(args) else build(body.place, {"value": args})
@@ -153,10 +156,16 @@ def _inserted(body: Node) -> Node:
 
 
 def _sink_body(env: Env, sink: Node) -> Node | None:
-    """`{tool: {kind, …}, args}`, or `{tool: <kind>, …}` with the tool's keys beside it."""
+    """`{tool: {kind, …}, args}`, or `{tool: <kind>, …}` with the tool's keys beside it; also `{backend: <kind>, from}`,
+    when `from` says the columns."""
+    if get(sink, "tool") is None and text_of(get(sink, "backend")) and is_map(get(sink, "from")):
+        sink = renamed(renamed(sink, "backend", "tool"), "from", "args")
     tool = get(sink, "tool")
     if tool is None or not (is_map(tool) or text_of(tool)):
-        env.error(sink, "DSL202", "the sink has no tool", "write sink: {tool: {kind: postgres, table: …}, args: {…}}")
+        kind, table = text_of(get(sink, "backend")) or "postgres", text_of(get(sink, "table")) or "…"
+        env.error(sink, "DSL202", "the sink has no tool",
+                  f"write sink: {{tool: {{kind: {kind}, auth: <credential>, table: {table}}}, "
+                  "args: {<column>: <value>}}"[:200])
         return None
     extra = without(sink, ("tool", "when"))
     if not is_map(tool):

@@ -16,6 +16,9 @@ IN_ARCS = Names(plain={"vars": "ctx"}, dotted={
     ("output", "data"): "event.result.data", ("output", "result"): "event.result", ("output", "error"): "event.error",
     ("output", "status"): "('error' if event.error is not none else 'ok')"})
 
+IN_COND = Names(plain={"vars": "ctx", "exit_code":
+                       "(event.result.exit_code if event.error is none else event.error.exit_code | default(none))"})
+
 
 def key(step: str, what: str) -> str:
     """A key of `iter` that belongs to a step."""
@@ -70,7 +73,9 @@ def _names(step: str, kind: str, view: str, error: str, *, ok: str = "", failed:
     if step.isidentifier():
         found[step] = view
     status = f"('error' if {failed or 'event.error is not none'} else 'ok')"
-    dotted = {("this", "status"): status, ("this", "error"): error, ("event", "result"): view,
+    code = {"http": "status", "postgres": "code"}.get(kind, "")
+    codes = {("error", each): f"{error}.{code}" for each in ("status", "code", "status_code") if code and each != code}
+    dotted = {**codes, ("this", "status"): status, ("this", "error"): error, ("event", "result"): view,
               ("event", "error"): error, ("output", "data"): f"{view}.data", ("output", "error"): error,
               ("output", "status"): status, ("output", "result"): view, ("outcome", "result"): view,
               ("outcome", "error"): error, ("outcome", "status"): status, **(more or {})}

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.dsl.lower_behind import Parts, behind
-from shared.dsl.lower_case import arcs, read_case
+from shared.dsl.lower_case import arcs, read_case, warn_of_codes, with_calls
 from shared.dsl.lower_names import Names, expression, free_names, literal, renamed_node, rewrite
 from shared.dsl.lower_next import plain_next, router
 from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
@@ -57,7 +57,7 @@ def lower_formal(env: Env, step: str, node: Node, tool: Node | None) -> list[Nod
 
 def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     rules = get(node, "case")
-    cases = read_case(env, rules) if rules is not None else []
+    cases = with_calls(env, read_case(env, rules), get(node, "next")) if rules is not None else []
     args = get(node, "args")
     if args is not None and args.value is not None and not is_map(args):
         env.error(args, "DSL203", "args must be a mapping", "write args: {name: value}")
@@ -73,6 +73,7 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     main = text_of(get(tasks[-1], "name")) if tasks else ""
     errors = any(case.acts and case.errors for case in cases)
     retry = start(step, kind, keys, node)
+    warn_of_codes(env, node, cases, kind)
     return Parts(env, step, node, tasks, keys, cases, sinks, to_ctx, to_iter, retry, main, errors)
 
 
@@ -145,7 +146,9 @@ def _loop(parts: Parts) -> Node | None:
     inner = {name: text for name, value in items(args)
              if (text := expression(rewrite(text_of(value), EVERYWHERE))) is not None}
     names = Names(plain={name: f"({text})" for name, text in inner.items()})
-    return changed(loop, {"in": renamed_node(over, names)}) if over is not None else loop
+    within = get(loop, "loop")
+    put = {"loop": renamed_node(within, names)} if within is not None else {}
+    return changed(loop, {"in": renamed_node(over, names), **put}) if over is not None else loop
 
 
 # -- the pipeline --------------------------------------------------------------------------------

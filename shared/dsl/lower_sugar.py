@@ -4,6 +4,7 @@ has a merge point of its own, so no branch falls through into the next."""
 from collections.abc import Callable
 from typing import Any
 
+from shared.dsl.lower_limits import too_long
 from shared.dsl.lower_names import renamed_node
 from shared.dsl.lower_nodes import Env, get, is_list, is_map, listed, text_of
 from shared.dsl.lower_parts import directive, named, noop, otherwise, rule
@@ -41,6 +42,8 @@ def _jump(place: Place, name: str, to: str) -> Node:
 def _choose(env: Env, step: str, body: Node, label: str, lower: Lower) -> list[Node]:
     if not is_list(body) or not body.value:
         env.error(body, "DSL501", "choose is a list of rules", _CHOOSE)
+        return [noop(body.place, label, [otherwise(directive("continue", **_KEEP))])]
+    if too_long(env, body, "choose"):
         return [noop(body.place, label, [otherwise(directive("continue", **_KEEP))])]
     end = env.label(f"{label}_end", body.place, f"where the branches of {label} meet")
     rules: list[dict[str, Any]] = []

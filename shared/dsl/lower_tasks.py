@@ -3,6 +3,8 @@ under `spec`, other names for keys, and rules with the words people use."""
 
 from typing import Any
 
+from shared.dsl.lower_commands import lower_commands
+from shared.dsl.lower_limits import may_copy
 from shared.dsl.lower_names import renamed_node
 from shared.dsl.lower_nodes import (
     Env,
@@ -20,7 +22,9 @@ from shared.dsl.lower_nodes import (
 )
 from shared.dsl.lower_parts import ERROR, directive, named, noop, otherwise, own_keys, renamed_task, rule, with_rules
 from shared.dsl.lower_places import EVERYWHERE, in_rules, patches, with_args
+from shared.dsl.lower_program import lower_program
 from shared.dsl.lower_sugar import SUGAR, lower_sugar
+from shared.dsl.lower_task_retry import retried
 from shared.dsl.source import Entry, Node
 
 _RESERVED = ("index", "count", "parent")  # keys of `iter` that the engine sets
@@ -77,13 +81,13 @@ def lower_task(env: Env, step: str, body: Node, label: str, before: str) -> list
         return lower_sugar(env, step, body, sugar, lower_list)
     task = renamed(body, "input", "args")
     if text_of(get(task, "kind")) == "workbook":
-        return _from_workbook(env, task, label, before)
-    return [_plain(env, task, before)]
+        return _from_workbook(env, step, task, label, before)
+    return [_plain(env, step, task, before)]
 
 
-def _plain(env: Env, task: Node, before: str) -> Node:
-    task = own_keys(env, task)
-    task = renamed_task(env, task, EVERYWHERE)
+def _plain(env: Env, step: str, task: Node, before: str) -> Node:
+    task = own_keys(env, retried(env, step, _unlabelled(env, task)))
+    task = renamed_task(env, lower_program(env, lower_commands(env, task)), EVERYWHERE)
     rules = get(task, "spec", "policy", "rules")
     if rules is not None and is_list(rules):
         put = replaced(rules, [_rule(each, before) for each in rules.value])
@@ -92,6 +96,14 @@ def _plain(env: Env, task: Node, before: str) -> Node:
         assert policy is not None
         task = changed(task, {"spec": changed(spec, {"policy": changed(policy, {"rules": put})})})
     return _sets(task)
+
+
+def _unlabelled(env: Env, task: Node) -> Node:
+    """A sub-playbook is found by its path alone."""
+    if text_of(get(task, "kind")) != "playbook" or get(task, "task") is None or get(task, "path") is None:
+        return task
+    env.warn(task.value["task"].key, "DSL903", "task changes nothing: path names the playbook", "remove it")
+    return without(task, ("task",))
 
 
 def _rule(node: Node, before: str) -> Node:
@@ -171,7 +183,7 @@ def _also(node: Node, put: dict[str, Any]) -> Any:
     return owner if owner.value is node.value or get(node, "else", "then") is None else changed(node, {"else": owner})
 
 
-def _from_workbook(env: Env, task: Node, label: str, before: str) -> list[Node]:
+def _from_workbook(env: Env, step: str, task: Node, label: str, before: str) -> list[Node]:
     """The named task inlined with its `args` bound (FS §5)."""
     reference = get(task, "task") or get(task, "name")
     entry = env.workbook.get(text_of(reference))
@@ -179,15 +191,17 @@ def _from_workbook(env: Env, task: Node, label: str, before: str) -> list[Node]:
         known = ", ".join(sorted(env.workbook)[:20]) or "none"
         env.error(reference or task, "DSL408", f"the workbook has no task {text_of(reference)!r}", f"known: {known}")
         return [changed(task, {"kind": build(task.place, "noop"), "task": None})]
+    if not may_copy(env, task, entry):
+        return [build(task.place, {"name": label, "kind": "noop"})]
     extra = {key: value for key, value in items(task) if key not in ("kind", "name", "task", "args")}
     body = changed(entry, extra)
     args = get(task, "args")
     if args is None or not is_map(args) or not args.value:
-        return [named(_plain(env, body, before), label)]
+        return [named(_plain(env, step, body, before), label)]
     first = env.label(f"{label}_args", args.place, f"the args of workbook task {label}")
     bound, body = bind(env, body, args)
     setting = otherwise(directive("continue", set_iter=bound, result="_prev"))
-    return [noop(args.place, first, [setting]), named(_plain(env, body, before), label)]
+    return [noop(args.place, first, [setting]), named(_plain(env, step, body, before), label)]
 
 
 def bind(env: Env, body: Node, args: Node) -> tuple[dict[str, Any], Node]:
@@ -210,11 +224,13 @@ def arg_keys(env: Env, args: Node | None) -> dict[str, str]:
 
 
 def hand_over(task: Node, keys: dict[str, str]) -> Node:
-    """A program gets the arguments as its variables, beside those it names itself."""
+    """A program gets the arguments as its variables, beside those it names itself; one it names without a value
+    is a place for an argument."""
     if text_of(get(task, "kind")) != "python" or not keys:
         return task
     own = get(task, "args")
     if own is not None and not is_map(own):
         return task
     given = {name: build(task.place, "{{ iter." + at + " }}") for name, at in keys.items()}
-    return changed(task, {"args": build(task.place, {**given, **dict(items(own))})})
+    named_here = {name: value for name, value in items(own) if value.value is not None or name not in given}
+    return changed(task, {"args": build(task.place, {**given, **named_here})})

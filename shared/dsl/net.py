@@ -1,23 +1,26 @@
 """The workflow as a net of tokens, looked at before it runs. Conditions that cannot be decided go both
 ways, so an answer is about what the net allows, not about what the data will do.
 
-The states follow `engine/routing.py`: tokens of one step merge when it is entered; a token waits while
-another token or run can still reach its step; when all wait and nothing runs, the earliest goes on.
+The states follow `engine/joins.py` for joins of `all`: tokens of one step merge when it is entered; a token
+waits while another token or run can still reach its step; when all wait and nothing runs, the earliest goes on.
+With other joins tokens do not merge, so where the states would have to be looked at there is no answer.
 Where a token came first matters only inside cycles; elsewhere runs end in one order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Literal
 
 from msgspec import Struct
 
-from shared.dsl.graph import closure
+from shared.dsl.flow import undoing
+from shared.dsl.graph import closure, components
 from shared.dsl.guards import FAILED, contradict, fires, truth
 from shared.dsl.plan import Arc, Plan, Step
 
 MAX_STATES = 2000   # looked at in one analysis
-MAX_VISITS = 100 * MAX_STATES  # of states, in search of ways round
+MAX_MOVES = 6000    # from one state to another
+MAX_VISITS = 60_000  # of moves, in search of ways round
 MAX_CHOICES = 6     # undecided arcs of one inclusive step: 2 ** 6 ways to go on
 Answer = Literal["proved", "possible", "too large"]
 State = tuple[tuple[str, ...], tuple[str, ...]]  # steps with tokens, by arrival; steps that run
@@ -47,6 +50,7 @@ class TooLarge(Exception):
 
 
 PROVED = Verdict("proved")
+TOO_LARGE = Verdict("too large")
 
 
 def events(step: Step) -> tuple[str, ...]:
@@ -92,12 +96,14 @@ def analyse(plan: Plan, limit: int = MAX_STATES) -> Net:
     cyclic = any(step in reached for step, reached in plan.reach.items())
     if not cyclic or not shape.forks():
         return Net(runs, ends, PROVED, PROVED)  # one token, or an order in which all can go on
+    if shape.apart:
+        return Net(runs, ends, TOO_LARGE, TOO_LARGE)
     walk = _Walk(plan, limit)
     otherwise = PROVED
     try:
         walk.run()
     except TooLarge:
-        otherwise = Verdict("too large")
+        otherwise = TOO_LARGE
     return Net(runs, ends, walk.growth(otherwise), walk.waiting or otherwise, len(walk.states))
 
 
@@ -110,22 +116,46 @@ class _Shape:
                      for name, step in plan.steps.items()}
         self.reach = closure(self.arcs)
         self.reached = {plan.start, *self.reach.get(plan.start, ())}
+        self.apart = any(plan.steps[name].join != "all" for name in self.reached if name in plan.steps)
 
     def runs(self) -> Verdict:
+        """Whether enough tokens for a number can come together, the graph does not say."""
+        beside = undoing(self.plan.steps)
         never = tuple(name for name, step in self.plan.steps.items()
-                      if name not in self.reached or not admits(step)[0])
-        return Verdict("possible", never) if never else PROVED
+                      if name not in beside and (name not in self.reached or not admits(step)[0]))
+        return Verdict("possible", never) if never else TOO_LARGE if self.counted(self.reached) else PROVED
+
+    def counted(self, names: Iterable[str]) -> bool:
+        return any(isinstance(self.plan.steps[name].join, int) for name in names)
 
     def ends(self) -> Verdict:
         last = {name for name, step in self.plan.steps.items() if _can_end(step)}
-        endless = tuple(name for name in self.plan.steps
-                        if name in self.reached and name not in last and not last & self.reach[name])
+        ending = self._leads_to(last)
+        endless = tuple(name for name in self.plan.steps if name in self.reached and name not in ending)
         cycle = tuple(name for name in endless if name in self.reach[name])
+        if cycle and self.counted(cycle):
+            return TOO_LARGE  # too few tokens end there as well
         return Verdict("possible", cycle) if cycle else PROVED
 
+    def _leads_to(self, last: set[str]) -> set[str]:
+        """These steps, and those from which one of them can be reached."""
+        back: dict[str, list[str]] = {}
+        for name, targets in self.arcs.items():
+            for target in targets:
+                back.setdefault(target, []).append(name)
+        found, open_ = set(last), list(last)
+        while open_:
+            for before in back.get(open_.pop(), ()):
+                if before not in found:
+                    found.add(before)
+                    open_.append(before)
+        return found
+
     def forks(self) -> bool:
-        return any(len({arc.step for arc in live(step)}) > 1 for name, step in self.plan.steps.items()
-                   if step.mode == "inclusive" and name in self.reached)
+        """Two tokens on one step are one, unless some join keeps them apart."""
+        inclusive = [[arc.step for arc in live(step)] for name, step in self.plan.steps.items()
+                     if step.mode == "inclusive" and name in self.reached]
+        return any(len(targets if self.apart else set(targets)) > 1 for targets in inclusive)
 
 
 def _can_end(step: Step) -> bool:
@@ -142,6 +172,7 @@ class _Walk:
         self.states: dict[State, list[tuple[State, str]]] = {}  # the next states, and the step entered
         self.added: dict[tuple[State, State, str], None] = {}   # a token came to a step that has one
         self.waiting: Verdict | None = None
+        self.moves = 0
         self.ways: dict[tuple[str, str], list[tuple[str, ...]]] = {}
 
     def run(self) -> None:
@@ -151,6 +182,9 @@ class _Walk:
             state = open_.pop()
             for after, entered in self.after(state):
                 self.states[state].append((after, entered))
+                self.moves += 1
+                if self.moves > MAX_MOVES:
+                    raise TooLarge
                 if after not in self.states:
                     if len(self.states) >= self.limit:
                         raise TooLarge
@@ -212,28 +246,21 @@ class _Walk:
 
     def growth(self, otherwise: Verdict) -> Verdict:
         """A way round on which a step gets tokens and is never entered."""
-        work = 0
+        rounds: dict[str, dict[State, int]] = {}
         for before, after, target in self.added:
-            found, visited = self.leads(after, before, target)
-            work += visited
-            if found:
+            if target not in rounds:
+                if (len(rounds) + 1) * self.moves > MAX_VISITS:
+                    return TOO_LARGE
+                rounds[target] = circles(self.states, target)
+            if rounds[target].get(before) == rounds[target].get(after):
                 return Verdict("possible", (target,))
-            if work > MAX_VISITS:
-                return Verdict("too large")
         return otherwise
 
-    def leads(self, start: State, goal: State, without: str) -> tuple[bool, int]:
-        """Whether the goal can be reached without entering a step, and how many states were seen."""
-        seen, open_ = {start}, [start]
-        while open_:
-            state = open_.pop()
-            if state == goal:
-                return True, len(seen)
-            for after, entered in self.states.get(state, ()):
-                if entered != without and after not in seen:
-                    seen.add(after)
-                    open_.append(after)
-        return False, len(seen)
+
+def circles(states: Mapping[State, list[tuple[State, str]]], without: str) -> dict[State, int]:
+    """States with the same number lead to each other without entering a step."""
+    groups = components(states, lambda state: (after for after, entered in states.get(state, ()) if entered != without))
+    return {state: number for number, group in enumerate(groups) for state in group}
 
 
 def choices(step: Step, event: str) -> list[tuple[str, ...]]:

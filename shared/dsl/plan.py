@@ -1,6 +1,7 @@
 """A compiled playbook: what the engine runs. Plain data; template strings are kept as written and
 compiled on first use (`template.py`)."""
 
+from collections.abc import Set
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -26,6 +27,13 @@ class Directive(Struct, frozen=True):
     error: str = ""
 
 
+class Level(Struct, frozen=True):
+    """What is iterated, and the name of an element: one level of a loop, or the loop of a task."""
+
+    items: Any
+    iterator: str
+
+
 class Rule(Struct, frozen=True):
     """`when` None is `else`."""
 
@@ -35,13 +43,19 @@ class Rule(Struct, frozen=True):
 
 class Task(Struct, frozen=True):
     """`config` are the tool's own keys, templates unrendered; `spec` the effective one (V10 §3.1),
-    without its policy. `rules` None: no policy given (ok → continue, error → fail)."""
+    without its policy. `rules` None: no policy given (ok → continue, error → fail). `expects` are the args it
+    must be called with, `returns` the keys its result must have; `select` are paths into the result whose values
+    stay beside a reference to it. With a `loop` it is called once per element, in order."""
 
     name: str
     kind: str
     config: dict[str, Any]
     spec: dict[str, Any] = {}
     rules: tuple[Rule, ...] | None = None
+    expects: tuple[str, ...] = ()
+    returns: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    loop: Level | None = None
 
 
 class AdmitRule(Struct, frozen=True):
@@ -49,13 +63,37 @@ class AdmitRule(Struct, frozen=True):
     when: Any = None
 
 
+class Compensate(Struct, frozen=True):
+    """The step that undoes another. `args` None: it gets those of the run it undoes."""
+
+    step: str
+    args: dict[str, Any] | None = None
+
+
 class Loop(Struct, frozen=True):
-    """`max_in_flight` is 1 for a sequential loop."""
+    """`max_in_flight` is 1 for a sequential loop; as text it is an expression, evaluated when the loop starts.
+    `inner` are the loops within it, from outside in; with `stop_when` true no further iteration starts."""
 
     items: Any
     iterator: str
     mode: Literal["sequential", "parallel"] = "sequential"
-    max_in_flight: int = 1
+    max_in_flight: int | str = 1
+    inner: tuple[Level, ...] = ()
+    stop_when: Any = None
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        return (Level(self.items, self.iterator), *self.inner)
+
+
+class Tolerance(Struct, frozen=True):
+    """How many iterations of a loop may fail, or how many of a hundred."""
+
+    most: float = 0
+    percent: bool = False
+
+    def of(self, count: int) -> int:
+        return int(count * self.most / 100) if self.percent else int(self.most)
 
 
 class Arc(Struct, frozen=True):
@@ -70,16 +108,19 @@ class Needs(Struct, frozen=True):
     """The names a step's templates can read, so that a command carries only those.
 
     `names` are bare names (resolved args → ctx → iter → workload → steps); `ctx` and `workload`
-    are keys used as `ctx.key` / `workload.key`, or EVERYTHING.
+    are keys used as `ctx.key` / `workload.key`, or EVERYTHING. `parts` are the keys of a bare name, where nothing
+    but keys of it is read.
     """
 
     names: frozenset[str] = frozenset()
     ctx: frozenset[str] = frozenset()
     workload: frozenset[str] = frozenset()
+    parts: dict[str, frozenset[str]] = {}
 
 
 class Step(Struct, frozen=True):
-    """`needs` covers the tasks and `loop.in`; `task_needs` the tasks alone: what an iteration carries."""
+    """`needs` covers the tasks and `loop.in`; `task_needs` the tasks alone: what an iteration carries. A number
+    as `join` is how many tokens enter together."""
 
     name: str
     tasks: tuple[Task, ...] = ()
@@ -91,11 +132,14 @@ class Step(Struct, frozen=True):
     timeout_s: float | None = None
     deadline_s: float | None = None
     failure: Literal["fail_fast", "best_effort"] = "fail_fast"
+    tolerate: Tolerance = Tolerance()
     max_payload_bytes: int = 131072
     needs: Needs = Needs()
     task_needs: Needs = Needs()
     line: int = 0
     desc: str = ""
+    join: Literal["all", "each", "any"] | int = "all"
+    compensate: Compensate | None = None
 
 
 class Origin(Struct, frozen=True):
@@ -115,7 +159,7 @@ class Plan(Struct, frozen=True):
     digest: str
     workload: dict[str, Any]
     steps: dict[str, Step]
-    reach: dict[str, frozenset[str]]
+    reach: dict[str, Set[str]]
     keychain: tuple[dict[str, Any], ...] = ()
     start: str = "start"
     timeout_s: float | None = None

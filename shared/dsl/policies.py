@@ -8,9 +8,10 @@ from typing import Any
 from msgspec import Struct
 
 from shared.dsl import told
+from shared.dsl.flow import read_compensate, read_join
 from shared.dsl.normalise import rules
 from shared.dsl.overlay import read_knobs
-from shared.dsl.plan import AdmitRule
+from shared.dsl.plan import AdmitRule, Compensate, Tolerance
 from shared.dsl.reader import MAX_NAME, Reader, short
 from shared.dsl.source import Path
 from shared.dsl.texts import read_condition
@@ -18,6 +19,8 @@ from shared.dsl.texts import read_condition
 DEFAULT_POOL = "default"
 DEFAULT_MAX_PAYLOAD = 131072
 MAX_PAYLOAD = 1024 * 1024
+MAX_TOLERATED = 1_000_000
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,4})?)\s*%\Z")
 _POOL = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -29,6 +32,7 @@ class Defaults(Struct, frozen=True):
     timeout_s: float | None = None
     step_timeout_s: float | None = None
     max_payload_bytes: int = DEFAULT_MAX_PAYLOAD
+    entry_step: str = ""
 
 
 class StepPolicy(Struct, frozen=True):
@@ -36,16 +40,19 @@ class StepPolicy(Struct, frozen=True):
     timeout_s: float | None = None
     deadline_s: float | None = None
     failure: str = "fail_fast"
+    max_payload_bytes: int | None = None
+    tolerate: Tolerance = Tolerance()
+    join: Any = "all"
+    compensate: Compensate | None = None
 
 
 def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str]) -> Defaults:
-    executor = reader.section(root, "executor", (), ("kind", "spec"), {
-        "policy": told.moved("policy", "spec: {policy: …} in executor"),
-        "pool": told.moved("pool", "spec: {pool: …} in executor")})
+    executor = reader.section(root, "executor", (), ("kind", "spec"), told.EXECUTOR)
     if "kind" in executor:
         reader.choice(executor["kind"], ("executor", "kind"), ("distributed", "local"))
     at: Path = ("executor", "spec")
-    spec = reader.section(executor, "spec", ("executor",), ("pool", "policy", *knobs))
+    spec = reader.section(executor, "spec", ("executor",), ("pool", "policy", "entry_step", *knobs),
+                          told.EXECUTOR_SPEC)
     policy_at = (*at, "policy")
     policy = reader.section(spec, "policy", at, ("defaults", "results", "limits"), told.STEP_POLICY)
     _results(reader, policy, policy_at)
@@ -53,13 +60,17 @@ def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str])
     return Defaults(
         pool=read_pool(reader, spec["pool"], (*at, "pool")) if "pool" in spec else DEFAULT_POOL,
         knobs=read_knobs(reader, spec, at, knobs),
-        timeout_s=execution_s, step_timeout_s=step_s, max_payload_bytes=_limits(reader, policy, policy_at),
+        timeout_s=execution_s, step_timeout_s=step_s,
+        max_payload_bytes=_limits(reader, policy, policy_at) or DEFAULT_MAX_PAYLOAD,
+        entry_step=reader.text(spec["entry_step"], (*at, "entry_step"), "write entry_step: <step>")
+        if "entry_step" in spec else "",
     )
 
 
 def _timeouts(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[float | None, float | None]:
     resources = told.unsupported("defaults.resources", "set resources on the worker pool")
-    defaults = reader.section(policy, "defaults", path, ("timeouts",), {"resources": resources})
+    defaults = reader.section(policy, "defaults", path, ("timeouts",), {
+        "resources": resources, "timeout_s": told.moved("timeout_s", "timeouts: {step_s: …} in defaults")})
     tasks = told.moved("timeout", "timeout: {connect: …, read: …} in executor.spec")
     timeouts = reader.section(defaults, "timeouts", (*path, "defaults"), ("execution_s", "step_s"),
                               dict.fromkeys(("timeout", "connect", "read", "total"), tasks))
@@ -77,10 +88,10 @@ def _results(reader: Reader, policy: Mapping[str, Any], path: Path) -> None:
                    "set limits.max_payload_bytes instead", warning=True)
 
 
-def _limits(reader: Reader, policy: Mapping[str, Any], path: Path) -> int:
+def _limits(reader: Reader, policy: Mapping[str, Any], path: Path) -> int | None:
     limits = reader.section(policy, "limits", path, ("max_payload_bytes",))
     if "max_payload_bytes" not in limits:
-        return DEFAULT_MAX_PAYLOAD
+        return None
     return reader.whole(limits["max_payload_bytes"], (*path, "limits", "max_payload_bytes"), 1, MAX_PAYLOAD)
 
 
@@ -92,19 +103,24 @@ def read_pool(reader: Reader, value: Any, path: Path) -> str:
     return DEFAULT_POOL
 
 
-def read_step_policy(reader: Reader, spec: Mapping[str, Any], path: Path, *, looped: bool) -> StepPolicy:
+def read_step_policy(reader: Reader, spec: Mapping[str, Any], path: Path, steps: Mapping[str, Any], *,
+                     looped: bool) -> StepPolicy:
+    """`steps` are the names of all steps."""
     at = (*path, "policy")
-    policy = reader.section(spec, "policy", path, ("admit", "lifecycle", "failure"), told.STEP_POLICY)
+    keys = ("admit", "lifecycle", "failure", "limits", "compensate")
+    policy = reader.section(spec, "policy", path, keys, told.STEP_POLICY)
     lifecycle = reader.section(policy, "lifecycle", at, ("timeout_s", "deadline_s"))
     timeout_s, deadline_s = (
         reader.seconds(lifecycle[key], (*at, "lifecycle", key)) if key in lifecycle else None
         for key in ("timeout_s", "deadline_s"))
     return StepPolicy(_admit(reader, policy, at), timeout_s, deadline_s,
-                      _failure(reader, policy, at, looped=looped))
+                      _failure(reader, policy, at, looped=looped), _limits(reader, policy, at),
+                      _tolerance(reader, policy, at, looped=looped), read_join(reader, policy, at),
+                      read_compensate(reader, policy, at, steps))
 
 
 def _failure(reader: Reader, policy: Mapping[str, Any], path: Path, *, looped: bool) -> str:
-    failure = reader.section(policy, "failure", path, ("mode",), told.CONTROL)
+    failure = reader.section(policy, "failure", path, ("mode", "tolerate"), told.CONTROL)
     at = (*path, "failure", "mode")
     if "mode" not in failure:
         return "fail_fast"
@@ -112,6 +128,24 @@ def _failure(reader: Reader, policy: Mapping[str, Any], path: Path, *, looped: b
     if mode == "best_effort" and not looped:
         reader.key(at, "DSL903", "failure.mode is about the iterations of a loop", "remove it", warning=True)
     return mode
+
+
+def _tolerance(reader: Reader, policy: Mapping[str, Any], path: Path, *, looped: bool) -> Tolerance:
+    """`tolerate: 5`, or `5%` of the loop's elements."""
+    failure = policy.get("failure")
+    if not isinstance(failure, dict) or "tolerate" not in failure:
+        return Tolerance()
+    value, at = failure["tolerate"], (*path, "failure", "tolerate")
+    if not looped or failure.get("mode") == "best_effort":
+        what = "best_effort tolerates every failure" if looped else "failure.tolerate is about the iterations of a loop"
+        reader.key(at, "DSL903", what, "remove it", warning=True)
+    if isinstance(value, str) and (percent := _PERCENT.match(value)) and float(percent[1]) <= 100:
+        return Tolerance(float(percent[1]), True)
+    if type(value) is int and 0 <= value <= MAX_TOLERATED:
+        return Tolerance(value)
+    reader.value(at, "DSL203", f"failure.tolerate cannot be {short(value)}",
+                 f"a whole number from 0 to {MAX_TOLERATED:,}, or a share of the elements, such as \"5%\"")
+    return Tolerance()
 
 
 def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[AdmitRule, ...]:
@@ -125,9 +159,6 @@ def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[Admit
     if "mode" in admit and reader.choice(admit["mode"], (*at, "mode"), modes) == "inclusive":
         reader.value((*at, "mode"), "DSL701", "inclusive admission is not supported",
                      "write mode: exclusive, or leave it out")
-    if admit.get("join", "all") != "all":
-        reader.value((*at, "join"), "DSL701", f"join: {short(admit['join'])} is not supported",
-                     "write join: all, or leave it out")
     if "rules" not in admit and "join" in admit:
         return ()
     return tuple(

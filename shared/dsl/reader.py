@@ -14,6 +14,7 @@ MAX_ERRORS = 500
 MAX_WARNINGS = 100
 MAX_SUGGESTIONS = 50    # comparing names is the costly part of a mistake
 MAX_COMPARED = 500      # names a mistyped one is compared with
+MAX_COMPARISONS = 2000  # of names, in one playbook
 MAX_NAME = 128
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 NAME_FIX = f"letters, digits, _ and -, not beginning with a digit or -, at most {MAX_NAME} characters"
@@ -32,10 +33,11 @@ class Reader:
         self.document = document
         self.file = file
         self.diagnostics = diagnostics
-        self.errors = len(diagnostics)
-        self.warnings = 0
+        self.errors = sum(each.severity == "error" for each in diagnostics)
+        self.warnings = len(diagnostics) - self.errors
         self.suggestions = 0
-        self.templates = 0  # counted by `texts`
+        self.compared = 0
+        self.built = 0  # templates, counted by `texts`
 
     # -- recording
 
@@ -63,9 +65,11 @@ class Reader:
     def nearest(self, name: Any, known: Iterable[str]) -> str:
         """The known name a mistyped one most likely meant, or nothing."""
         self.suggestions += 1
-        if not isinstance(name, str) or self.suggestions > MAX_SUGGESTIONS:
+        if not isinstance(name, str) or self.suggestions > MAX_SUGGESTIONS or self.compared >= MAX_COMPARISONS:
             return ""
-        return nearest(name, known)
+        listed = list(islice(known, MAX_COMPARED))
+        self.compared += len(listed)
+        return nearest(name, listed)
 
     # -- shapes
 
@@ -91,9 +95,13 @@ class Reader:
             if key in told:
                 self.key((*path, key), *told[key])
             else:
-                near = self.nearest(key, known)
-                fix = f"did you mean {near}?" if near else f"known here: {', '.join(known) or 'none'}"
-                self.key((*path, key), "DSL201", f"unknown key {short(key)} in {what}", fix)
+                self.key((*path, key), "DSL201", f"unknown key {short(key)} in {what}", self._instead(key, known))
+
+    def _instead(self, key: str, known: tuple[str, ...]) -> str:
+        if key.startswith("-"):
+            return f"an item of a list has a blank behind its dash: - {key[1:41].strip()}: …"
+        near = self.nearest(key, known)
+        return f"did you mean {near}?" if near else f"known here: {', '.join(known) or 'none'}"
 
     def section(self, owner: Mapping[str, Any], key: str, path: Path, known: Iterable[str],
                 told: Mapping[str, Told] | None = None) -> dict[str, Any]:

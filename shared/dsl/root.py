@@ -11,6 +11,7 @@ from shared.dsl.source import Path
 from shared.dsl.texts import check_templates
 
 API_VERSION = "noetl.io/v2"
+KEYCHAIN_KEYS = ("name", "kind", "type", "credential", "description")
 ROOT_KEYS = ("apiVersion", "kind", "metadata", "keychain", "executor", "workload", "workflow", "workbook")
 METADATA_KEYS = ("name", "path", "version", "description", "labels", "tags")
 MAX_STEPS = 2000
@@ -38,6 +39,8 @@ def read_header(reader: Reader, root: Mapping[str, Any]) -> Header:
     for key, value in (("apiVersion", API_VERSION), ("kind", "Playbook")):
         fix = f"write {key}: {value}"
         if reader.required(root, key, (), "the playbook", fix) and root[key] != value:
+            if key == "kind" and root[key] in ("Schedule", "Trigger"):  # a document of its own, not a playbook
+                fix = f"apply it with noetlctl {root[key].lower()} apply -f FILE"
             reader.value((key,), "DSL206", f"{key} is {short(root[key])}", fix)
     metadata = reader.section(root, "metadata", (), METADATA_KEYS)
     fix = "write metadata: {name: …}"
@@ -87,9 +90,21 @@ def read_keychain(reader: Reader, root: Mapping[str, Any]) -> tuple[dict[str, An
             _unique(reader, reader.name(entry["name"], (*path, "name"), "a credential's name"), path, seen)
         if reader.required(entry, "kind", path, "the keychain entry", "add kind: …"):
             reader.text(entry["kind"], (*path, "kind"), "write kind: <kind of credential>")
+        if "credential" in entry:
+            reader.text(entry["credential"], (*path, "credential"), "write credential: <name of a stored credential>")
+        _unused(reader, entry, path)
         check_templates(reader, entry, path)
         entries.append(entry)
     return tuple(entries)
+
+
+def _unused(reader: Reader, entry: Mapping[str, Any], path: Path) -> None:
+    others = [key for key in entry if key not in KEYCHAIN_KEYS]
+    if others:
+        name = short(entry.get("credential") or entry.get("name"))
+        reader.key((*path, others[0]), "DSL903",
+                   f"{' and '.join(others[:3])} of a keychain entry change nothing: the keychain alone is asked",
+                   f"store the credential (noetlctl credential) under {name}", warning=True)
 
 
 def _unique(reader: Reader, name: str, path: Path, seen: set[str]) -> None:
@@ -107,8 +122,8 @@ def read_workbook(reader: Reader, root: Mapping[str, Any]) -> None:
                    "write the tasks out in the steps that use them, and leave workbook empty")
 
 
-def read_workflow(reader: Reader, root: Mapping[str, Any]) -> list[StepSource]:
-    """The steps by name; no step is looked into."""
+def read_workflow(reader: Reader, root: Mapping[str, Any], entry: str = "") -> list[StepSource]:
+    """The steps by name; no step is looked into. `entry` is the step to begin with, if the executor names one."""
     fix = "write workflow: [{step: start, …}]"
     if not reader.required(root, "workflow", (), "the playbook", fix):
         return []
@@ -119,10 +134,19 @@ def read_workflow(reader: Reader, root: Mapping[str, Any]) -> list[StepSource]:
         listed = listed[:MAX_STEPS]
     seen: dict[str, int] = {}
     found = [_step(reader, item, ("workflow", index), seen) for index, item in enumerate(listed)]
-    if isinstance(root["workflow"], list) and START not in seen:
-        reader.key(("workflow",), "DSL402", "the workflow has no step named start",
-                   "name the first step start")
+    if isinstance(root["workflow"], list) and (entry or START) not in seen:
+        _no_start(reader, entry, list(seen))
     return [source for source in found if source is not None]
+
+
+def _no_start(reader: Reader, entry: str, steps: list[str]) -> None:
+    if entry:
+        near = reader.nearest(entry, steps)
+        reader.value(("executor", "spec", "entry_step"), "DSL403", f"there is no step {short(entry)}",
+                     f"did you mean {near}?" if near else "name a step of the workflow")
+        return
+    other = f", or write executor: {{spec: {{entry_step: {steps[0]}}}}}" if steps and steps[0] else ""
+    reader.key(("workflow",), "DSL402", "the workflow has no step named start", f"name the first step start{other}")
 
 
 def _step(reader: Reader, item: Any, path: Path, seen: dict[str, int]) -> StepSource | None:

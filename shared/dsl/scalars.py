@@ -11,6 +11,7 @@ MAX_DIGITS = 400  # beyond it no number is in range
 _NULL = {"", "~", "null", "Null", "NULL"}
 _TRUE = {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"}
 _FALSE = {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"}
+WORDS = _NULL | _TRUE | _FALSE  # the words that are no text
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)\Z")
 _BASED = re.compile(r"[-+]?0(?:x[0-9a-fA-F_]+|o[0-7_]+|b[01_]+)\Z")
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9_]*)?\.[0-9]+|(?:0|[1-9][0-9_]*)\.?)(?:[eE][-+]?[0-9]+)?\Z")
@@ -48,6 +49,8 @@ def tagged(tag: str, text: str) -> Any:
 
 
 def _number(text: str) -> Any:
+    if len(text) < 19 and text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
+        return int(text)  # what most numbers are
     if _UNREAL.match(text):
         raise OutOfRange(text)
     if _INT.match(text) or _BASED.match(text):

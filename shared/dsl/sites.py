@@ -23,6 +23,13 @@ class Sites:
             found = found[part]
         return found
 
+    def has(self, path: Path) -> bool:
+        try:
+            self._at(path)
+        except (KeyError, TypeError):
+            return False
+        return True
+
     def step(self, name: str) -> Path:
         return self._steps[name]
 

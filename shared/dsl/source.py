@@ -6,10 +6,14 @@ from msgspec import Struct
 
 MAX_SOURCE_BYTES = 512 * 1024
 MAX_DEPTH = 64
-MAX_NODES = 50_000          # with aliases expanded
+MAX_NODES = 60_000          # keys and values, with aliases expanded
+MAX_ITEMS = 10_000          # of one list or mapping
 MAX_ALIASES = 100
 MAX_SCALAR_CHARS = 256 * 1024
 MAX_TEXT_CHARS = 2 * 1024 * 1024  # all scalars, with aliases expanded
+MAX_TEMPLATES = 10_000      # texts with {{ or {% in them
+MAX_CODE = 60_000           # words and signs in the code of all templates
+MAX_SOURCE_ERRORS = 500     # mistakes of the YAML itself
 
 Path = tuple[str | int, ...]
 

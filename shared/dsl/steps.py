@@ -13,7 +13,7 @@ from shared.dsl.normalise import tasks
 from shared.dsl.overlay import all_knobs, read_knobs
 from shared.dsl.plan import Loop, Step, Task
 from shared.dsl.policies import Defaults, StepPolicy, read_pool, read_step_policy
-from shared.dsl.reader import Reader, short
+from shared.dsl.reader import Reader, Told, short
 from shared.dsl.routes import read_next
 from shared.dsl.source import Path
 from shared.dsl.tasks import read_task
@@ -31,10 +31,10 @@ class Around(Struct, frozen=True):
 
 
 def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, around: Around) -> Step:
-    reader.keys(body, path, STEP_KEYS, told.STEP, f"step {short(name)}")
+    reader.keys(body, path, STEP_KEYS, {**_tools_keys(body, around.kinds), **told.STEP}, f"step {short(name)}")
     desc = reader.text(body["desc"], (*path, "desc"), "write desc: some text") if "desc" in body else ""
     knobs = tuple(all_knobs(around.kinds))
-    pool, policy, step_knobs = _spec(reader, body, path, knobs, around.defaults)
+    pool, policy, step_knobs = _spec(reader, body, path, knobs, around)
     loop: Loop | None = None
     loop_knobs: dict[str, Any] = {}
     if "loop" in body:
@@ -48,21 +48,41 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
     return Step(
         name=name, tasks=pipeline, arcs=arcs, mode=cast(Any, mode), admit=policy.admit, loop=loop, pool=pool,
         timeout_s=policy.timeout_s or around.defaults.step_timeout_s, deadline_s=policy.deadline_s,
-        failure=cast(Any, policy.failure), max_payload_bytes=around.defaults.max_payload_bytes,
-        needs=names_used([loop.items if loop else None, rendered]), task_needs=names_used(rendered),
-        line=reader.document.node(path).place.line, desc=desc,
+        failure=cast(Any, policy.failure), tolerate=policy.tolerate,
+        max_payload_bytes=policy.max_payload_bytes or around.defaults.max_payload_bytes,
+        needs=names_used([_of_loop(loop), rendered]),
+        task_needs=names_used(rendered), line=reader.document.node(path).place.line, desc=desc,
+        join=policy.join, compensate=policy.compensate,
     )
 
 
+def _of_loop(loop: Loop | None) -> list[Any]:
+    """What the scheduler evaluates for it."""
+    return [] if loop is None else [*(level.items for level in loop.levels), loop.max_in_flight, loop.stop_when]
+
+
+def _tools_keys(body: Mapping[str, Any], kinds: Mapping[str, ToolSpec]) -> dict[str, Told]:
+    """A tool's key on the step: most likely it stands too far left."""
+    own = body["tool"].get("kind") if isinstance(body.get("tool"), dict) else None
+    found = {}
+    for key in body:
+        having = [kind for kind, tool in sorted(kinds.items()) if key in tool.keys]
+        if having:
+            kind = own if own in having else having[0]
+            found[key] = Told("DSL307", f"{key} is a key of a task, not of a step",
+                              f"move it under tool: {{kind: {kind}, {key}: …}}")
+    return found
+
+
 def _spec(reader: Reader, body: dict[str, Any], path: Path, knobs: tuple[str, ...],
-          defaults: Defaults) -> tuple[str, StepPolicy, dict[str, Any]]:
+          around: Around) -> tuple[str, StepPolicy, dict[str, Any]]:
     at = (*path, "spec")
     moved = {"mode": told.moved("mode", "next: {spec: {mode: …}} or loop: {spec: {mode: …}}"),
              "admit": told.moved("admit", "policy: {admit: …} in the step's spec"),
              **{key: value for key, value in told.STEP_POLICY.items() if key in told.CONTROL}}
     spec = reader.section(body, "spec", path, ("pool", "policy", *knobs), moved)
-    pool = read_pool(reader, spec["pool"], (*at, "pool")) if "pool" in spec else defaults.pool
-    policy = read_step_policy(reader, spec, at, looped="loop" in body)
+    pool = read_pool(reader, spec["pool"], (*at, "pool")) if "pool" in spec else around.defaults.pool
+    policy = read_step_policy(reader, spec, at, around.steps, looped="loop" in body)
     return pool, policy, read_knobs(reader, spec, at, knobs)
 
 
@@ -103,7 +123,7 @@ def _rendered(pipeline: tuple[Task, ...], kinds: Mapping[str, ToolSpec]) -> list
         keys = kinds[task.kind].keys if task.kind in kinds else {}
         rendered.append({key: value for key, value in task.config.items()
                          if key not in keys or keys[key].template})
-        rendered.append(task.spec)
+        rendered += [task.spec, task.loop.items if task.loop else None]
         for rule in task.rules or ():
             then = rule.then
             rendered.append([rule.when, then.delay, then.set_iter, then.set_ctx, then.result, then.error])

@@ -4,21 +4,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.dsl import told
-from shared.dsl.kinds import ToolSpec
+from shared.dsl.auths import read_auth
+from shared.dsl.kinds import KeySpec, ToolSpec
+from shared.dsl.loops import read_task_loop
 from shared.dsl.normalise import TaskSource
 from shared.dsl.overlay import effective_spec, read_knobs
 from shared.dsl.plan import Task
+from shared.dsl.promises import read_assert, read_select
 from shared.dsl.reader import Reader, short
 from shared.dsl.rules import read_task_policy
+from shared.dsl.source import Path
 from shared.dsl.texts import check_templates
 
-COMMON_KEYS = ("name", "kind", "desc", "spec", "args", "auth")
+COMMON_KEYS = ("name", "kind", "desc", "spec", "args", "auth", "assert", "output_select", "loop")
+_NOT_THE_TOOLS = ("name", "kind", "desc", "spec", "assert", "output_select", "loop")
 
 _KIND_HINTS = {
     "sink": "storage is a task like any other, such as kind: postgres",
     "iterator": "put loop: {in: …, iterator: …} on the step",
     "workbook": "write the task out in the step",
     "loop": "put loop: {in: …, iterator: …} on the step",
+    "secrets": "a result is recorded, and a secret must not be: declare it under keychain and read "
+               "{{ keychain.<name>.<field> }} in the task that uses it",
 }
 
 
@@ -29,15 +36,17 @@ def read_task(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec],
     body, path = source.body, source.path
     if tool is not None:
         _keys(reader, source, tool)
-    _common(reader, body, path)
+    _common(reader, body, path, tool)
     knobs, rules = _spec(reader, body, path, tool, labels)
-    config = {key: value for key, value in body.items() if key not in ("name", "kind", "desc", "spec")}
+    config = {key: value for key, value in body.items() if key not in _NOT_THE_TOOLS}
     for key, value in config.items():
         if tool is None or key not in tool.keys or tool.keys[key].template:
             # a pure tool answers with its own keys, and the answer is recorded
             check_templates(reader, value, (*path, key), secrets=tool is None or not tool.pure)
     kind = tool.kind if tool else ""
-    return Task(source.name, kind, config, effective_spec(tool, (*outer, knobs)), rules)
+    expects, returns = read_assert(reader, body, path)
+    return Task(source.name, kind, config, effective_spec(tool, (*outer, knobs)), rules, expects, returns,
+                read_select(reader, body, path), read_task_loop(reader, body, path))
 
 
 def _tool(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec]) -> ToolSpec | None:
@@ -58,17 +67,39 @@ def _tool(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec]) -> 
 def _keys(reader: Reader, source: TaskSource, tool: ToolSpec) -> None:
     known = (*COMMON_KEYS, *(key for key in tool.keys if key not in COMMON_KEYS))
     reader.keys(source.body, source.path, known, told.TASK, f"a task of kind {tool.kind}")
-    for key, spec in tool.keys.items():
+    _fields(reader, source.body, source.path, tool.keys, f"task {short(source.name)} of kind {tool.kind}")
+    _one_of(reader, source, tool)
+
+
+def _fields(reader: Reader, body: Mapping[str, Any], path: Path, keys: Mapping[str, KeySpec], what: str) -> None:
+    for key, spec in keys.items():
         if spec.required:
-            reader.required(source.body, key, source.path, f"task {short(source.name)} of kind {tool.kind}",
-                            f"add {key}: {spec.doc}")
+            reader.required(body, key, path, what, f"add {key}: {spec.doc}")
+        if key not in body:
+            continue
+        at, value = (*path, key), body[key]
+        if spec.fields:
+            below = reader.section(body, key, path, spec.fields)
+            _fields(reader, below, at, spec.fields, f"{key} of {what}")
+        elif spec.choices and not (isinstance(value, str) and "{{" in value):
+            reader.choice(value, at, spec.choices)
 
 
-def _common(reader: Reader, body: Mapping[str, Any], path: tuple[str | int, ...]) -> None:
+def _one_of(reader: Reader, source: TaskSource, tool: ToolSpec) -> None:
+    given = [key for key in tool.one_of if key in source.body]
+    what = f"task {short(source.name)} of kind {tool.kind}"
+    if tool.one_of and not given:
+        reader.key(source.path, "DSL202", f"{what} has none of {', '.join(tool.one_of)}",
+                   f"add {tool.one_of[0]}: {tool.keys[tool.one_of[0]].doc}")
+    for key in given[1:]:
+        reader.key((*source.path, key), "DSL204", f"{what} has {given[0]} and {key}", "keep one of the two")
+
+
+def _common(reader: Reader, body: Mapping[str, Any], path: tuple[str | int, ...], tool: ToolSpec | None) -> None:
     if "desc" in body:
         reader.text(body["desc"], (*path, "desc"), "write desc: some text")
     if "auth" in body:
-        reader.text(body["auth"], (*path, "auth"), "write auth: <credential name>")
+        read_auth(reader, body["auth"], (*path, "auth"), tool)
     if "args" in body:
         reader.mapping(body["args"], (*path, "args"), "write args: {name: value}")
 

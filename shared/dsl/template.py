@@ -7,11 +7,12 @@ from typing import Any
 from shared.dsl.template_compile import Program, build, compiled, explain, fault
 from shared.dsl.template_data import plain, require, text
 from shared.dsl.template_limits import Context, check_text
+from shared.dsl.template_shell import Script, render_shell
 from shared.dsl.template_sql import Sql, render_sql
 from shared.dsl.view import View
 from shared.errors import TemplateError
 
-__all__ = ["Sql", "check", "evaluate", "is_template", "render_sql", "truth"]
+__all__ = ["Script", "Sql", "check", "evaluate", "is_template", "render_shell", "render_sql", "truth"]
 _FALSE = frozenset(("", "false", "False"))
 
 

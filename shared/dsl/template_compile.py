@@ -15,24 +15,25 @@ from shared.dsl import template_ops as ops
 from shared.dsl.template_code import Generator
 from shared.dsl.template_data import Undefined, item, member, method
 from shared.dsl.template_filters import FILTERS, TESTS
-from shared.dsl.template_limits import MAX_SOURCE, Context, Limit
+from shared.dsl.template_limits import MAX_NESTING, MAX_SOURCE, MAX_TOKENS, Context, Limit, tokens
 from shared.dsl.template_methods import FUNCTIONS, check_key
 from shared.errors import TemplateError
 
 CACHE = 4096
 SHOWN = 200  # characters of an expression in a message
 FILE = "<template>"
-_LEFT_OUT: tuple[tuple[type[nodes.Node], str], ...] = (
-    (nodes.Macro, "macro"),
-    (nodes.CallBlock, "call"),
-    (nodes.FilterBlock, "filter"),
-    (nodes.Block, "block"),
-    (nodes.Extends, "extends"),
-    (nodes.Include, "include"),
-    (nodes.Import, "import"),
-    (nodes.FromImport, "from"),
-    (nodes.ScopedEvalContextModifier, "autoescape"),
-)
+USES = (nodes.Filter, nodes.Test)
+_LEFT_OUT: dict[type[nodes.Node], str] = {
+    nodes.Macro: "macro",
+    nodes.CallBlock: "call",
+    nodes.FilterBlock: "filter",
+    nodes.Block: "block",
+    nodes.Extends: "extends",
+    nodes.Include: "include",
+    nodes.Import: "import",
+    nodes.FromImport: "from",
+    nodes.ScopedEvalContextModifier: "autoescape",
+}
 
 
 class Program(NamedTuple):
@@ -62,18 +63,26 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 class Bound(NamedTuple):
-    """An output of a SQL text: a value to bind, or an identifier that is text already."""
+    """An output of a SQL text: a value to bind, or an identifier that is text already. `doubled`: its
+    expression doubles single quotes, which a literal wants and a bound value does not."""
 
     value: Any
     is_name: bool
+    doubled: bool
+
+    def undoubled(self) -> "Bound":
+        if not self.doubled or not isinstance(self.value, str):
+            return self
+        return self._replace(value=self.value.replace("''", "'"))
 
 
-def _bound(is_name: bool) -> Callable[..., Bound]:
-    return pass_context(lambda _, value: Bound(value, is_name))
+def _bound(is_name: bool, doubled: bool) -> Callable[..., Bound]:
+    return pass_context(lambda _, value: Bound(value, is_name, doubled))
 
 
 # Names with `#` cannot be written in a template.
-_INTERNAL = {"#steps": pass_context(ops.steps), "#bind": _bound(False), "#name": _bound(True)}
+_INTERNAL = {"#steps": pass_context(ops.steps), "#bind": _bound(False, False), "#name": _bound(True, False),
+             "#doubled": _bound(False, True)}
 
 
 def _environment() -> _Environment:
@@ -98,23 +107,52 @@ _NAMES = {
 
 def parse(source: str) -> nodes.Template:
     """The tree of a template of the language; TemplateSyntaxError or RecursionError."""
+    return surveyed(source)[0]
+
+
+def surveyed(source: str) -> tuple[nodes.Template, list[nodes.Node]]:
+    """The tree of a template, and all its nodes, each before what is below it."""
     if len(source) > MAX_SOURCE:
         raise TemplateSyntaxError(f"the template is too long (limit {MAX_SOURCE} characters)", 1)
+    if len(source) > MAX_TOKENS and tokens(source) > MAX_TOKENS:
+        raise TemplateSyntaxError(f"the template is too long (limit {MAX_TOKENS} words and signs in its code)", 1)
     tree = ENVIRONMENT.parse(source)
-    for kind, tag in _LEFT_OUT:
-        for node in tree.find_all(kind):
-            raise TemplateSyntaxError(f"the tag `{tag}` is not part of the language", node.lineno)
-    for loop in tree.find_all(nodes.For):
-        if loop.recursive:
-            raise TemplateSyntaxError("recursive loops are not part of the language", loop.lineno)
-    for use in tree.find_all((nodes.Filter, nodes.Test)):
-        known, what = (FILTERS, "filter") if isinstance(use, nodes.Filter) else (TESTS, "test")
-        if use.name not in known:
-            raise TemplateSyntaxError(f"there is no {what} `{use.name}`", use.lineno)
-    return tree
+    found = _walk(tree)
+    for node in found:
+        kind = type(node)
+        if kind in _LEFT_OUT:
+            raise TemplateSyntaxError(f"the tag `{_LEFT_OUT[kind]}` is not part of the language", node.lineno)
+        if kind is nodes.For and node.recursive:  # type: ignore[attr-defined]
+            raise TemplateSyntaxError("recursive loops are not part of the language", node.lineno)
+        if isinstance(node, USES):
+            known, what = (FILTERS, "filter") if kind is nodes.Filter else (TESTS, "test")
+            if node.name not in known:
+                raise TemplateSyntaxError(f"there is no {what} `{node.name}`", node.lineno)
+    return tree, found
 
 
-def _exact(tree: nodes.Template) -> nodes.Expr | None:
+def _walk(tree: nodes.Template) -> list[nodes.Node]:
+    """Without recursion, so that a chain of any length is measured before anything else is done with it."""
+    found: list[nodes.Node] = []
+    stack: list[tuple[nodes.Node, int]] = [(tree, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > MAX_NESTING:
+            raise TemplateSyntaxError(f"nested too deeply (limit {MAX_NESTING} levels)", node.lineno)
+        found.append(node)
+        below: list[nodes.Node] = []
+        for field in node.fields:
+            value = getattr(node, field, None)
+            if type(value) is list:
+                below += [each for each in value if isinstance(each, nodes.Node)]
+            elif isinstance(value, nodes.Node):
+                below.append(value)
+        if below:
+            stack += [(each, depth + 1) for each in reversed(below)]
+    return found
+
+
+def exact(tree: nodes.Template) -> nodes.Expr | None:
     """The only expression of a template with nothing but whitespace around it."""
     if not all(isinstance(part, nodes.Output) for part in tree.body):
         return None
@@ -142,16 +180,24 @@ def _bind(node: nodes.Node) -> None:
         _bind(child)
 
 
+def is_doubled(node: nodes.Expr) -> bool:
+    """Whether the last thing done to a value is `replace("'", "''")`."""
+    return (isinstance(node, nodes.Filter) and node.name == "replace"
+            and [getattr(each, "value", None) for each in node.args] == ["'", "''"])
+
+
 def _bound_node(node: nodes.Expr) -> nodes.Expr:
     name = "#name" if isinstance(node, nodes.Filter) and node.name == "identifier" else "#bind"
+    if is_doubled(node):
+        name = "#doubled"
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
 def build(source: str, sql: bool) -> Program:
     tree = parse(source)
-    exact = None if sql else _exact(tree)
-    if exact is not None:
-        tree.body = [nodes.Output([exact], lineno=exact.lineno)]
+    only = exact(tree)
+    if only is not None:
+        tree.body = [nodes.Output([only], lineno=only.lineno)]
     if sql:
         _bind(tree)
     _meter(tree)
@@ -160,7 +206,7 @@ def build(source: str, sql: bool) -> Program:
     exec(ENVIRONMENT.compile(tree, filename=FILE), names)
     pairs = (pair.split("=") for pair in names["debug_info"].split("&") if pair)
     lines = tuple((int(code), int(line)) for line, code in pairs)
-    return Program(source, names["root"], exact is not None, lines)
+    return Program(source, names["root"], only is not None, lines)
 
 
 @lru_cache(maxsize=CACHE)

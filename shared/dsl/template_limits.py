@@ -1,12 +1,15 @@
 """Bounds of one render. No clock is read, so the same template over the same values always ends the
 same way: every loop step, element looked at and character made is counted against a fixed budget."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from shared.dsl.view import MISSING, View
 
 MAX_SOURCE = 64 * 1024        # characters of one template
+MAX_TOKENS = 4000             # words and signs of the code of one template
+MAX_NESTING = 80              # levels of the tree of one template
 MAX_STEPS = 100_000           # loop steps of one render, all loops together
 MAX_ELEMENTS = 100_000        # elements of a list an expression makes
 MAX_TEXT = 1024 * 1024        # characters of a text an expression or a render makes
@@ -17,6 +20,13 @@ MAX_VALUE = 2_000_000         # nodes of one final value
 TOO_LONG = f"a text is too long (limit {MAX_TEXT} characters)"
 TOO_MUCH = f"the template does too much work (limit {MAX_WORK} units)"
 _SMALL = 2**64
+_CODE = re.compile(r"\{[{%].*?(?:[%}]\}|\Z)", re.DOTALL)
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def tokens(source: str) -> int:
+    """About how many words and signs a parser has to look at; cheap, and never far too low."""
+    return sum(len(_TOKEN.findall(code)) for code in _CODE.findall(source))
 
 
 class Limit(Exception):

@@ -2,19 +2,15 @@
 not be read."""
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
-
-from jinja2 import Environment
 
 from shared.dsl import template
 from shared.dsl.names import names_used
 from shared.dsl.reader import Reader, named, short
 from shared.dsl.source import Path
+from shared.dsl.template_facts import facts
 
-MAX_TEMPLATES = 10_000
-CACHED_CHARS = 1000  # longer texts are checked anew, so that the cache stays small
-_LEXER = Environment()  # only for its tokens; nothing is rendered with it
+MAX_BUILT = 50  # templates whose code must be made to know whether it is well formed
 _SECRET_FIX = "use auth: <name>, or read keychain in the task's own keys"
 
 
@@ -33,9 +29,9 @@ def strings(value: Any, path: Path) -> Iterator[tuple[str, Path]]:
 def check_templates(reader: Reader, value: Any, path: Path, *, secrets: bool = True) -> None:
     """Each text must parse. `secrets` False: what it yields is recorded, so no keychain (V10 §2.1)."""
     for text, at in strings(value, path):
-        if not template.is_template(text) or reader.full or not _room(reader, at):
+        if not template.is_template(text) or reader.full:
             continue
-        wrong = _check(text)
+        wrong = _check(reader, text, at)
         if wrong is not None:
             message, offset = wrong
             reader.at(reader.document.text_line(at, offset), "DSL601", f"template: {message}",
@@ -43,21 +39,6 @@ def check_templates(reader: Reader, value: Any, path: Path, *, secrets: bool = T
         elif not secrets and "keychain" in text and "keychain" in names_used(text).names:
             reader.value(at, "DSL603", f"{named(path)} may not read the keychain: its value is recorded",
                          _SECRET_FIX)
-
-
-def _room(reader: Reader, path: Path) -> bool:
-    reader.templates += 1
-    if reader.templates == MAX_TEMPLATES + 1:
-        reader.value(path, "DSL801", f"more than {MAX_TEMPLATES} templates", "split the playbook")
-    return reader.templates <= MAX_TEMPLATES
-
-
-def _is_expression(value: Any) -> bool:
-    """Whether a text that parses is one `{{ expression }}` alone, which yields a value and not text."""
-    if not isinstance(value, str) or not value.strip().startswith("{{"):
-        return False
-    kinds = [kind for _, kind, _ in _LEXER.lex(value.strip())]
-    return kinds[-1:] == ["variable_end"] and kinds.count("variable_begin") == 1
 
 
 def read_condition(reader: Reader, value: Any, path: Path) -> Any:
@@ -73,18 +54,22 @@ def read_condition(reader: Reader, value: Any, path: Path) -> Any:
 
 def read_expression(reader: Reader, value: Any, path: Path, fix: str) -> Any:
     """Exactly one `{{ expression }}`."""
-    broken = isinstance(value, str) and _check(value) is not None
-    if broken or _is_expression(value):
+    is_template = isinstance(value, str) and template.is_template(value)
+    if is_template:
         check_templates(reader, value, path, secrets=False)
-    else:
+        if reader.full:
+            return value
+    if not is_template or not (facts(value).exact or facts(value).wrong):
         reader.value(path, "DSL602", f"{named(path)} is {short(value)}, not an expression", fix)
     return value
 
 
-def _check(text: str) -> tuple[str, int] | None:
-    return _remembered(text) if len(text) <= CACHED_CHARS else template.check(text)
-
-
-@lru_cache(maxsize=4096)
-def _remembered(text: str) -> tuple[str, int] | None:
-    return template.check(text)
+def _check(reader: Reader, text: str, path: Path) -> tuple[str, int] | None:
+    found = facts(text)
+    if not found.unproven:
+        return found.wrong
+    reader.built += 1
+    if reader.built == MAX_BUILT + 1:
+        reader.value(path, "DSL801", f"more than {MAX_BUILT} templates with set blocks, with, or unpacked arguments",
+                     "split the playbook")
+    return template.check(text) if reader.built <= MAX_BUILT else None

@@ -41,13 +41,28 @@ def control(key: str) -> Told:
 
 CONTROL = {key: control(key) for key in ("do", "retry", "jump", "break", "continue", "fail", "rules")}
 
+EXECUTOR = {
+    "policy": moved("policy", "spec: {policy: …} in executor"),
+    "pool": moved("pool", "spec: {pool: …} in executor"),
+    "profile": moved("profile", "kind: distributed or kind: local"),
+    "version": Told("DSL307", "version does not belong here", "remove it, or write metadata: {version: …}"),
+    "requires": Told("DSL307", "requires is checked by the compiler alone", "remove it"),
+}
+
+EXECUTOR_SPEC = {
+    "final_step": unsupported("final_step", "lead the last steps to it: next: {arcs: [{step: …}]}, and for a failure "
+                              "an arc with when: \"{{ event.name == 'step.failed' }}\""),
+    "no_next_is_error": moved("no_next_is_error", "a last arc without when, to a step that fails"),
+}
+
 ROOT = {
     "vars": Told("DSL306", "a playbook has no root vars",
                  "put inputs under workload, and write state with set_ctx in a task's rules"),
     "name": Told("DSL301", "name at the root belongs to the formal dialect", "write metadata: {name: …}"),
     "path": Told("DSL301", "path at the root belongs to the formal dialect", "write metadata: {path: …}"),
     "steps": moved("steps", "workflow: [{step: …}]"),
-    "spec": moved("spec", "executor: {spec: …}"),
+    "spec": Told("DSL307", "spec does not belong here", "write executor: {spec: …}, and inputs under workload"),
+    "tracing": unsupported("tracing", "remove it: every event is in the log with its trace id"),
 }
 
 STEP = {
@@ -55,6 +70,7 @@ STEP = {
     "vars": VARS, "args": ARGS, "choose": _SUGAR, "while": _SUGAR, "until": _SUGAR,
     "input": unsupported("input on a step", "write next: {arcs: [{step: …, args: {…}}]} on the step before"),
     "set": unsupported("set on a step", "write set_ctx: {…} in a rule of a task"),
+    "result": Told("DSL301", "result on a step belongs to today's dialect", "write output_select: [name] on its task"),
     "policy": moved("policy", "spec: {policy: …}"),
     "arcs": moved("arcs", "next: {arcs: […]}"),
     "kind": moved("kind", "tool: {kind: …}"),
@@ -67,13 +83,16 @@ STEP_POLICY = {
     "emit": unsupported("emit", "remove it: every event is emitted"),
     "tracing": unsupported("tracing", "remove it"),
     "quotas": unsupported("quotas", "remove it"),
-    "compensation": unsupported("compensation", "route the failure: "
-                                "next: {arcs: [{step: undo, when: \"{{ event.name == 'step.failed' }}\"}]}"),
+    "compensation": moved("compensation", "compensate: <step> in the step's policy"),
     "mode": moved("mode", "loop: {spec: {mode: …}}"),
     "max_in_flight": moved("max_in_flight", "loop: {spec: {max_in_flight: …}}"),
     "exec": moved("exec", "loop: {spec: {policy: {exec: …}}}"),
     "timeout_s": moved("timeout_s", "lifecycle: {timeout_s: …}"),
 }
+
+COMPENSATE_FIX = "write compensate: <step>, or compensate: {step: …, args: {…}}"
+COMPENSATE = {key: unsupported(f"{key} in compensate", "put the task into a step and write compensate: <step>")
+              for key in ("task", "tool", "kind")}
 
 ADMIT = {key: value for key, value in CONTROL.items() if key != "rules"}
 
@@ -81,9 +100,15 @@ LOOP = {
     "mode": moved("mode", "spec: {mode: …} in the loop"),
     "max_in_flight": moved("max_in_flight", "spec: {max_in_flight: …} in the loop"),
     "policy": moved("policy", "spec: {policy: …} in the loop"),
-    "loop": unsupported("a loop inside a loop", "put the inner loop into a step or playbook of its own"),
+    "stop_when": moved("stop_when", "spec: {stop_when: …} in the loop"),
+    "cursor": unsupported("loop.cursor", "let a task before the loop claim the rows, and loop over them: "
+                          'in: "{{ claim.rows }}"; go back to it by an arc while it finds some'),
     "expr": EXPR,
 }
+
+INNER_LOOP = {key: moved(key, f"spec: {{{key}: …}} on the outermost loop")
+              for key in ("max_in_flight", "stop_when", "policy")}
+TASK_LOOP = unsupported("a loop within the loop of a task", "put the outer one on the step: loop: {in: …, iterator: …}")
 
 LOOP_POLICY = {
     **CONTROL,
@@ -94,7 +119,6 @@ LOOP_POLICY = {
 
 TASK = {
     "eval": EVAL, "expr": EXPR, "pipe": PIPE, "case": CASE, "sink": SINK, "retry": RETRY, "vars": VARS,
-    "loop": unsupported("a loop on a task", "put loop on the step"),
     "when": Told("DSL307", "a task has no when of its own",
                  "jump over it: a rule of the task before with then: {do: jump, to: …}"),
     "policy": moved("policy", "spec: {policy: …}"),
@@ -133,12 +157,14 @@ NEXT = {
 
 NEXT_SPEC = {
     **CONTROL,
-    "on_no_match": unsupported("on_no_match", "add a last arc without when"),
+    "on_no_match": Told("DSL301", "on_no_match belongs to today's dialect",
+                        "remove it, or add a last arc without when to a step that fails"),
 }
 
 ARC = {
     **CONTROL,
     "expr": EXPR,
+    "cond": Told("DSL303", "cond is not a key of an arc", 'write when: "{{ … }}"'),
     "then": NEXT_TEXT,
     "spec": unsupported("spec on an arc", "remove it"),
     "else": moved("else", "a last arc without when"),

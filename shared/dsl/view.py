@@ -2,7 +2,8 @@
 
 A name is looked up in this order: the keys of the result's envelope (http: `status_code`, `headers`,
 `data`; sql: `rows`, `row_count`, `columns`; loop: `results`, `count`, `failed`), then the payload's keys,
-then `data` and `result`, which give the payload. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
+then what is known beside it (selected parts; `_ref`, `_store`, `_size_bytes` of a stored result), then `data`
+and `result`, which give the payload. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
 filters) acts on the payload. As the final value of an expression a view gives the result as stored.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 from jinja2.utils import missing
 
-from shared.events.outcome import Result
+from shared.events.outcome import Ref, Result
 
 MISSING: Any = missing  # what `find` answers for a name that is not there
 _ENVELOPES = {"http": ("status_code", "headers", "data"), "sql": ("rows", "row_count", "columns")}
@@ -20,24 +21,28 @@ _PAYLOADS = {"http": "data", "sql": "rows"}
 
 
 class View:
-    """Immutable. `own` are the envelope's keys, `raw` is what the view stands for as a final value."""
+    """Immutable. `own` are the envelope's keys, `raw` is what the view stands for as a final value, `beside` is
+    known of the result without being in it."""
 
-    __slots__ = ("own", "payload", "raw")
+    __slots__ = ("beside", "own", "payload", "raw")
 
-    def __init__(self, own: dict[str, Any], payload: Any, raw: Any) -> None:
+    def __init__(self, own: dict[str, Any], payload: Any, raw: Any, beside: dict[str, Any] | None = None) -> None:
         self.own = own
         self.payload = payload
         self.raw = raw
+        self.beside = beside
 
     def find(self, name: Any) -> Any:
         """The value under a name, or MISSING."""
         found = self.own.get(name, MISSING)
         if found is MISSING and type(self.payload) is dict and not (self.own and name == "result"):
             found = self.payload.get(name, MISSING)
+        if found is MISSING and self.beside is not None:
+            found = self.beside.get(name, MISSING)
         if found is not MISSING:
             return found
         if name == "result":
-            return View(self.own, self.payload, self.payload)
+            return View(self.own, self.payload, self.payload, self.beside)
         return self.payload if name == "data" else MISSING
 
     def __iter__(self) -> Iterator[Any]:
@@ -103,14 +108,20 @@ def unwrap(value: Any) -> Any:
 def view(result: Result) -> View:
     """A loop's value is stored as `{results, count, failed}`; its payload is the list."""
     value = result.value
+    beside = {**(pointer(result.ref) if result.ref is not None else {}), **result.fields} or None
     if value is None and result.ref is not None:
         value = {"ref": msgspec.to_builtins(result.ref)}  # not loaded: templates can pass the reference on
-        return View({}, value, value)
+        return View({}, value, value, beside)
     if result.shape == "loop" and isinstance(value, dict):
         items = value.get("results")
-        return View({**value, "data": items}, items, items)
+        return View({**value, "data": items}, items, items, beside)
     if result.shape in _ENVELOPES and isinstance(value, dict):
         payload = value.get(_PAYLOADS[result.shape])
-        own = {key: value[key] for key in _ENVELOPES[result.shape] if key in value}
-        return View({**own, "data": payload}, payload, value)
-    return View({}, value, value)
+        own = {key: each for key, each in value.items() if key in _ENVELOPES[result.shape] or key[:8] == "command_"}
+        return View({**own, "data": payload}, payload, value, beside)
+    return View({}, value, value, beside)
+
+
+def pointer(ref: Ref) -> dict[str, Any]:
+    """A stored result says where it is; `_ref` can be handed on."""
+    return {"_ref": msgspec.to_builtins(ref), "_store": ref.store, "_size_bytes": ref.size}

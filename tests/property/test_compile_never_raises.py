@@ -1,5 +1,6 @@
-"""Whatever the bytes: the compiler answers with a plan or with errors, and never raises."""
+"""Whatever the bytes: the compiler answers with a plan or with errors, never raises, and is quick."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.dsl.codes import CODES
-from shared.dsl.compile import compile_playbook
+from shared.dsl.compile import Compiled, compile_playbook
 from tests.support.trees import replaced
 from tests.unit.dsl.tool_kinds import KINDS
 
@@ -26,8 +27,18 @@ values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=5), max_leaves=20)
 
 
-def check(source: str | bytes) -> None:
+MAX_S = 0.2
+
+
+def timed(source: str | bytes) -> tuple[Compiled, float]:
+    began = time.process_time()
     compiled = compile_playbook(source, kinds=KINDS, file="p.yaml")
+    return compiled, time.process_time() - began
+
+
+def check(source: str | bytes) -> None:
+    compiled, taken = timed(source)
+    assert taken < MAX_S or min(timed(source)[1] for _ in range(2)) < MAX_S
     failed = any(each.severity == "error" for each in compiled.diagnostics)
     assert (compiled.plan is None) == failed
     assert list(compiled.diagnostics) == sorted(compiled.diagnostics)

@@ -1,6 +1,7 @@
 """Lowering: canonical input comes back as it is, once is enough, and any YAML gives a plan or diagnostics."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -39,10 +40,39 @@ workflow:
     next: [{step: end, args: {z: 1}}]
   - step: end
 """
+TODAY = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: today}
+tracing: {enabled: true}
+spec: {state: ready}
+keychain: [{name: k, type: bearer}]
+executor:
+  profile: auto
+  version: noetl-runtime/1
+  requires: {tools: [noop], features: [loop]}
+  spec: {entry_step: a/b, no_next_is_error: true, policy: {defaults: {timeout_s: 5}}}
+workload: {most: 2}
+workflow:
+  - step: a/b
+    tool: [{one: {kind: noop, timeout: 5, retry: {max_attempts: 2, retry_on: [timeout], backoff: 1}}}]
+    result: {store: {kind: gcs}, output_select: [a.b], inline_max_bytes: 500}
+    next:
+      spec: {mode: inclusive, on_no_match: fail}
+      arcs: [{step: c, cond: exit_code == 1}, {step: a/b, when: "{{ spec.state }}"}]
+  - step: c
+    loop: {in: [1], iterator: n, spec: {mode: parallel, max_in_flight: "{{ workload.most }}", policy: {exec: local}}}
+    tool: {kind: noop, assert: {expects: [a], returns: [b]}, output_select: {strategy: size_threshold, threshold_kb: 9}}
+    case: [{when: "{{ error.status == 5 }}", then: {call: {step: end, args: {z: 1}}, next: a/b}}]
+    next: [end]
+  - step: end
+"""
 TREE = yaml.safe_load(FORMAL)
+NOW = yaml.safe_load(TODAY)
 words = st.sampled_from([
     "case", "when", "then", "else", "next", "sink", "tool", "kind", "noop", "workbook", "iterator", "set", "ctx.k",
     "retry", "vars", "args", "loop", "mode", "choose", "while", "until", "do", "collect", "into", "next_call", "start",
+    "on_no_match", "result", "output_select", "assert", "cond", "a/b", "call", "retry_on", "entry_step", "{{`x`}}",
     "end", "{{ event.name == 'call.done' }}", "{{ vars.x }}", "{{ response", "{% if error %}", "", "params", "name",
 ])  # fmt: skip
 values = st.recursive(
@@ -69,12 +99,13 @@ def test_a_canonical_document_comes_back_as_it_is(file: Path) -> None:
         assert lower(document, registry.specs()).document is document
 
 
-def test_a_formal_document_is_canonical_after_lowering() -> None:
-    document, _ = load(FORMAL)
+@pytest.mark.parametrize("source", [FORMAL, TODAY], ids=["formal", "today"])
+def test_a_lowered_document_is_canonical(source: str) -> None:
+    document, _ = load(source)
     assert document is not None
     lowered = lower(document, registry.specs())
     strict = compile_playbook(yaml.safe_dump(lowered.document.data), kinds=registry.specs(), strict=True)
-    loose = compile_playbook(FORMAL, kinds=registry.specs())
+    loose = compile_playbook(source, kinds=registry.specs())
     assert [str(each) for each in loose.diagnostics if each.severity == "error"] == []
     assert strict.plan is not None
     assert loose.plan is not None
@@ -82,6 +113,6 @@ def test_a_formal_document_is_canonical_after_lowering() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.data())
-def test_a_formal_playbook_with_one_value_replaced(data: st.DataObject) -> None:
-    check(yaml.safe_dump(replaced(TREE, data, values, words), allow_unicode=True))
+@given(st.data(), st.sampled_from([TREE, NOW]))
+def test_a_playbook_of_either_dialect_with_one_value_replaced(data: st.DataObject, tree: Any) -> None:
+    check(yaml.safe_dump(replaced(tree, data, values, words), allow_unicode=True))

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from shared.dsl import net
+from shared.dsl.net_joins import too_few
 from shared.dsl.plan import Plan
-from shared.engine import routing
+from shared.engine import joins, routing
+from shared.engine.execution import Execution
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
 from tests.unit.engine.support import Driver, plan_of
@@ -15,10 +17,10 @@ from tests.unit.engine.support import Driver, plan_of
 SEEDS = range(120)
 COMMANDS = 60
 MOST_TOKENS = 40
-NEXT_STEP = routing._Turn.next_step
+JOINED_SEEDS = range(1000, 1080)
 
 
-def workflow(rng: random.Random) -> Plan:
+def workflow(rng: random.Random, kinds: tuple[str, ...] = ("all",)) -> Plan:
     names = ["start", *(f"s{index}" for index in range(rng.randint(2, 5)))]
     lines = []
     for name in names:
@@ -26,7 +28,9 @@ def workflow(rng: random.Random) -> Plan:
         arcs = ", ".join(f"{{step: {target}, when: '{{{{ {_condition(rng)} }}}}'}}" if rng.random() < 0.5
                          else f"{{step: {target}}}" for target in targets)
         mode = rng.choice(["exclusive", "inclusive"])
-        lines.append(f"- {{step: {name}, tool: {{kind: noop}}, next: {{spec: {{mode: {mode}}}, arcs: [{arcs}]}}}}")
+        spec = f"{{policy: {{admit: {{join: {rng.choice(kinds)}}}}}}}"
+        lines.append(f"- {{step: {name}, spec: {spec}, tool: {{kind: noop}}, "
+                     f"next: {{spec: {{mode: {mode}}}, arcs: [{arcs}]}}}}")
     return plan_of("\n".join(lines))
 
 
@@ -39,11 +43,11 @@ def play(plan: Plan, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> tup
     """The driver after some commands, whether all tokens ever waited, and the most tokens there were."""
     waited: list[bool] = []
 
-    def next_step(turn: Any) -> str | None:
-        found = NEXT_STEP(turn)
-        places = {token.step for token in turn.state.tokens.values()}
-        waited.append(found is not None and not turn.state.runs
-                      and any(found in plan.reach[place] for place in places - {found}))
+    def next_move(plan: Plan, state: Execution) -> joins.Move | None:
+        found = joins.next_move(plan, state)
+        if found is not None and not state.runs and (found.do == "reject" or found.step.join == "all"):
+            places = {token.step for token in state.tokens.values()}
+            waited.append(any(found.step.name in plan.reach[place] for place in places - {found.step.name}))
         return found
 
     def work(_step: str, _task: str, _names: dict[str, Any]) -> Outcome:
@@ -51,7 +55,7 @@ def play(plan: Plan, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> tup
             return failed("test", "by chance")
         return ok({"a": rng.random() < 0.6, "b": rng.random() < 0.6})
 
-    monkeypatch.setattr(routing._Turn, "next_step", next_step)
+    monkeypatch.setattr(routing, "next_move", next_move)
     driver, most = Driver(plan, work), 0
     driver.control()
     for _ in range(COMMANDS):
@@ -67,11 +71,21 @@ def play(plan: Plan, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> tup
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_engine_keeps_to_what_is_proved(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
-    plan = workflow(rng)
+    _keeps(workflow(rng), rng, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", JOINED_SEEDS)
+def test_the_engine_keeps_to_what_is_proved_with_other_joins(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    _keeps(workflow(rng, ("all", "each", "any", "2", "3")), rng, monkeypatch)
+
+
+def _keeps(plan: Plan, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = {name for name, _ in too_few(plan)}
     found = net.analyse(plan, limit=5_000)
     for _ in range(5):
         driver, waited, most = play(plan, rng, monkeypatch)
-        assert not set(driver.steps()) & set(found.runs.steps)
+        assert not set(driver.steps()) & {*found.runs.steps, *never}
         if found.waits.answer == "proved":
             assert not waited
         if found.bounded.answer == "proved":

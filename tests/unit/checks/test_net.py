@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from shared.dsl import net
-from shared.engine import boundary
 from tests.unit.checks.support import codes_of, plan_of
 
 
@@ -103,12 +102,6 @@ def test_five_hundred_steps_are_checked_within_the_limit_of_states() -> None:
     plan = plan_of("start -> s1", *forks, *chain, "s490 ->", *(f"s{index} -> s490" for index in range(491, 499)))
     assert len(plan.steps) == 499
     assert net.analyse(plan).states <= net.MAX_STATES
-
-
-def test_names_of_events_are_those_the_engine_compares() -> None:
-    from shared.dsl.guards import NAMES
-
-    assert NAMES == boundary.NAMES
 
 
 @pytest.mark.parametrize(("steps", "code"), [

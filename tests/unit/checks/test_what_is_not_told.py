@@ -3,7 +3,8 @@
 import pytest
 
 from shared.dsl.compile import compile_playbook
-from shared.dsl.template_names import Read, reads
+from shared.dsl.template_facts import facts
+from shared.dsl.template_names import Read
 from tests.unit.dsl.tool_kinds import KINDS
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: fine}\nworkload: {x: 1, items: [1, 2]}\nworkflow:\n"
@@ -36,7 +37,7 @@ def test_a_name_that_is_there_or_may_be_missing(template: str) -> None:
 
 
 def test_a_read_knows_its_line_and_its_namespace() -> None:
-    assert reads("a\n{{ b }}\n{{ ctx.c }}{{ workload['d'] }}") == (
+    assert facts("a\n{{ b }}\n{{ ctx.c }}{{ workload['d'] }}").reads == (
         Read("b", 1), Read("ctx", 2), Read("workload", 2), Read("c", 2, "ctx"), Read("d", 2, "workload"))
 
 

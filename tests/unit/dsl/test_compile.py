@@ -136,7 +136,7 @@ workflow:
     spec: {{policy: {{admit: {{rules: [{{when: "{{{{ admitted }}}}", then: {{allow: true}}}}]}}}}}}
     loop: {{in: "{{{{ items }}}}", iterator: item}}
     tool:
-      - {{name: a, kind: python, code: "{{{{ not_rendered }}}}", args: {{x: "{{{{ given }}}}"}}}}
+      - {{name: a, kind: python, code: "'{{{{ not_rendered }}}}'", args: {{x: "{{{{ given }}}}"}}}}
       - name: b
         kind: http
         url: "{{{{ workload.url }}}}"
@@ -183,3 +183,16 @@ def test_diagnostics_are_sorted_by_place() -> None:
     places = [(each.line, each.column) for each in compiled.diagnostics]
     assert places == sorted(places)
     assert len(places) > 4
+
+
+def test_what_a_keychain_entry_cannot_do_is_told() -> None:
+    source = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: a}\n"
+        "keychain: [{name: api, kind: bearer, provider: gcp, map: {token: x}}]\n"
+        "workflow: [{step: start, tool: {kind: noop}}]\n"
+    )
+    compiled = compile_playbook(source, kinds=specs())
+    assert [(each.code, each.severity, each.line, each.column) for each in compiled.diagnostics] == [
+        ("DSL903", "warning", 4, 38)
+    ]
+    assert "provider and map of a keychain entry change nothing" in compiled.diagnostics[0].message

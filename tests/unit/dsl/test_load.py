@@ -156,9 +156,18 @@ def test_hundred_thousand_open_brackets_stop_at_the_depth_limit() -> None:
 
 
 def test_node_limit() -> None:
-    items = source.MAX_NODES - 2
-    assert len(data("a: [" + "1," * items + "]")["a"]) == items
-    assert only("a: [" + "1," * (items + 1) + "]").code == "DSL109"
+    full = "[" + "1," * 999 + "],"  # 1,000 values
+    text = "a: [" + full * (source.MAX_NODES // 1000 - 1) + "1," * 997  # the mapping, its key and the list
+    assert len(data(text + "]")["a"]) == source.MAX_NODES // 1000 - 1 + 997
+    assert only(text + "1]").code == "DSL109"
+
+
+def test_limit_of_one_collection() -> None:
+    items = "1," * source.MAX_ITEMS
+    keys = "".join(f"k{n}: 1\n" for n in range(source.MAX_ITEMS))
+    assert len(data(f"a: [{items}]")["a"]) == len(data(keys)) == source.MAX_ITEMS
+    assert mistakes(f"a: [{items}1]") == [("DSL109", 1, 4)]
+    assert mistakes(f"{keys}more: 1") == [("DSL109", 1, 1)]
 
 
 def test_node_limit_counts_expanded_aliases() -> None:
@@ -181,9 +190,15 @@ def test_scalar_length_limit() -> None:
 
 def test_text_limit_counts_expanded_aliases() -> None:
     times = source.MAX_TEXT_CHARS // source.MAX_SCALAR_CHARS
-    text = "a: &a " + "x" * source.MAX_SCALAR_CHARS + "\nb: ["
+    text = "a: &a " + "x" * (source.MAX_SCALAR_CHARS - 1) + "\nb: ["
     assert len(data(text + "*a," * (times - 1) + "]")["b"]) == times - 1
     assert only(text + "*a," * times + "]").code == "DSL109"
+
+
+def test_mistakes_of_the_source_have_a_limit() -> None:
+    found = mistakes("a: 1\n" * (source.MAX_SOURCE_ERRORS + 100))
+    assert len(found) == source.MAX_SOURCE_ERRORS + 1
+    assert [code for code, _, _ in found].count("DSL802") == 1
 
 
 def test_tagged_scalars_take_their_type() -> None:

@@ -19,5 +19,6 @@ KINDS = {
             "code": KeySpec("Taken as written.", required=True, template=False),
             "libs": KeySpec("Modules."),
         }),
+        ToolSpec("shell", "A program.", {"cmds": KeySpec("Texts.", required=True, shell=True)}),
     )
 }

@@ -288,13 +288,74 @@ def test_a_rule_can_log_and_name_the_result_of_its_step() -> None:
     assert (ran.args("start_case_1_sink"), ran.args("two_task")) == ([{"log": "n is 3"}], [{"got": 3}])
 
 
+@pytest.mark.parametrize(("onward", "wanted"), [
+    ("next: three", ["start", "two", "three"]),
+    ("case: [{when: '{{ result.n }}', then: [{call: {step: two, args: {m: '{{ result.n }}'}}}, {next: three}]}]",
+     ["start", "two", "three"]),
+    ("", ["start", "two"]),
+])
+def test_a_rule_that_calls_a_step_sends_a_token_there_and_goes_on(onward: str, wanted: list[str]) -> None:
+    call = "case: [{when: '{{ result.n }}', then: {call: {step: two, args: {m: '{{ result.n }}'}}}}]"
+    keys = onward if onward.startswith("case") else f"{call}, {onward}".removesuffix(", ")
+    ran = run(f"""
+    - {{step: start, tool: {{kind: noop, args: {{n: 3}}}}, {keys}}}
+    - {{step: two, tool: {{kind: noop, args: {{got: "{{{{ args.m }}}}"}}}}}}
+    - {{step: three, tool: {{kind: noop}}}}
+    """)
+    assert [step for step in ran.steps if step not in ran.plan.origins] == wanted
+    assert ran.args("two_task") == [{"got": 3}]
+
+
+def test_a_call_beside_a_router_is_told() -> None:
+    with pytest.raises(AssertionError, match="add next: "):
+        run("""
+        - {step: start, tool: {kind: noop}, case: [{when: "{{ 1 }}", then: {call: {step: two}}}],
+           next: {arcs: [{step: two}]}}
+        - {step: two, tool: {kind: noop}}
+        """)
+
+
+@pytest.mark.parametrize("name", ["status", "status_code", "code"])
+def test_the_code_of_an_http_error_has_many_names(name: str) -> None:
+    ran = run(f"""
+    - step: start
+      tool: {{kind: http, url: "http://localhost/"}}
+      case:
+        - {{when: "{{{{ error.{name} == 503 }}}}", then: {{set: {{seen: "{{{{ error.{name} }}}}"}}, next: two}}}}
+    - {{step: two, tool: {{kind: noop, args: {{seen: "{{{{ ctx.seen }}}}"}}}}}}
+    """, {"start_task": lambda _: failed("http", "busy", http={"status": 503})})
+    assert ran.args("two_task") == [{"seen": 503}]
+
+
+@pytest.mark.parametrize("kind", ["event", "event_log"])
+def test_a_sink_to_the_event_log_only_records(kind: str) -> None:
+    ran = run(f"""
+    - step: start
+      tool: {{kind: noop, args: {{n: 3}}}}
+      case: [{{when: "{{{{ result.n }}}}", then: {{sink: {{tool: {kind}, args: "{{{{ response }}}}"}}}}}}]
+    """)
+    assert ran.args("start_case_1_sink") == [{"value": {"n": 3}}]
+
+
 @pytest.mark.parametrize(("case", "code"), [
     ("[{then: {next: two}}]", "DSL501"), ("{when: 1}", "DSL203"), ("[{when: '{{ 1 }}', then: {nxt: two}}]", "DSL201"),
     ("[{when: '{{ 1 }}', then: {sink: {args: {}}}}]", "DSL202"),
     ("[{when: '{{ 1 }}', then: {next: nowhere}}]", "DSL403"),
-    ("[{when: '{{ 1 }}', then: {call: {step: two}}}]", "DSL301"), ("[{when: '{{ 1 }}', then: two}]", "DSL501"),
+    ("[{when: '{{ 1 }}', then: {call: two}}]", "DSL203"), ("[{when: '{{ 1 }}', then: two}]", "DSL501"),
     ("[{when: '{{ event.name == `step.enter` }}', then: {next: two}}]".replace("`", '"'), "DSL301"),
 ])  # fmt: skip
 def test_what_a_case_cannot_be_is_told(case: str, code: str) -> None:
     with pytest.raises(AssertionError, match=code):
         run(f"- {{step: start, tool: {{kind: noop}}, case: {case}}}\n- {{step: two, tool: {{kind: noop}}}}")
+
+
+def test_a_sink_may_name_its_backend_and_where_its_columns_come_from() -> None:
+    ran = run("""
+- step: start
+  tool: {kind: noop, args: {n: 2}}
+  case:
+    - when: "{{ result.n > 1 }}"
+      then: [{sink: {backend: postgres, auth: pg, table: t, from: {n: "{{ result.n }}"}}}]
+""")
+    assert ran.calls[-1] == ("start_case_1_sink", {"auth": "pg", "table": "t", "args": {"n": 2}})
+    assert ran.plan.steps["start"].tasks[2].kind == "postgres"

@@ -3,11 +3,15 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shared.dsl.template import Sql, render_sql
+from shared.dsl.template_sql_tokens import tokens
 from shared.errors import TemplateError
 
-SCOPE: dict[str, Any] = {"x": 1, "s": "a'b", "l": [1, 2], "t": "public.us\"ers", "on": True, "d": {"k": None}}
+SCOPE: dict[str, Any] = {"x": 1, "s": "a'b", "l": [1, 2], "t": "public.us\"ers", "on": True, "d": {"k": None},
+                         "nul": "a\0b", "sql": "DELETE FROM t WHERE a = 'x'; SELECT 1", "e": "it's ''so''"}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,7 @@ SCOPE: dict[str, Any] = {"x": 1, "s": "a'b", "l": [1, 2], "t": "public.us\"ers",
         ("{{ d }}, {{ l }}, {{ d.k }}", "$1, $2, $3", [{"k": None}, [1, 2], None]),
         ("SELECT $1, $2", "SELECT $1, $2", []),
         ("{% if on %}SELECT $1{% endif %}", "SELECT $1", []),
-        ("{{ ['x; y'] | map('#name') | first }}", "$1", [["x; y", True]]),
+        ("= {{ ['x; y'] | map('#name') | first }}", "= $1", [["x; y", True, False]]),
     ],
 )
 def test_outputs_are_bound(source: str, text: str | None, params: list[Any]) -> None:
@@ -56,16 +60,12 @@ def test_outputs_are_bound(source: str, text: str | None, params: list[Any]) -> 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("LIKE '%{{ s }}%'", r"'%' \|\| \{\{ x \}\} \|\| '%'"),
-        ("'{{ s }} '", "longer literal"),
-        ("' {{ s }}'", "longer literal"),
-        ("'{{ s }}{{ x }}'", "longer literal"),
-        ("'{{ s }}''b'", "longer literal"),
-        ("E'a\\'{{ s }}'", "longer literal"),
-        ("'{{ s }}", "longer literal"),
+        ("E'a\\'{{ s }}'", "with escapes"),
+        ("'{{ s }}", "does not end"),
+        ("'a {{ s }}", "does not end"),
         ("'{{ t | identifier }}'", "identifier is not a text"),
-        ('FROM "{{ s }}"', r"\| identifier"),
-        ('FROM "a{{ t | identifier }}"', "longer literal"),
+        ('FROM "a{{ t | identifier }}"', r"\| identifier"),
+        ('FROM "{{ s }}', r"\| identifier"),
         ("DO $$ {{ x }} $$", "dollar-quoted"),
         ("SELECT $${{ x }}!$$", "dollar-quoted"),
         ("SELECT $a${{ x }}$b$", "dollar-quoted"),
@@ -75,8 +75,14 @@ def test_outputs_are_bound(source: str, text: str | None, params: list[Any]) -> 
         ("{{ x }}5", "touches"),
         ("${{ x }}", "touches"),
         ("{{ x }}{{ x }}", "touches"),
-        ("'{{ x }}''{{ x }}'", "longer literal"),
+        ("'{{ x }}'5", "touches"),
+        ("'{{ x }}'{{ x }}", "touches"),
+        ("'a{{ x }}'b", "touches"),
         ("B'{{ x }}'", "touches"),
+        ("'{{ x }}'$$5$$", "touches"),
+        ("{{ x }}$5", "touches"),
+        ("FROM {{ t | identifier }}\"a\"", "touches"),
+        ("FROM tbl_{{ t | identifier }}", "touches"),
         ("tbl_{{ t | identifier }}", "touches"),
         ('"a"{{ t | identifier }}', "touches"),
         ("{{ x }} = $1", "numbered"),
@@ -87,8 +93,120 @@ def test_outputs_are_bound(source: str, text: str | None, params: list[Any]) -> 
         ("{% for i in range(40000) %}, {{ i }}{% endfor %}", "limit 32767"),
         ("{% for i in range(400) %}" + "a" * 5000 + "{% endfor %}", "limit 1048576"),
         ("{{ x", "unexpected end"),
+        ("INSERT INTO {{ x }}", "an identifier is"),
+        ("INSERT INTO {{ none_here }}", "undefined"),
+        ("SELECT 'a {{ none_here }}'", "undefined"),
+        ('FROM "{{ nul }}"', "a name in quotes is"),
+        ("FROM {{ nul }}", "an identifier is"),
+        ("{{ l }}", "must yield text"),
+        ("{{ x }}", "must yield text"),
     ],
 )
 def test_what_cannot_be_bound_is_refused_with_the_reason(source: str, message: str) -> None:
     with pytest.raises(TemplateError, match=message):
         render_sql(source, SCOPE)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "params"),
+    [
+        ("LIKE '%{{ s }}%'", "LIKE $1", ["%a'b%"]),
+        ("'{{ s }} '", "$1", ["a'b "]),
+        ("'{{ s }}:{{ x }}', {{ x }}", "$1, $2", ["a'b:1", 1]),
+        ("'{{ x }}''{{ x }}'", "$1", ["1'1"]),
+        ("'it''s {{ d.k }}'", "$1", ["it's None"]),
+        ("""'{"a": "{{ x }}"}'::jsonb""", "$1::jsonb", ['{"a": "1"}']),
+        ("N'a{{ x }}' || E'a{{ x }}'", "$1 || $2", ["a1", "a1"]),
+        ("'a\n{{ x }}'", "$1", ["a\n1"]),
+        ("'-- {{ x }}' -- {{ x }}", "$1 -- ", ["-- 1"]),
+        ("'{% if on %}{{ x }}{% endif %}!'", "$1", ["1!"]),
+        ("'{{ s }}''; DROP TABLE t; --'", "$1", ["a'b'; DROP TABLE t; --"]),
+    ],
+)
+def test_a_literal_with_outputs_is_one_parameter_with_its_rendered_text(source: str, text: str, params: Any) -> None:
+    assert render_sql(source, SCOPE) == Sql(text, params)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "params"),
+    [
+        ("now() - interval '{{ x }} days'", "now() - CAST($1 AS interval)", ["1 days"]),
+        ("INTERVAL '{{ x }}' DAY + 1", "CAST($1 AS interval) + 1", ["1 DAY"]),
+        ("DATE '{{ s }}' AND day = {{ x }}", "CAST($1 AS date) AND day = $2", ["a'b", 1]),
+        ("a.date = '{{ s }}'", "a.date = $1", ["a'b"]),
+    ],
+)
+def test_a_constant_with_its_type_becomes_a_cast(source: str, text: str, params: Any) -> None:
+    made = render_sql(source, SCOPE)
+    assert (" ".join(made.text.split()), made.params) == (text, params)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("INSERT INTO {{ t }} VALUES (1)", 'INSERT INTO "public"."us""ers" VALUES (1)'),
+        ("DROP TABLE IF EXISTS s.{{ 'A; x' }}", 'DROP TABLE IF EXISTS s."A; x"'),
+        ("CREATE TABLE IF NOT EXISTS {{ 'a' }} (b int)", 'CREATE TABLE IF NOT EXISTS "a" (b int)'),
+        ("CREATE INDEX Idx_{{ 'Ab' }}_{{ x }} ON t (a)", 'CREATE INDEX "idx_Ab_1" ON t (a)'),
+        ("SELECT * FROM events_{{ x }} JOIN {{ 'b' }} ON a", 'SELECT * FROM "events_1" JOIN "b" ON a'),
+        ("SELECT (SELECT 1 FROM {{ 'b' }})", 'SELECT (SELECT 1 FROM "b")'),
+        ('SELECT "{{ t }}" FROM "s"."a_{{ s }}"', "SELECT \"public.us\"\"ers\" FROM \"s\".\"a_a'b\""),
+        ("UPDATE \"s\".{{ 'b' }} SET a = 1", 'UPDATE "s"."b" SET a = 1'),
+        ("SELECT * FROM 'gs://{{ t }}/{{ x }}.csv'", 'SELECT * FROM "gs://public.us""ers/1.csv"'),
+    ],
+)
+def test_a_value_where_only_a_name_can_stand_is_quoted_as_one(source: str, text: str) -> None:
+    assert render_sql(source, SCOPE) == Sql(text, [])
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["SELECT EXTRACT(year FROM {{ x }})", "SELECT a IS NOT DISTINCT FROM {{ x }}", "SELECT trim(FROM {{ x }})",
+     "COPY t FROM '{{ x }}'", "SELECT substring(a FROM {{ x }} FOR 2)", "WHERE EXISTS {{ x }}", "SELECT 1.{{ x }}"],
+)
+def test_a_value_that_may_be_no_name_is_bound(source: str) -> None:
+    assert render_sql(source, SCOPE).params == [1]
+
+
+def test_quotes_doubled_for_a_literal_are_single_in_the_bound_value() -> None:
+    double = """{{ e | replace("'", "''") }}"""
+    assert render_sql(f"'{double}'", SCOPE).params == ["it's ''so''"]
+    assert render_sql(f"'a {double}'", SCOPE).params == ["a it's ''so''"]
+    assert render_sql(f"= {double}", SCOPE).params == ["it''s ''''so''''"]
+
+
+def test_a_command_that_is_one_expression_is_the_statement_itself() -> None:
+    assert render_sql(" {{ sql }}\n", SCOPE) == Sql(SCOPE["sql"], [])
+    assert render_sql("{{ sql }};", SCOPE).params == [SCOPE["sql"]]
+
+
+BOUND = ["= {{ x }}", "= '{{ x }}'", "LIKE '%{{ x }}''{{ x }}'", "interval '{{ x }}' day", "$t${{ x }}$t$",
+         "-- {{ x }}\n",
+         "= E'{{ x }}', {{ x }}", "COPY t TO 'a{{ x }}'"]
+
+
+@given(st.text())
+def test_no_value_changes_the_text_of_a_statement(value: str) -> None:
+    for source in BOUND:
+        assert render_sql(source, {"x": value}).text == render_sql(source, {"x": "a"}).text
+
+
+NAMES = ["INSERT INTO {{ x }} VALUES (1)", "SELECT * FROM a.t_{{ x }}_b, c", 'SELECT "{{ x }}", "a {{ x }}"',
+         "SELECT * FROM '{{ x }}.csv' WHERE a"]
+
+
+@given(st.text(min_size=1).filter(lambda text: not set(text) & {"\0", "."}))
+def test_no_value_is_more_than_a_name(value: str) -> None:
+    for source in NAMES:
+        made, plain = (list(tokens(render_sql(source, {"x": x}).text)) for x in (value, "a"))
+        assert [token.kind for token in made] == [token.kind for token in plain]
+        assert [token for token in made if token.kind != "name"] == [token for token in plain if token.kind != "name"]
+        assert all(value in token.body.replace('""', '"') for token in made if token.kind == "name" and token.body)
+
+
+@given(st.text(alphabet="'\"$\\;-/*{}%#ae1x \n.()"))
+def test_any_text_is_read_or_refused(source: str) -> None:
+    try:
+        render_sql(source, {"x": 1, "a": "b", "e": [1]})
+    except TemplateError:
+        return

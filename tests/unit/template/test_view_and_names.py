@@ -92,7 +92,8 @@ ALL = frozenset({EVERYTHING})
     ("value", "needs"),
     [
         ("plain", Needs()),
-        ({"a": ["{{ x.y }}", {"b": "{{ z }}"}], "n": 1}, Needs(names=frozenset({"x", "z"}))),
+        ({"a": ["{{ x.y }}", {"b": "{{ z }}"}], "n": 1},
+         Needs(names=frozenset({"x", "z"}), parts={"x": frozenset("y")})),
         ("{{ ctx.a }}{{ ctx['b'].c }}{{ workload.d }}", Needs(ctx=frozenset("ab"), workload=frozenset("d"))),
         ("{{ ctx.get('a') }}{{ ctx.items }}", Needs(ctx=frozenset({"a", "items"}))),
         ("{{ ctx | tojson }}", Needs(ctx=ALL)),
@@ -102,7 +103,9 @@ ALL = frozenset({EVERYTHING})
         ("{% for i in xs %}{{ i }}{{ loop.index }}{% set q = i %}{{ q }}{% endfor %}", Needs(names=frozenset({"xs"}))),
         ("{{ range(3) }}{{ dict(a=b) }}", Needs(names=frozenset("b"))),
         ("{{ range }}", Needs(names=frozenset({"range"}))),
-        ("{{ x | default(y) if z is defined else iter.w }}", Needs(names=frozenset({"x", "y", "z", "iter"}))),
+        ("{{ x | default(y) if z is defined else iter.w }}",
+         Needs(names=frozenset({"x", "y", "z", "iter"}), parts={"iter": frozenset("w")})),
+        ("{{ x.a }}{{ x['b'].c }}{{ y.a }}{{ y }}", Needs(names=frozenset("xy"), parts={"x": frozenset("ab")})),
         ("{{ broken", Needs()),
     ],
 )

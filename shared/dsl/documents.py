@@ -1,0 +1,44 @@
+"""The documents beside playbooks: `kind: Schedule` and `kind: Trigger`. Read like a playbook: every
+mistake with its place and its fix, in one go."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl.diagnostics import Diagnostic
+from shared.dsl.load import load
+from shared.dsl.reader import Reader, short
+from shared.dsl.root import API_VERSION
+from shared.dsl.schedules import Schedule, read_schedule
+from shared.dsl.triggers import Trigger, read_trigger
+
+KINDS: dict[str, Any] = {"Schedule": read_schedule, "Trigger": read_trigger}
+
+
+class Compiled(Struct, frozen=True):
+    """`document` is None when any diagnostic is an error. Diagnostics are sorted by place."""
+
+    document: Schedule | Trigger | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def kind_in(source: str | bytes) -> str:
+    """Which of KINDS the source says it is; empty for anything else."""
+    text = source.decode("utf-8", "replace") if isinstance(source, bytes) else source
+    document = load(source)[0] if any(kind in text for kind in KINDS) else None  # most playbooks name neither
+    kind = document.data.get("kind") if document is not None else None
+    return kind if isinstance(kind, str) and kind in KINDS else ""
+
+
+def compile_document(source: str | bytes, *, kind: str, file: str = "") -> Compiled:
+    """`kind` is the one of KINDS that is wanted."""
+    document, diagnostics = load(source, file=file)
+    if document is None:
+        return Compiled(None, tuple(sorted(diagnostics)))
+    reader = Reader(document, file, diagnostics)
+    for key, value in (("apiVersion", API_VERSION), ("kind", kind)):
+        fix = f"write {key}: {value}"
+        if reader.required(document.data, key, (), f"the {kind.lower()}", fix) and document.data[key] != value:
+            reader.value((key,), "DSL206", f"{key} is {short(document.data[key])}", fix)
+    found = KINDS[kind](reader, document.data)
+    return Compiled(None if reader.errors else found, tuple(sorted(diagnostics)))

@@ -1,0 +1,109 @@
+"""`result` on a step and `output_select` in its other shapes: what is kept at hand of a result, and from what size
+on it is kept by reference. Where it is kept is the runtime's business, so a store is only warned about."""
+
+from typing import Any
+
+from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, listed, replaced, without
+from shared.dsl.source import Node
+
+INLINE_MAX_BYTES = 65_536  # what those who write `result` on a step count on, unless they say another size
+_KEYS = ("store", "output_select", "inline_max_bytes")
+_RESULT = "write output_select: [name] on the task"
+_SELECT = "write output_select: [status, data.id], or {strategy: size_threshold, threshold_kb: 100}"
+
+
+def lower_results(env: Env, node: Node) -> Node:
+    """The step without `result`: its last task selects, and the size is a limit of the step."""
+    limits: list[Node] = []
+    result, tool = get(node, "result"), get(node, "tool")
+    if result is not None:
+        node = without(node, ("result",))
+        tool = _selecting(env, tool, _select(env, result, limits))
+    if tool is not None:
+        selected: list[Node] = []
+        node = changed(node, {"tool": _each(env, tool, limits, selected)})
+        if selected and get(node, "loop") is not None:
+            env.warn(selected[0], "DSL903", "output_select changes nothing in a loop: its results are read as one list",
+                     "select in the step that reads them")
+    return _limited(node, limits[-1]) if limits else node
+
+
+def _select(env: Env, result: Node, limits: list[Node]) -> Node | None:
+    """The paths that `result` names."""
+    if not is_map(result):
+        env.error(result, "DSL203", "result of a step must be a mapping", _RESULT)
+        return None
+    for key, entry in result.value.items():
+        if key not in _KEYS:
+            env.error(entry.key, "DSL201", f"unknown key {key[:60]!r} in result", f"known here: {', '.join(_KEYS)}")
+    store, select, most = (get(result, key) for key in _KEYS)
+    kind = get(store, "kind") if is_map(store) else store
+    if kind is not None and kind.value != "auto":
+        env.warn(kind, "DSL903", "large results are kept in the results stream, whatever store says",
+                 "remove store, or add a task that stores the data where it is wanted")
+    if most is not None or select is not None:
+        limits.append(most if most is not None else build(result.place, INLINE_MAX_BYTES))
+    return select
+
+
+def _label(task: Node) -> str:
+    """The label of `{label: {kind: …}}`."""
+    if not is_map(task) or "kind" in task.value or len(task.value) != 1:
+        return ""
+    ((label, entry),) = task.value.items()
+    return label if get(entry.node, "kind") is not None else ""
+
+
+def _selecting(env: Env, tool: Node | None, select: Node | None) -> Node | None:
+    """The tool whose last task selects: the result of a step is that of its last task."""
+    if select is None or tool is None:
+        return tool
+    last = listed(tool)[-1] if is_list(tool) and tool.value else tool
+    label = _label(last)
+    body = get(last, label) if label else last
+    if body is None or get(body, "kind") is None:
+        return tool  # told by the reader
+    if get(body, "output_select") is not None:
+        env.error(select, "DSL401", "output_select is given on the step and on its task", "keep one of the two")
+    body = changed(body, {"output_select": select})
+    put = changed(last, {label: body}) if label else body
+    return Node(tool.place, [*tool.value[:-1], put]) if is_list(tool) else put
+
+
+def _each(env: Env, tool: Node, limits: list[Node], selected: list[Node]) -> Node:
+    if not is_list(tool):
+        return _task(env, tool, limits, selected)
+    return replaced(tool, [_task(env, each, limits, selected) for each in tool.value])
+
+
+def _task(env: Env, task: Node, limits: list[Node], selected: list[Node]) -> Node:
+    """`output_select: {strategy: size_threshold, threshold_kb}` selects nothing: it is about the size."""
+    label, select = _label(task), get(task, "output_select")
+    if label:
+        return changed(task, {label: _task(env, task.value[label].node, limits, selected)})
+    if select is None:
+        return task
+    if not is_map(select):
+        selected.append(select)
+        return task
+    strategy, most = get(select, "strategy"), get(select, "threshold_kb")
+    sized = most is not None and type(most.value) in (int, float) and most.value > 0
+    known = set(select.value) <= {"strategy", "threshold_kb"}
+    if not sized or not known or (strategy is not None and strategy.value != "size_threshold"):
+        env.error(select, "DSL204", "output_select is a list of paths, or a size", _SELECT)
+    else:
+        assert most is not None
+        size: Any = int(most.value * 1024)
+        limits.append(build(most.place, size))
+    return without(task, ("output_select",))
+
+
+def _limited(node: Node, most: Node) -> Node:
+    """`spec.policy.limits.max_payload_bytes` of the step, unless it has one."""
+    spec = get(node, "spec") or build(most.place, {})
+    policy = get(spec, "policy") or build(most.place, {})
+    limits = get(policy, "limits") or build(most.place, {})
+    if not (is_map(spec) and is_map(policy) and is_map(limits)):
+        return node  # told by the reader
+    limits = changed(limits, {"max_payload_bytes": get(limits, "max_payload_bytes") or most})
+    return changed(node, {"spec": changed(spec, {"policy": changed(policy, {"limits": limits})})})

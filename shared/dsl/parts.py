@@ -1,0 +1,76 @@
+"""What schedules and triggers have in common: a name, the playbook they start, the names templates see."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from shared.dsl.reader import Reader, short
+from shared.dsl.root import MAX_PATH
+from shared.dsl.source import Path
+from shared.dsl.template import is_template
+from shared.dsl.template_facts import facts
+from shared.dsl.texts import check_templates, strings
+
+ROOT_KEYS = ("apiVersion", "kind", "metadata", "spec")
+METADATA_KEYS = ("name", "description", "labels")
+MAX_DOCUMENT_NAME = 64  # a trigger's name is part of its consumer's
+
+
+class PlaybookRef(Struct, frozen=True):
+    path: str
+    version: str = ""
+    payload: dict[str, Any] = {}
+
+
+def read_name(reader: Reader, root: Mapping[str, Any], what: str) -> str:
+    """The header's keys are checked, and those of the root."""
+    reader.keys(root, (), ROOT_KEYS, {}, what)
+    reader.required(root, "spec", (), what, "add spec: {…}")
+    metadata = reader.section(root, "metadata", (), METADATA_KEYS)
+    if "description" in metadata:
+        reader.text(metadata["description"], ("metadata", "description"), "write description: some text")
+    if "labels" in metadata:
+        reader.mapping(metadata["labels"], ("metadata", "labels"), "write labels: {key: value}")
+    at: Path = ("metadata",) if isinstance(root.get("metadata"), dict) else ()
+    if not reader.required(metadata, "name", at, what, "write metadata: {name: …}"):
+        return ""
+    name = reader.name(metadata["name"], ("metadata", "name"), "the name")
+    if len(name) > MAX_DOCUMENT_NAME:
+        reader.value(("metadata", "name"), "DSL205", f"the name {short(name)} is too long",
+                     f"at most {MAX_DOCUMENT_NAME} characters")
+    return name
+
+
+def read_playbook(reader: Reader, spec: Mapping[str, Any], what: str, *, payload: bool) -> PlaybookRef:
+    fix = "write playbook: {path: …}"
+    if not reader.required(spec, "playbook", ("spec",), what, fix):
+        return PlaybookRef("")
+    path = ("spec", "playbook")
+    keys = ("path", "version", *(("payload",) if payload else ()))
+    found = reader.section(spec, "playbook", ("spec",), keys)
+    if isinstance(spec["playbook"], dict):
+        reader.required(found, "path", path, "the playbook to start", fix)
+    texts = {}
+    for key, most in (("path", MAX_PATH), ("version", 64)):
+        if key in found:
+            texts[key] = reader.text(found[key], (*path, key), f"write {key}: '…'", most=most)
+    given: dict[str, Any] = {}
+    if "payload" in found:
+        given = reader.mapping(found["payload"], (*path, "payload"), "write payload: {key: value}")
+    return PlaybookRef(texts.get("path", ""), texts.get("version", ""), given)
+
+
+def read_templates(reader: Reader, value: Any, path: Path, known: frozenset[str]) -> None:
+    """Templates must parse, and read nothing but `known`: nothing else is there when they are evaluated."""
+    check_templates(reader, value, path, secrets=False)
+    check_names(reader, value, path, known)
+
+
+def check_names(reader: Reader, value: Any, path: Path, known: frozenset[str]) -> None:
+    for text, at in strings(value, path):
+        for read in facts(text).reads if is_template(text) else ():
+            if not read.space and read.name not in known and read.name != "keychain":
+                place = reader.document.text_line(at, read.line)
+                reader.at(place, "DSL910", f"the template reads {short(read.name)}, which is not there",
+                          f"known here: {', '.join(sorted(known))}")

@@ -1,0 +1,224 @@
+"""Writes a SQL text whose outputs are bound: what each output becomes depends on where it stands.
+
+- in the open it is `$1`, `$2`, …; it may not touch a word, or `$1` and `5` would become `$15`;
+- a literal with outputs in it, `'{{ x }}'` or `'a {{ x }} b'`, is one parameter: its text, rendered;
+- where SQL takes only a name (`INTO {{ x }}`, `public.{{ x }}`, `"{{ x }}"`) it is a name, quoted as
+  the filter `identifier` quotes it;
+- in a dollar-quoted text that it does not fill it is refused: that is a program, nothing is bound there;
+- in a comment it is dropped.
+"""
+
+from typing import Any, NamedTuple
+
+from shared.dsl.template_compile import Bound
+from shared.dsl.template_data import plain, require, text
+from shared.dsl.template_filters import identifier
+from shared.dsl.template_limits import Limit
+from shared.dsl.template_sql_tokens import MARK, Token, tokens
+from shared.dsl.view import unwrap
+
+MAX_PARAMS = 32_767  # what Postgres takes with one statement
+
+# Words only a name can follow, whatever the statement.
+_BEFORE_NAME = frozenset(("INTO", "UPDATE", "JOIN", "TABLE", "INDEX", "CONCURRENTLY", "SCHEMA", "VIEW", "DATABASE",
+                          "SEQUENCE", "COLUMN", "CONSTRAINT", "TRUNCATE"))
+# `FROM` leads to a table in these, and to a value in `EXTRACT(year FROM …)` or `COPY t FROM …`.
+_QUERIES = frozenset(("SELECT", "WITH", "DELETE", "UPDATE", "INSERT"))
+_STATEMENTS = _QUERIES | {"CREATE", "EXPLAIN", "MERGE", "FROM", "DESCRIBE", "SUMMARIZE"}
+# `interval '3 days'` is a constant with its type; a parameter needs a cast.
+_TYPES = frozenset(("DATE", "TIME", "TIMETZ", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL", "UUID", "JSON", "JSONB",
+                    "NUMERIC", "INET"))
+_UNITS = frozenset(("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"))
+_TOUCHES = "an output touches a word or another output: build the whole in one expression"
+_PROGRAM = "an output cannot stand in a dollar-quoted text: nothing can be bound there"
+
+
+class Named(NamedTuple):
+    """An output, by its number, that was taken as a name."""
+
+    output: int
+    exact: bool
+
+
+class Writer:
+    def __init__(self, outputs: list[Bound]) -> None:
+        self.made: list[str] = []
+        self.params: list[Any] = []
+        self.named: list[Named] = []
+        self.numbered = False
+        self.at = -1                # the output at hand
+        self._outputs = outputs
+        self._last = ["", "", ""]   # significant tokens before this one, the latest first, words in upper case
+        self._frames = [""]         # first word of the statement and of every parenthesis that is open
+        self._edge = ""             # the kind of the token right before: "" after space, "param" after a parameter
+        self._word_at = 0           # where in `made` the last word stands
+        self._interval = False      # the last parameter is an interval's constant, a unit may follow
+
+    def write(self, source: str) -> None:
+        for token in tokens(source):
+            match token.kind:
+                case "comment" | "space":
+                    self._skip(token)
+                case "word":
+                    self._word(token)
+                case "escaped" | "literal" | "name" | "dollar" if MARK in token.text:
+                    self._quoted(token)
+                case _:
+                    self._plain(token)
+
+    def _take(self) -> Bound:
+        self.at += 1
+        return self._outputs[self.at]
+
+    def _skip(self, token: Token) -> None:
+        for _ in range(token.text.count(MARK)):
+            self._take()
+        self.made.append(token.text.replace(MARK, ""))
+        self._edge = ""
+
+    def _plain(self, token: Token) -> None:
+        if self._edge == "param" and token.kind not in ("sign", "literal"):
+            raise TypeError(_TOUCHES)
+        if self._edge == "named" and token.kind == "name":
+            raise TypeError(_TOUCHES)
+        self.numbered |= token.kind == "number"
+        match token.text:
+            case "(":
+                self._frames.append("")
+            case ")" if len(self._frames) > 1:
+                self._frames.pop()
+            case ";":
+                self._frames = [""]
+        self._put(token.text, token.text if token.kind == "sign" else f"<{token.kind}>", token.kind)
+
+    def _put(self, made: str, meaning: str, edge: str) -> None:
+        self.made.append(made)
+        self._last = [meaning, *self._last[:2]]
+        self._edge = edge
+        self._interval = False
+
+    # -- words and outputs in the open
+
+    def _word(self, token: Token) -> None:
+        if MARK in token.text:
+            return self._open(token.text)
+        if self._edge == "param":
+            raise TypeError(_TOUCHES)
+        word = token.text.upper()
+        if self._interval and word in _UNITS:  # interval '3' day
+            self.params[-1] = f"{text(self.params[-1])} {word}"
+            self._interval = False
+            return None
+        if not self._frames[-1]:
+            self._frames[-1] = word
+        self._word_at = len(self.made)
+        return self._put(token.text, word, "word")
+
+    def _open(self, source: str) -> None:
+        outputs = [self._take() for _ in range(source.count(MARK))]
+        alone = source == MARK
+        if self._edge in ("param", "word") or (not alone and any(output.is_name for output in outputs)):
+            raise TypeError(_TOUCHES)
+        if alone and outputs[0].is_name:
+            return self._name(unwrap(require(outputs[0].value)))
+        if self._wants_name():
+            self._note(len(outputs), alone)
+            # the server folds what is not quoted; the value keeps its case, as with the filter
+            made = unwrap(require(outputs[0].value)) if alone else _joined(source.lower(), outputs)
+            return self._name(identifier(made))
+        if not alone:
+            raise TypeError(_TOUCHES)
+        return self._put(self._bind(plain(outputs[0].value)), "<value>", "param")
+
+    def _name(self, made: str) -> None:
+        if self._edge == "name":
+            raise TypeError(_TOUCHES)
+        self._put(made, "<name>", "named")
+
+    def _note(self, count: int, exact: bool) -> None:
+        self.named += [Named(self.at - i, exact) for i in reversed(range(count))]
+
+    def _wants_name(self) -> bool:
+        last, before, first = self._last
+        if last == ".":
+            return before == "<name>" or before[:1].isalpha() or before[:1] == "_"
+        if last == "EXISTS":
+            return before == "IF" or (before, first) == ("NOT", "IF")
+        return last in _BEFORE_NAME or self._wants_table()
+
+    def _wants_table(self) -> bool:
+        last, before, _ = self._last
+        if last == "FROM" and before != "DISTINCT":
+            return self._frames[-1] in (_QUERIES if len(self._frames) > 1 else _STATEMENTS)
+        return last == "JOIN"
+
+    # -- outputs in quotes
+
+    def _quoted(self, token: Token) -> None:
+        outputs = [self._take() for _ in range(token.text.count(MARK))]
+        if self._edge in ("param", "word"):
+            raise TypeError(_TOUCHES)
+        exact = token.body == MARK
+        match token.kind:
+            case "name":
+                self._quoted_name(token, outputs)
+            case "dollar":
+                if not exact or outputs[0].is_name:
+                    raise TypeError(_PROGRAM)
+                self._value(plain(outputs[0].value))
+            case _:
+                self._literal(token, outputs)
+
+    def _quoted_name(self, token: Token, outputs: list[Bound]) -> None:
+        if token.body == MARK and outputs[0].is_name:
+            return self._name(unwrap(require(outputs[0].value)))
+        if token.body is None or any(output.is_name for output in outputs):
+            raise TypeError('an output in " quotes: write {{ … | identifier }} alone for a name')
+        self._note(len(outputs), token.body == MARK)
+        return self._name(_whole_name(_joined(token.body.replace('""', '"'), outputs)))
+
+    def _literal(self, token: Token, outputs: list[Bound]) -> None:
+        if any(output.is_name for output in outputs):
+            raise TypeError("an output in ' quotes: an identifier is not a text")
+        if token.body is None:
+            raise TypeError("an output in a literal that does not end: close its quote")
+        if token.kind == "escaped" and "\\" in token.body:
+            raise TypeError("an output in a literal with escapes: join its parts, as in E'\\n' || {{ x }}")
+        outputs = [output.undoubled() for output in outputs]
+        if self._wants_table():  # DuckDB reads files by their name, which is no value either
+            self._note(len(outputs), token.body == MARK)
+            return self._name(_whole_name(_joined(token.body.replace("''", "'"), outputs)))
+        if token.body == MARK:
+            return self._value(plain(outputs[0].value))
+        return self._value(_joined(token.body.replace("''", "'"), outputs))
+
+    def _value(self, value: Any) -> None:
+        kind = self._last[0]
+        if kind not in _TYPES:
+            return self._put(self._bind(value), "<value>", "param")
+        del self.made[self._word_at :]
+        self._put(f"CAST({self._bind(value)} AS {kind.lower()})", "<value>", "value")
+        self._interval = kind == "INTERVAL"
+        return None
+
+    def _bind(self, value: Any) -> str:
+        self.params.append(value)
+        if len(self.params) > MAX_PARAMS:
+            raise Limit(f"too many parameters (limit {MAX_PARAMS})")
+        return f"${len(self.params)}"
+
+
+def _joined(source: str, outputs: list[Bound]) -> str:
+    """The text with its outputs in their places."""
+    parts = source.split(MARK)
+    made = [parts[0]]
+    for output, part in zip(outputs, parts[1:], strict=True):
+        made += (text(output.value), part)
+    return "".join(made)
+
+
+def _whole_name(name: str) -> str:
+    """One name, dots and all, because its author put it in quotes."""
+    if not name or "\0" in name:
+        raise TypeError("a name in quotes is a non-empty text")
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,85 @@
+"""The compiler against hostile sources: an answer within 200 ms of CPU time and 50 MB.
+
+Sources that are to be refused keep it up to the largest source there is (512 KiB); dense content, of which every
+part must be read, up to 8 KiB. Beyond, work grows with the content, within the limits of docs/dsl.md."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.dsl import template
+from shared.dsl.template_facts import facts
+from tests.support.bounds import DENSE_BYTES, MAX_S
+
+MAX_MB = 50
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def measured() -> dict[str, Any]:
+    done = subprocess.run([sys.executable, "-m", "tests.support.bounds"], cwd=ROOT, capture_output=True, timeout=100,
+                          check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_no_source_takes_over_200_ms() -> None:
+    assert {name: taken for name, taken in measured()["seconds"].items() if taken > MAX_S} == {}
+
+
+def test_all_sources_together_take_under_50_mb() -> None:
+    assert measured()["mb"] < MAX_MB
+
+
+def test_the_corpus_is_large_and_fills_its_size() -> None:
+    sizes = measured()["sizes"]
+    assert len(sizes) > 120
+    assert sum(size > 500 * 1024 for size in sizes) > 30
+    assert sum(size > DENSE_BYTES * 3 // 4 for size in sizes) > 80
+
+
+PIECES = st.sampled_from([
+    "a", "b.c", "1", "'x'", "[a]", "{'k': a}", "f(a, b=1)", "a[1:2]", "a is defined", "a | default(1)", "not a",
+    "a if b else c", "a ~ b", "f(a=1, a=2)", "f(*a)", "loop.index", "self", "super()", "a.get('k')", "-a", "a ** b",
+    "a | map('upper') | list", "(a, b)", "a in [1]", "caller()", "class", "f(class=1)", "a | replace('x', y='z')",
+])
+JOINED = st.lists(PIECES, min_size=1, max_size=4).map(" + ".join)
+BLOCKS = st.sampled_from([
+    "{%% if %s %%}x{%% endif %%}", "{%% for i in %s %%}{{ i }}{%% endfor %%}", "{%% set v = %s %%}{{ v }}",
+    "{%% for loop in %s %%}{%% endfor %%}", "{%% set a, b = %s %%}", "{%% set x %%}{{ %s }}{%% endset %%}",
+    "{%% with a = %s %%}{{ a }}{%% endwith %%}",
+    "{%% for a, b in %s if a %%}{{ loop.index }}{%% else %%}{%% endfor %%}",
+    "{{ %s }}", "x {{ %s }} y", "{%% set ns.x = %s %%}",
+])
+
+
+@settings(max_examples=300, deadline=None)
+@given(BLOCKS, JOINED, st.integers(0, 60))
+def test_what_passes_without_making_its_code_is_well_formed(block: str, inner: str, depth: int) -> None:
+    text = block % ("(" * min(depth, 10) + inner + ")" * min(depth, 10))
+    found = facts(text)
+    if not found.unproven:
+        assert found.wrong == template.check(text)
+
+
+@pytest.mark.parametrize("nest", ["[%s]", "f(%s)", "(%s).a", "not %s", "(%s == b)", "%s | default(b)", "(%s in b)",
+                                  "-%s", "(%s + 1)", "{'k': %s}", "%s[0]", "(b if %s else c)"])
+def test_the_deepest_template_that_passes_can_be_run(nest: str) -> None:
+    """Of every way to nest: what the limit of nesting lets through, the code generator and Python take too."""
+    passing = 0
+    for depth in (*range(1, 90, 6), *range(70, 84)):
+        text = "a"
+        for _ in range(depth):
+            text = nest % text
+        text = "{{ " + text + " }}"
+        if facts(text).wrong is None:
+            passing = depth
+            assert template.check(text) is None
+    assert passing >= 20

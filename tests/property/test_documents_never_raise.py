@@ -1,0 +1,77 @@
+"""Whatever stands in a schedule or a trigger: it is taken or refused, and what is taken can be worked with."""
+
+from itertools import islice
+from typing import Any
+
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.dsl.codes import CODES
+from shared.dsl.documents import compile_document
+from shared.dsl.schedules import Schedule
+from shared.engine import calendar, firing
+from tests.support.trees import replaced
+
+NOW = 1_790_000_000
+SCHEDULE = yaml.safe_load("""
+apiVersion: noetl.io/v2
+kind: Schedule
+metadata: {name: s, labels: {a: b}}
+spec:
+  playbook: {path: p, version: "1", payload: {day: "{{ schedule.local }}", more: [1, "{{ schedule.unix }}"]}}
+  cron: '0 2 * * *'
+  timezone: Europe/Berlin
+  dst: {missing: skip, repeated: twice}
+  catch_up: {mode: all, most: 3}
+  overlap: skip
+  start: '2026-01-01'
+  end: '2027-01-01'
+  paused: false
+""")
+TRIGGER = yaml.safe_load("""
+apiVersion: noetl.io/v2
+kind: Trigger
+metadata: {name: t}
+spec:
+  subject: a.b
+  stream: S
+  playbook: {path: p}
+  filter: "{{ message.data.x }}"
+  mapping: {a: "{{ message.data }}"}
+  dedupe: "{{ message.data }}"
+  concurrency: {max: 3, when_full: skip}
+""")
+words = st.sampled_from([
+    "cron", "every", "* * * * *", "0 0 29 2 MON#5", "L W * * 5L", "1-5/2 * * JAN MON", "59 23 31 12 7", "1h", "0.5s",
+    "400d", "UTC", "Asia/Tokyo", "localtime", "../x", "all", "last", "cancel", "allow", "2199-12-31",
+    "1971-01-01T00:00Z", "2026-03-29T02:30", "{{ message.data }}", "{{ schedule.time }}", "{{ schedule", "{{ x }}",
+    "a.>", "*", "noetl.x", "",
+])
+scalars = st.one_of(words, st.text(max_size=12), st.integers(), st.floats(), st.booleans(), st.none())
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_schedule_with_anything_in_it(data: st.DataObject) -> None:
+    tree = SCHEDULE
+    for _ in range(data.draw(st.integers(1, 3))):
+        tree = replaced(tree, data, values, words)
+    found = check(tree, "Schedule")
+    if isinstance(found, Schedule):
+        list(islice(calendar.upcoming(found, NOW), 5))
+        firing.decide(found, firing.State(), NOW - 10_000_000, float(NOW), frozenset())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_trigger_with_anything_in_it(data: st.DataObject) -> None:
+    check(replaced(TRIGGER, data, values, words), "Trigger")
+
+
+def check(tree: Any, kind: str) -> Any:
+    compiled = compile_document(yaml.safe_dump(tree), kind=kind)
+    assert (compiled.document is None) == any(each.severity == "error" for each in compiled.diagnostics)
+    assert all(each.code in CODES and each.line and each.column and each.fix for each in compiled.diagnostics)
+    return compiled.document
