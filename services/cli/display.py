@@ -12,8 +12,10 @@ from shared.engine.summary import StepSummary, Summary
 
 LOOP_LINE_EVERY_S = 1.0
 REFRESH_PER_S = 10
-SIGNS = {"scheduled": "…", "running": "▶", "done": "✓", "failed": "✗", "cancelled": "–"}
-STYLES = {"scheduled": "dim", "running": "cyan", "done": "green", "failed": "red", "cancelled": "yellow"}
+SIGNS = {"scheduled": "…", "running": "▶", "waiting": "⏸", "done": "✓", "failed": "✗", "cancelled": "–"}
+STYLES = {
+    "scheduled": "dim", "running": "cyan", "waiting": "blue", "done": "green", "failed": "red", "cancelled": "yellow",
+}
 
 
 class Display(Protocol):
@@ -35,6 +37,8 @@ def describe(step: StepSummary, origins: Origins | None = None) -> str:
         parts.append(f"{finished}/{step.loop.total}" + (f", {step.loop.failed} failed" if step.loop.failed else ""))
     if step.status == "running" and step.loop is None and step.task:
         parts.append(shown(step.task, origins or {}) + (f", attempt {step.attempt}" if step.attempt > 1 else ""))
+    if step.status == "waiting":
+        parts.append(f"{shown(step.task, origins or {})} waits {step.wait}")
     return " ".join(parts)
 
 

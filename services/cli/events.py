@@ -3,7 +3,7 @@
 import json
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -24,16 +24,23 @@ if TYPE_CHECKING:
     show_default=True,
     help="One JSON object per event, or columns for people.",
 )
+@click.option(
+    "--names",
+    type=click.Choice(["canonical", "formal"]),
+    default="canonical",
+    show_default=True,
+    help="Formal: event_type as FS has it, and name as FX has it.",
+)
 @click.option("--follow", is_flag=True, help="Wait for more, until the execution is over.")
 @context.option
-def command(execution: str, output: str, follow: bool, context_file: Path | None) -> int:
+def command(execution: str, output: str, names: str, follow: bool, context_file: Path | None) -> int:
     """Print the events of an execution in log order."""
     from services.cli import aio
 
-    return aio.run(_events(execution, output, follow, context_file))
+    return aio.run(_events(execution, _Printer(output, names == "formal"), follow, context_file))
 
 
-async def _events(execution_id: str, output: str, follow: bool, context_file: Path | None) -> int:
+async def _events(execution_id: str, printer: "_Printer", follow: bool, context_file: Path | None) -> int:
     from services.cli import watch
     from shared.engine.summary import Summary
 
@@ -43,12 +50,12 @@ async def _events(execution_id: str, output: str, follow: bool, context_file: Pa
             records = await watch.history(bus, execution_id, settings.partitions)
             if not records:
                 raise CliError(f"no execution {execution_id} in the log (`noetlctl get` lists the recent ones)")
-            _print(records, output)
+            printer.show(records)
             return exits.OK
         summary = Summary(execution_id)
         async with aclosing(watch.follow(bus, execution_id, settings.partitions)) as batches:
             async for batch in batches:
-                _print(batch, output)
+                printer.show(batch)
                 for record in batch:
                     summary.apply(record)
                 if summary.over:
@@ -56,12 +63,18 @@ async def _events(execution_id: str, output: str, follow: bool, context_file: Pa
     return exits.OK
 
 
-def _print(records: "list[Record]", output: str) -> None:
-    from shared.events.record import envelopes
+class _Printer(NamedTuple):
+    output: str
+    formal: bool
 
-    for record in records:
-        for envelope in envelopes(record):
-            click.echo(json.dumps(envelope, ensure_ascii=False) if output == "jsonl" else _row(envelope))
+    def show(self, records: "list[Record]") -> None:
+        from shared.events.aliases import formal
+        from shared.events.record import envelopes
+
+        for record in records:
+            for envelope in envelopes(record):
+                shown = formal(envelope) if self.formal else envelope
+                click.echo(json.dumps(shown, ensure_ascii=False) if self.output == "jsonl" else _row(shown))
 
 
 def _row(envelope: dict[str, Any]) -> str:

@@ -24,7 +24,14 @@ COMMANDS = {
     "register": "Store a playbook in the catalogue.",
     "execute": "Start an execution of a registered playbook.",
     "get": "Show an execution, or list the recent ones.",
+    "cancel": "Stop an execution and everything it started.",
+    "pause": "Let nothing new start in an execution.",
+    "resume": "Let a paused execution go on.",
+    "rerun": "Start a new execution from a step of an earlier one, or from what failed in it.",
+    "signal": "Give an execution the signal it waits for.",
     "events": "Print the events of an execution.",
+    "schedule": "Run playbooks at their times: cron and interval schedules.",
+    "trigger": "Start executions by messages of a NATS subject.",
     "credential": "Store a credential for tools to use.",
 }
 ALIASES = {"fmt": "migrate"}
@@ -52,8 +59,8 @@ class Commands(click.Group):
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 invalid playbook, 4 execution failed, 6 timed out, "
-    "130 interrupted.",
+    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 invalid playbook, 4 execution failed, 5 cancelled, "
+    "6 timed out, 7 not found, 130 interrupted.",
 )
 @click.version_option(package_name="noetl-jetstream", message="%(version)s")
 def cli() -> None:

@@ -38,7 +38,7 @@ def _one(file: Path, *, write: bool, check: bool) -> bool:
         return False
     text = migrated.text.encode("utf-8")
     if text != source:
-        click.echo(f"{file}: {_would(write=write, check=check)}{_lost(migrated.dropped)}", err=True)
+        click.echo(f"{file}: {_would(write=write, check=check)}", err=True)
     if write and text != source:
         _replace(file, text)
     elif not (write or check):
@@ -56,7 +56,3 @@ def _replace(file: Path, text: bytes) -> None:
 
 def _would(*, write: bool, check: bool) -> str:
     return "rewritten" if write else "would change" if check else "changed"
-
-
-def _lost(dropped: int) -> str:
-    return f", {dropped} comment line{'s' if dropped != 1 else ''} dropped" if dropped else ""

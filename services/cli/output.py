@@ -10,7 +10,7 @@ from services.cli.origins import Origins, where
 from shared.bus.ports import Bus
 from shared.engine.summary import Summary
 
-EXITS = {"completed": exits.OK, "failed": exits.FAILED, "cancelled": exits.FAILED}
+EXITS = {"completed": exits.OK, "failed": exits.FAILED, "cancelled": exits.CANCELLED}
 
 
 async def show(bus: Bus, summary: Summary, output: str, origins: Origins | None = None) -> int:

@@ -35,7 +35,7 @@ async def start(bus: Bus, request: Request, inbox_name: str, partitions: int, ke
     if len(data) > MAX_REQUEST_BYTES:
         raise CliError(f"the request has {len(data)} bytes; the limit is {MAX_REQUEST_BYTES}: pass a reference")
     execution_id = request.execution_id or (derive_id("id", key) if key else "")
-    if execution_id and await _is_known(bus, execution_id, partitions):
+    if execution_id and await is_known(bus, execution_id, partitions):
         return Answer(execution_id, "duplicate")
     inbox = await bus.subscribe(inbox_name)
     headers = {REPLY_TO: inbox_name, **({MESSAGE_ID: key} if key else {})}
@@ -56,12 +56,12 @@ async def _answer(bus: Bus, inbox: Inbox, execution_id: str, partitions: int) ->
             async with asyncio.timeout(LOOK_S):
                 return msgspec.json.decode(await inbox.next(), type=Answer)
         except TimeoutError:
-            if execution_id and await _is_known(bus, execution_id, partitions):
+            if execution_id and await is_known(bus, execution_id, partitions):
                 return Answer(execution_id, "duplicate")
     raise CliError(f"no router answered in {ANSWER_S:.0f} s; the request is stored (is a router running?)")
 
 
-async def _is_known(bus: Bus, execution_id: str, partitions: int) -> bool:
+async def is_known(bus: Bus, execution_id: str, partitions: int) -> bool:
     partition = subjects.partition_of(execution_id, partitions)
     first = subjects.event(partition, execution_id, "router")
     return await bus.get(topology.events_stream(partition), first) is not None

@@ -9,6 +9,8 @@ from services.cli import inputs, options
 
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--with", "others", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
+              help="A playbook that this one calls; may be given again.")
 @options.payload
 @options.sets
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Keep the log and a read model here.")
@@ -23,6 +25,7 @@ from services.cli import inputs, options
 @options.timeout
 def command(
     file: Path,
+    others: tuple[Path, ...],
     payload: str | None,
     sets: tuple[str, ...],
     folder: Path | None,
@@ -38,4 +41,4 @@ def command(
     known = dict(inputs.credential(text) for text in credentials)
     from services.cli import aio, runner  # late: `--help` does without the engine
 
-    return aio.run(runner.run(runner.Wish(file, asked, known, folder, output, timeout)))
+    return aio.run(runner.run(runner.Wish(file, others, asked, known, folder, output, timeout)))

@@ -31,6 +31,7 @@ from shared.runtime.stack import Options, Stack
 DRAIN_S = 5.0
 CATCH_UP_S = 30.0
 POLL_S = 0.1
+OVER = ("completed", "failed", "cancelled")
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ class Wish(Struct, frozen=True):
     """What the command line asked for."""
 
     file: Path
+    others: tuple[Path, ...]
     payload: dict[str, Any]
     credentials: dict[str, dict[str, Any]]
     folder: Path | None
@@ -47,19 +49,21 @@ class Wish(Struct, frozen=True):
 
 
 async def run(wish: Wish) -> int:
-    playbook = playbooks.valid(wish.file)
+    playbook, others = playbooks.valid(wish.file), [playbooks.valid(file) for file in wish.others]
     with ExitStack() as cleanup:
         place = wish.folder or Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="noetl-")))
         place = cleanup.enter_context(folder.held(place))
         log_file = cleanup.enter_context((place / "run.log").open("a", encoding="utf-8"))
         logging.configure("info", log_file)  # stderr is for progress
-        return await _on_stack(wish, playbook, place)
+        return await _on_stack(wish, playbook, others, place)
 
 
-async def _on_stack(wish: Wish, playbook: Valid, place: Path) -> int:
+async def _on_stack(wish: Wish, playbook: Valid, others: list[Valid], place: Path) -> int:
     async with Stack(Options(place, postgres=wish.folder is not None, drain_s=DRAIN_S), SERVICES) as stack:
         bus = await connect("cli", stack.settings_for("admin"))
         try:
+            for other in others:
+                await catalog.register(bus, other.source, other.plan)
             summary = await _unless_failed(_execute(wish, playbook, bus, stack.options.partitions), stack)
             code = await output.show(bus, summary, wish.output, playbook.plan.origins)
             if wish.folder is not None:
@@ -104,7 +108,7 @@ async def _caught_up(stack: Stack, execution_id: str) -> None:
     try:
         async with asyncio.timeout(CATCH_UP_S):
             while not stack.read_model_error:
-                if await status_of(stack.dsn, execution_id) not in (None, "running"):
+                if await status_of(stack.dsn, execution_id) in OVER:
                     return
                 await asyncio.sleep(POLL_S)
     except TimeoutError:

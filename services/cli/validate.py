@@ -1,10 +1,15 @@
-"""noetlctl validate: every diagnostic of one or several playbooks, errors and warnings."""
+"""noetlctl validate: every diagnostic of one or several files, errors and warnings."""
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import exits
+from services.cli import context, exits
+
+if TYPE_CHECKING:
+    from shared.dsl.diagnostics import Diagnostic
 
 
 @click.command("validate")
@@ -14,18 +19,43 @@ from services.cli import exits
     "-o", "--output", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True,
     help="How to print.",
 )
-def command(files: tuple[Path, ...], strict: bool, output: str) -> int:
-    """Say everything that is wrong with a playbook. Exits 3 when one cannot run."""
-    from services.cli import playbooks, sarif  # late: `--help` does without the compiler
+@click.option("--server", is_flag=True, help="Also look which worker pools the stack has.")
+@context.option
+def command(files: tuple[Path, ...], strict: bool, output: str, server: bool, context_file: Path | None) -> int:
+    """Say everything that is wrong with a playbook, a schedule or a trigger. Exits 3 when one cannot run."""
+    from services.cli import findings, sarif  # late: `--help` does without the compiler
 
-    checked = {file: playbooks.check(file, strict=strict) for file in files}
+    pools = _pools(context_file) if server or context_file else None
+    checked = {file: _check(file, strict, pools) for file in files}
+    diagnostics = [diagnostic for each, _ in checked.values() for diagnostic in each]
+    valid = all(summary for _, summary in checked.values())
     if output == "json":
-        click.echo(playbooks.as_json(*checked.values()))
+        click.echo(findings.as_json(valid, diagnostics))
     elif output == "sarif":
-        click.echo(sarif.render(diagnostic for each in checked.values() for diagnostic in each.diagnostics))
+        click.echo(sarif.render(diagnostics))
     else:
-        for file, each in checked.items():
-            playbooks.report(each)
-            if each.plan is not None:
-                click.echo(f"{file}: valid, {len(each.plan.steps)} steps, path {each.plan.path}")
-    return exits.OK if all(each.plan is not None for each in checked.values()) else exits.INVALID
+        for file, (found, summary) in checked.items():
+            findings.report(found)
+            if summary:
+                click.echo(f"{file}: valid, {summary}")
+    return exits.OK if valid else exits.INVALID
+
+
+def _pools(context_file: Path | None) -> frozenset[str]:
+    import asyncio
+
+    from services.cli.pools import on_server
+
+    return asyncio.run(on_server(context.find(context_file)))
+
+
+def _check(file: Path, strict: bool, pools: Collection[str] | None) -> "tuple[Sequence[Diagnostic], str]":
+    """What is wrong, and one line about the file if it can be used."""
+    from services.cli import documents, playbooks
+
+    if kind := documents.kind(file):
+        found = documents.check(file, kind)
+        return found.diagnostics, documents.summary(found.document) if found.document is not None else ""
+    checked = playbooks.check(file, strict=strict, pools=pools)
+    plan = checked.plan
+    return checked.diagnostics, f"{len(plan.steps)} steps, path {plan.path}" if plan is not None else ""

@@ -195,3 +195,17 @@ def test_the_playbook_of_the_readme_runs(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "readme.yaml").write_text("\n".join(line[4:] for line in block.splitlines()))
     done = cli("run", "readme.yaml")
     assert (done.returncode, done.stdout) == (0, "14\n"), done.stderr
+
+
+def test_a_playbook_runs_with_those_it_calls(cli: Cli, tmp_path: Path) -> None:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: {0}}}\nworkflow:\n"
+    parent = "  - {step: start, tool: {kind: playbook, path: child, args: {n: 20}}}\n"
+    child = '  - {step: start, tool: {kind: noop, args: {twice: "{{ workload.n * 2 }}"}}}\n'
+    (tmp_path / "parent.yaml").write_text(head.format("parent") + parent)
+    (tmp_path / "child.yaml").write_text(head.format("child") + child)
+    done = cli("run", "parent.yaml", "--with", "child.yaml", "-o", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"] == {"twice": 40}
+    alone = cli("run", "parent.yaml", cwd=tmp_path)
+    assert alone.returncode == 4
+    assert "no playbook 'child' is registered" in alone.stderr

@@ -71,6 +71,17 @@ def test_an_invalid_playbook_is_not_registered(up: Up, cli: Cli) -> None:
     assert (done.returncode, done.stdout) == (3, "")
 
 
+def test_validate_knows_the_pools_of_the_server(up: Up, cli: Cli) -> None:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: pooled}\nworkflow:\n"
+    step = "  - {step: start, tool: {kind: noop}, spec: {pool: defualt}}\n"
+    (up.folder / "pooled.yaml").write_text(head + step)
+    assert cli("validate", "pooled.yaml", cwd=up.folder).returncode == 0
+    done = cli("validate", "--server", "pooled.yaml", cwd=up.folder)
+    assert done.returncode == 3
+    assert "pooled.yaml:5:52: error DSL409: there is no pool 'defualt' on the server" in done.stderr
+    assert "did you mean default?" in done.stderr
+
+
 def test_events_are_full_envelopes_in_log_order(up: Up, cli: Cli, registered: str) -> None:
     execution = cli("execute", registered, cwd=up.folder).stdout.strip()
     done = cli("events", execution, "--follow", cwd=up.folder)
@@ -83,6 +94,10 @@ def test_events_are_full_envelopes_in_log_order(up: Up, cli: Cli, registered: st
     assert cli("events", execution, cwd=up.folder).stdout == done.stdout
     table = cli("events", execution, "-o", "table", cwd=up.folder).stdout.splitlines()
     assert len(table) == len(events)
+    named = cli("events", execution, "--names", "formal", cwd=up.folder).stdout
+    formal = [json.loads(line) for line in named.splitlines()]
+    assert {"step.finished", "tool.processed", "next.evaluated"} & {event["event_type"] for event in formal}
+    assert {"StepStarted", "ToolCompleted"} <= {event["name"] for event in formal}
 
 
 def test_get_without_an_id_lists_what_the_projector_wrote(up: Up, cli: Cli, registered: str) -> None:

@@ -1,0 +1,89 @@
+"""A schedule or trigger file, read and checked; and what the commands about both have in common."""
+
+from pathlib import Path
+from typing import Literal
+
+import click
+from msgspec import Struct
+
+from services.cli import exits, findings
+from services.cli.exits import CliError
+from shared.bus.ports import Bus
+from shared.dsl.diagnostics import Diagnostic
+from shared.dsl.documents import compile_document, kind_in
+from shared.dsl.parts import PlaybookRef
+from shared.dsl.schedules import Schedule
+from shared.dsl.triggers import Trigger
+from shared.errors import NoetlError
+from shared.runtime import catalog
+
+Kind = Literal["Schedule", "Trigger"]
+
+
+class Checked(Struct, frozen=True):
+    """`document` is None when it cannot be used."""
+
+    source: str
+    document: Schedule | Trigger | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def kind(file: Path) -> str:
+    """`Schedule`, `Trigger`, or empty for anything else."""
+    return kind_in(_read(file))
+
+
+def check(file: Path, wanted: str) -> Checked:
+    source = _read(file)
+    compiled = compile_document(source, kind=wanted, file=str(file))
+    return Checked(source.decode(errors="replace"), compiled.document, compiled.diagnostics)
+
+
+def valid(file: Path, wanted: Kind) -> tuple[Schedule | Trigger, str]:
+    """Prints what there is to say; ends the command with 3 when the document cannot be used."""
+    checked = check(file, wanted)
+    findings.report(checked.diagnostics)
+    if checked.document is None:
+        raise findings.not_valid(file, checked.diagnostics)
+    return checked.document, checked.source
+
+
+async def warn_unless_registered(bus: Bus, playbook: PlaybookRef) -> None:
+    try:
+        await catalog.find(bus, playbook.path, playbook.version)
+    except catalog.NotRegistered as error:
+        click.echo(f"warning: {error}; executions fail until it is", err=True)
+
+
+def missing(error: NoetlError) -> CliError:
+    return CliError(str(error), exits.NOT_FOUND)
+
+
+def summary(document: Schedule | Trigger) -> str:
+    """One line about a valid document."""
+    if isinstance(document, Trigger):
+        where = f"stream {document.stream}" if document.stream else "core messages"
+        return f"trigger {document.name}, {document.subject} ({where}), path {document.playbook.path}"
+    return f"schedule {document.name}, {when(document)}, path {document.playbook.path}"
+
+
+def when(schedule: Schedule) -> str:
+    if schedule.every:
+        return f"every {_length(schedule.every)}"
+    return f"{schedule.cron} {schedule.timezone}"
+
+
+def _length(seconds: int) -> str:
+    parts = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        if seconds >= size:
+            parts.append(f"{seconds // size}{unit}")
+            seconds %= size
+    return "".join(parts)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise CliError(f"cannot read {file}: {error.strerror}", exits.USAGE) from None

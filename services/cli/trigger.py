@@ -1,0 +1,166 @@
+"""noetlctl trigger: messages of a NATS subject that start executions."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from services.cli import context, exits, options
+
+if TYPE_CHECKING:
+    from shared.bus.ports import Bus
+    from shared.dsl.triggers import Trigger
+    from shared.runtime.timetable import Entry
+
+
+@click.group("trigger", epilog="Example: noetlctl trigger apply -f orders.yaml")
+def command() -> None:
+    """Start executions by messages of a NATS subject."""
+
+
+@command.command("apply", epilog="Example: noetlctl trigger apply -f orders.yaml")
+@options.files
+@context.option
+def apply(files: tuple[Path, ...], context_file: Path | None) -> int:
+    """Store a trigger, or change one. One that is not valid is refused with exit code 3."""
+    from services.cli import aio
+
+    return aio.run(_apply(files, context_file))
+
+
+async def _apply(files: tuple[Path, ...], context_file: Path | None) -> int:
+    from services.cli import documents
+    from shared.dsl.triggers import Trigger
+
+    found = [documents.valid(file, "Trigger") for file in files]
+    async with context.connected(context.find(context_file)) as bus:
+        for document, source in found:
+            assert isinstance(document, Trigger)
+            done = await store(bus, document, source)
+            await documents.warn_unless_registered(bus, document.playbook)
+            click.echo(f"{done} trigger {document.name}")
+    return exits.OK
+
+
+async def store(bus: "Bus", trigger: "Trigger", source: str) -> str:
+    """The consumer is there before the trigger, and the one of a stream no longer named goes."""
+    from shared.bus import trigger_consumer
+    from shared.runtime import timetable
+
+    try:
+        before = _parsed((await timetable.find(bus, "Trigger", trigger.name))[0]).stream
+    except timetable.NotThere:
+        before = ""
+    if trigger.stream:
+        await trigger_consumer.ensure(bus, trigger.name, trigger.stream, trigger.subject)
+    done = await timetable.apply(bus, trigger, source, int(time.time()))
+    if before and before != trigger.stream:
+        await trigger_consumer.remove(bus, trigger.name, before)
+    return done
+
+
+@command.command("list", epilog="Example: noetlctl trigger list -o json")
+@options.output
+@context.option
+def list_(output: str, context_file: Path | None) -> int:
+    """List the triggers."""
+    from services.cli import aio
+
+    return aio.run(_list(output, context_file))
+
+
+async def _list(output: str, context_file: Path | None) -> int:
+    from shared.runtime import timetable
+
+    async with context.connected(context.find(context_file)) as bus:
+        rows = [_row(_parsed(entry)) for entry in (await timetable.everything(bus, "Trigger")).values()]
+    if output == "json":
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return exits.OK
+    for row in rows:
+        click.echo(f"{row['name']:<24} {row['subject']:<32} {row['stream'] or '-':<20} {row['playbook']}")
+    return exits.OK
+
+
+def _row(trigger: "Trigger") -> dict[str, Any]:
+    return {"name": trigger.name, "subject": trigger.subject, "stream": trigger.stream,
+            "playbook": trigger.playbook.path}
+
+
+@command.command("describe", epilog="Example: noetlctl trigger describe orders")
+@click.argument("name")
+@options.output
+@context.option
+def describe(name: str, output: str, context_file: Path | None) -> int:
+    """Show a trigger and the executions that hold its places."""
+    from services.cli import aio
+
+    return aio.run(_describe(name, output, context_file))
+
+
+async def _describe(name: str, output: str, context_file: Path | None) -> int:
+    import msgspec
+
+    from services.cli import documents
+    from shared.runtime import timetable
+    from shared.runtime.endings import standings
+
+    settings = context.find(context_file)
+    async with context.connected(settings) as bus:
+        trigger = _parsed(await _entry(bus, name))
+        holders, _ = await timetable.read_state(bus, "Trigger", name, timetable.Holders)
+        found = await standings(bus, holders.running, settings.partitions)
+    running = {each: standing for each, standing in found.items() if standing != "over"}
+    if output == "json":
+        click.echo(json.dumps({"trigger": msgspec.to_builtins(trigger), "running": list(running)}, ensure_ascii=False))
+        return exits.OK
+    click.echo(documents.summary(trigger))
+    if trigger.max_running:
+        click.echo(f"  {len(running)} of {trigger.max_running} places taken; when full: {trigger.when_full}")
+    for each, standing in running.items():
+        click.echo(f"  {'requested' if standing == 'unknown' else standing:<9} {each}")
+    return exits.OK
+
+
+@command.command("delete", epilog="Example: noetlctl trigger delete orders")
+@click.argument("name")
+@context.option
+def delete(name: str, context_file: Path | None) -> int:
+    """Delete a trigger and its consumer; executions that run go on."""
+    from services.cli import aio
+
+    return aio.run(_delete(name, context_file))
+
+
+async def _delete(name: str, context_file: Path | None) -> int:
+    from shared.bus import trigger_consumer
+    from shared.runtime import timetable
+
+    async with context.connected(context.find(context_file)) as bus:
+        trigger = _parsed(await _entry(bus, name))
+        await timetable.delete(bus, "Trigger", name)
+        if trigger.stream:
+            await trigger_consumer.remove(bus, name, trigger.stream)
+    click.echo(f"deleted trigger {name}")
+    return exits.OK
+
+
+async def _entry(bus: "Bus", name: str) -> "Entry":
+    from services.cli import documents
+    from shared.runtime import timetable
+
+    try:
+        return (await timetable.find(bus, "Trigger", name))[0]
+    except timetable.NotThere as error:
+        raise documents.missing(error) from None
+
+
+def _parsed(entry: "Entry") -> "Trigger":
+    from shared.dsl.triggers import Trigger
+    from shared.runtime import timetable
+
+    trigger = timetable.parse(entry, "Trigger")
+    assert isinstance(trigger, Trigger)
+    return trigger

@@ -1,0 +1,81 @@
+"""cancel, pause, resume and signal from the command line, on a stack of processes."""
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.cli import Cli, Up
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: control/{0}}}\nworkflow:\n"
+APPROVAL = """
+  - step: start
+    tool: {kind: signal, signal: approval, schema: {type: object, required: [ok]}}
+    next: {arcs: [{step: end}]}
+  - {step: end, tool: {kind: noop, args: {answer: "{{ start.ok }}"}}}
+"""
+SLEEP = """
+  - {step: start, tool: {kind: shell, cmds: ["sleep 60"]}}
+"""
+
+
+@pytest.fixture
+def started(up: Up, cli: Cli) -> Callable[[str, str], str]:
+    def start(name: str, workflow: str) -> str:
+        (up.folder / f"{name}.yaml").write_text(HEAD.format(name) + workflow)
+        assert cli("register", f"{name}.yaml", cwd=up.folder).returncode == 0
+        done = cli("execute", f"control/{name}", cwd=up.folder)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return start
+
+
+def _shown(up: Up, cli: Cli, execution: str) -> dict[str, object]:
+    shown: dict[str, object] = json.loads(cli("get", execution, "-o", "json", cwd=up.folder).stdout)
+    return shown
+
+
+def _until(up: Up, cli: Cli, execution: str, status: str) -> dict[str, object]:
+    for _ in range(60):
+        shown = _shown(up, cli, execution)
+        if shown["status"] == status:
+            return shown
+        time.sleep(0.1)
+    raise AssertionError(f"{shown['status']}, not {status}")
+
+
+def test_an_approval_given_by_signal_lets_the_execution_go_on(
+    up: Up, cli: Cli, started: Callable[[str, str], str]
+) -> None:
+    execution = started("approval", APPROVAL)
+    assert cli("signal", execution, "approval", "--set", "ok=true", cwd=up.folder).returncode == 0
+    assert _until(up, cli, execution, "completed")["result"] == {"answer": True}
+
+
+def test_a_paused_execution_waits_for_resume(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
+    execution = started("approval", APPROVAL)
+    assert cli("pause", execution, "--reason", "lunch", cwd=up.folder).returncode == 0
+    _until(up, cli, execution, "paused")
+    cli("signal", execution, "approval", "--set", "ok=1", cwd=up.folder)
+    time.sleep(0.5)
+    assert _shown(up, cli, execution)["status"] == "paused"
+    assert cli("resume", execution, cwd=up.folder).returncode == 0
+    _until(up, cli, execution, "completed")
+
+
+def test_cancel_waits_until_the_shell_is_dead(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
+    execution = started("sleep", SLEEP)
+    time.sleep(0.5)
+    began = time.monotonic()
+    done = cli("cancel", execution, "--reason", "enough", "--wait", cwd=up.folder)
+    assert (done.returncode, done.stdout) == (0, f"{execution} cancelled\n")
+    assert time.monotonic() - began < 15
+    assert _shown(up, cli, execution)["error"] == {"kind": "cancelled", "message": "enough"}
+
+
+def test_an_execution_nobody_knows_is_exit_code_7(up: Up, cli: Cli) -> None:
+    for command in (("cancel", "nobody"), ("pause", "nobody"), ("resume", "nobody"), ("signal", "nobody", "go")):
+        done = cli(*command, cwd=up.folder)
+        assert (done.returncode, done.stderr) == (7, "noetlctl: no execution nobody in the log\n")
