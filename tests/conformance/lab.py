@@ -17,18 +17,22 @@ from msgspec import Struct
 
 from services.cli import credential, requests, watch
 from services.cli.embedded import SERVICES
+from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.dsl.compile import compile_playbook
 from shared.engine.summary import Summary
-from shared.events.record import Record, envelopes
+from shared.events import subjects
+from shared.events.record import Record, decode, envelopes
 from shared.events.request import Request
 from shared.runtime import catalog, logging
 from shared.runtime.catalog import Entry
 from shared.runtime.main import connect
 from shared.runtime.nats_config import inbox_prefix
+from shared.runtime.plans import Plans
 from shared.runtime.stack import Options, Stack
 from shared.tools import registry
 from tests.support.postgres import fresh_database
+from tests.support.verified import violations
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -115,6 +119,20 @@ class Lab:
         return await self.execute(entry.path, entry.version, payload)
 
 
+async def _verify_all(bus: Bus, partitions: int) -> None:
+    """Every decision of every execution follows from its log."""
+    plans = Plans(bus)
+    for partition in range(partitions):
+        histories: dict[str, list[tuple[int, Record]]] = {}
+        stream = topology.events_stream(partition)
+        for message in await bus.read(stream, [f"{subjects.EVENTS}.{partition}.>"]):
+            place = subjects.parse_event(message.subject)
+            histories.setdefault(place.execution_id, []).append((message.seq, decode(message.data)))
+        for execution_id, records in histories.items():
+            found = await violations(bus, plans, execution_id, records, {})
+            assert not found, (execution_id, found)
+
+
 def _bytes(source: str | Path) -> bytes:
     return source.read_bytes() if isinstance(source, Path) else source.encode()
 
@@ -148,7 +166,7 @@ async def execute(dsn: str, statement: str) -> None:
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Lab]:
+async def opened(slots: int = 64) -> AsyncIterator[Lab]:
     """In a folder of its own, not in pytest's: run by root, PostgreSQL is another user's. An error that
     nobody sees, in a callback or a task, fails the module at its end."""
     unseen: list[str] = []
@@ -158,13 +176,14 @@ async def opened() -> AsyncIterator[Lab]:
         with (folder / "services.log").open("a", encoding="utf-8") as file:
             logging.configure("info", file)
             try:
-                async with Stack(Options(folder, postgres=True, drain_s=5.0), SERVICES) as stack:
+                async with Stack(Options(folder, postgres=True, drain_s=5.0, slots=slots), SERVICES) as stack:
                     await stack.ready()
                     await execute(stack.dsn, "ALTER SYSTEM SET fsync = off")  # a test needs no power cut
                     await execute(stack.dsn, "SELECT pg_reload_conf()")
                     bus = await connect("conformance", stack.settings_for("admin"))
                     try:
                         yield Lab(stack, bus, folder)
+                        await _verify_all(bus, stack.options.partitions)
                     finally:
                         await bus.close()
             finally:

@@ -1,7 +1,7 @@
 """The examples of FS and FX as they are written, on a real stack: lowered, run to their end, nothing lost.
 What they leave open (addresses, credentials, tables) is filled in; `quantum` is a stand-in."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -333,16 +333,16 @@ QUANTUM = """
 """
 
 
-@pytest.fixture
-def quantum() -> Iterator[None]:
-    """The kind is there for one test: others rely on its absence."""
+def setup_module() -> None:
+    """The kind is there for this module, until its executions are verified: others rely on its absence."""
     keys = {key: KeySpec("Of the stand-in.") for key in ("provider", "circuit", "shots", "op", "job_id")}
     registry.register(ToolSpec("quantum", "A stand-in.", keys), Quantum)
-    yield
+
+
+def teardown_module() -> None:
     del registry._SPECS["quantum"], registry._FACTORIES["quantum"]
 
 
-@pytest.mark.usefixtures("quantum")
 async def test_fx_11_submits_polls_and_stores_a_quantum_job(lab: Lab) -> None:
     dsn = await lab.database()
     await execute(dsn, "CREATE TABLE qpu_results (job_id text, counts jsonb)")

@@ -244,7 +244,6 @@ START = "- {step: start, tool: {kind: noop}}"
         pytest.param("- {step: start, tool: {kind: noop, args: {t: '{{ keychain.api.token }}'}}}", "", "DSL603",
                      id="keychain in noop"),
         pytest.param(START[:-1] + ", while: {when: '{{ 1 }}'}}", "", "DSL701", id="sugar"),
-        pytest.param("- {step: start, tool: {kind: playbook, path: other}}", "", "DSL405", id="sub-playbook"),
         pytest.param("- {step: start, tool: {kind: quantum, shots: 1}}", "", "DSL405", id="unknown kind"),
         pytest.param(START, "name: other\n", "DSL301", id="root name"),
     ],

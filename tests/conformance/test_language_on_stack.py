@@ -281,3 +281,13 @@ async def test_an_error_that_no_rule_matches_goes_on_and_stands_in_the_log(lab: 
     ran = await lab.run(playbook(workflow), {"url": api.url})
     assert (ran.status, ran.result()) == ("completed", {"went": "on"})
     assert ran.of("policy.unmatched") == [{"task": "fetch", "attempt": 1}]
+
+
+async def test_a_keychain_entry_may_stand_for_a_credential_of_another_name(lab: Lab) -> None:
+    await lab.credential("stored-elsewhere", {"token": "t-1234"})
+    root = "keychain: [{name: api, kind: bearer, credential: stored-elsewhere}]\n"
+    workflow = """
+    - step: start
+      tool: {kind: python, args: {t: "{{ keychain.api.token }}"}, code: "result = len(t)"}
+    """
+    assert (await lab.run(playbook(workflow, root=root))).result() == 6

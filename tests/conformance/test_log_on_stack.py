@@ -176,6 +176,7 @@ SECRETS = playbook("""
        headers: {X-Key: "{{ keychain.api.token }}"}}
     - {name: bearer, kind: http, url: "{{ workload.url }}/data", auth: api}
     - {name: code, kind: python, auth: api, args: {t: "{{ keychain.api.token }}"}, code: "result = len(t)"}
+    - {name: shell, kind: shell, auth: api, cmd: "echo {{ keychain.api.token }} $AUTH_TOKEN; echo $AUTH_TOKEN >&2"}
     - {name: store, kind: postgres, auth: pg, command: "INSERT INTO kept VALUES (1)"}
   next: {arcs: [{step: raises}]}
 - step: raises

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from tests.conformance.fragments import CANONICAL, FORMAL
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "conformance.md"
-HEADINGS = {"clause": 5, "question": 4}
+HEADINGS = {"clause": 5, "question": 4, "example": 4}
 WORDS = {"MUST", "MUST NOT", "SHOULD", "MAY", "states"}
 DECISION = re.compile(r"yes|later \([a-z][a-z -]+\)|superseded by (.+)")
-TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)(?:\[([\w -]+)\])?`")
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)(?:\[([\w. -]+)\])?`")
 
 
 class Row(Struct, frozen=True):
@@ -48,16 +50,22 @@ def functions(file: str) -> frozenset[str]:
 
 
 def exists(file: str, name: str, case: str) -> bool:
-    """A case is the id of a parameter: written in the test file, or the name of a file of its folder."""
+    """A case is the id of a parameter: written in a file of the test's folder, or the name of one below it."""
     path = ROOT / file
     if not path.is_file() or name not in functions(file):
         return False
-    return not case or f'"{case}"' in path.read_text(encoding="utf-8") or any(path.parent.glob(f"*/{case}.yaml"))
+    written = any(f'"{case}"' in each.read_text(encoding="utf-8") for each in path.parent.glob("*.py"))
+    return not case or written or any(path.parent.glob(f"*/{case}.yaml"))
 
 
 def test_every_test_it_names_exists() -> None:
     named = [(row.line, *test) for row in rows() for test in row.tests]
     assert [one for one in named if not exists(*one[1:])] == []
+
+
+def test_every_fragment_that_runs_is_on_the_page() -> None:
+    named = {case for row in rows() for _, _, case in row.tests}
+    assert {*CANONICAL, *FORMAL} - named == set()
 
 
 def test_every_clause_that_is_done_names_a_test() -> None:

@@ -1,0 +1,112 @@
+"""Reruns: a new execution takes over what an earlier one has, and does the rest."""
+
+import uuid
+from typing import Any
+
+import msgspec
+import pytest
+
+from services.cli import requests
+from shared.events import subjects
+from shared.events.request import Control, derive_id
+from tests.conformance.lab import Lab, Ran, execute, playbook, rows
+from tests.conformance.test_control import Running
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def rerun(lab: Lab, ran: Ran, step: str = "") -> Running:
+    key = uuid.uuid4().hex
+    asked = Control(ran.summary.execution_id, by="test", name=step)
+    await lab.bus.append(subjects.RERUN, msgspec.json.encode(asked), headers={requests.MESSAGE_ID: key})
+    return Running(lab, derive_id("id", key))
+
+
+FLOW = """
+- step: start
+  tool: {kind: postgres, auth: pg_k8s, command: "INSERT INTO calls VALUES ('start') RETURNING 5 AS n"}
+  next: {spec: {mode: inclusive}, arcs: [{step: left, args: {a: "{{ start[0].n }}"}}, {step: right}]}
+- step: left
+  tool:
+    - {name: nap, kind: wait, for: 500ms}  # `right` is done when this one fails
+    - {name: note, kind: postgres, auth: pg_k8s, command: "INSERT INTO calls VALUES ('left')"}
+    - name: check
+      kind: postgres
+      auth: pg_k8s
+      command: "SELECT 1 / (SELECT n FROM gate) AS fine"
+      spec:
+        policy:
+          rules:
+            - {when: "{{ outcome.error }}", then: {do: fail}}
+            - else: {then: {do: continue, set_ctx: {a: "{{ args.a }}"}}}
+  next: {arcs: [{step: last}]}
+- step: right
+  tool: {kind: postgres, auth: pg_k8s, command: "INSERT INTO calls VALUES ('right')"}
+  next: {arcs: [{step: last}]}
+- step: last
+  tool: {kind: noop, args: {n: "{{ start[0].n }}", a: "{{ ctx.a }}"}}
+"""
+
+
+async def _failed(lab: Lab) -> tuple[Ran, str]:
+    dsn = await lab.database()
+    for statement in ("CREATE TABLE calls (step text)", "CREATE TABLE gate AS SELECT 0 AS n"):
+        await execute(dsn, statement)
+    ran = await lab.run(playbook(FLOW))
+    assert ran.status == "failed"
+    await execute(dsn, "UPDATE gate SET n = 1")
+    return ran, dsn
+
+
+async def _calls(dsn: str) -> dict[str, int]:
+    found: list[tuple[Any, ...]] = await rows(dsn, "SELECT step, count(*) FROM calls GROUP BY step")
+    return dict(found)
+
+
+async def test_only_what_failed_runs_again(lab: Lab) -> None:
+    ran, dsn = await _failed(lab)
+    before = await _calls(dsn)
+    summary = await (await rerun(lab, ran)).over()
+    assert (summary.status, summary.as_dict()["result"]) == ("completed", {"n": 5, "a": 5})
+    after = await _calls(dsn)
+    assert after["start"] == 1
+    assert after["left"] == before["left"] + 1
+    assert after["right"] == 1
+
+
+async def test_a_rerun_from_a_step_has_everything_as_it_was_then(lab: Lab) -> None:
+    ran, dsn = await _failed(lab)
+    summary = await (await rerun(lab, ran, "left")).over()
+    assert (summary.status, summary.as_dict()["result"]) == ("completed", {"n": 5, "a": 5})
+    assert (await _calls(dsn))["start"] == 1
+
+
+async def test_a_large_result_is_taken_over_by_reference(lab: Lab) -> None:
+    workflow = """
+    - step: start
+      tool: {kind: python, code: "result = ['x' * 1000] * 400"}
+      next: {arcs: [{step: check}]}
+    - step: check
+      next: {arcs: [{step: last, when: "{{ start | length == 400 }}"}]}
+    - step: last
+      tool: {kind: noop, args: {n: "{{ start | length }}"}}
+    """
+    ran = await lab.run(playbook(workflow))
+    run = await rerun(lab, ran, "check")
+    assert (await run.over()).as_dict()["result"] == {"n": 400}
+    assert "task.started" in await run.types()
+
+
+@pytest.mark.parametrize(
+    ("step", "says"), [("", "is completed: nothing of it failed"), ("nowhere", "never came to a step 'nowhere'")]
+)
+async def test_a_rerun_that_cannot_be_is_refused_with_the_reason(lab: Lab, step: str, says: str) -> None:
+    ran = await lab.run(playbook("- step: start\n  tool: {kind: noop}\n"))
+    inbox = await lab.bus.subscribe("_INBOX_admin.rerun")
+    asked = Control(ran.summary.execution_id, name=step)
+    headers = {requests.REPLY_TO: "_INBOX_admin.rerun"}
+    await lab.bus.append(subjects.RERUN, msgspec.json.encode(asked), headers=headers)
+    answer = msgspec.json.decode(await inbox.next())
+    await inbox.close()
+    assert answer["status"] == "failed"
+    assert says in answer["error"]["message"]
