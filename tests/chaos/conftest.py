@@ -7,6 +7,8 @@ import pytest
 from shared.bus.jetstream import JetStreamBus
 from tests.chaos.support import Cluster
 
+pytest.register_assert_rewrite(*(f"tests.chaos.{name}" for name in ("ledger", "killing", "log", "projection")))
+
 ONE = {"router": 1, "scheduler": 1, "worker": 1, "projector": 1}
 TWO = {"router": 2, "scheduler": 2, "worker": 2, "projector": 1}
 

@@ -10,15 +10,13 @@ import msgspec
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
-from shared.engine.large import Missing
-from shared.engine.verify import verify
 from shared.errors import Unavailable
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Record, decode
 from shared.events.request import Request
-from shared.runtime import results
 from shared.runtime.plans import Plans
+from tests.support.verified import violations
 
 WITHIN_S = 90.0
 POLL_S = 0.05
@@ -32,7 +30,7 @@ class Log:
         self.partitions = topology.PARTITIONS
         self.histories: dict[str, list[tuple[int, Record]]] = {}
         self.ends: dict[str, list[str]] = {}
-        self.steps_done = 0
+        self.steps_done = self.iterations_done = 0
         self._messages: dict[int, list[Message]] = {p: [] for p in range(self.partitions)}
         self._last: dict[int, int] = {}
 
@@ -58,6 +56,8 @@ class Log:
             match event:
                 case ev.StepDone():
                     self.steps_done += 1
+                case ev.IterationDone():
+                    self.iterations_done += 1
                 case ev.PlaybookProcessed(status=status):
                     self.ends.setdefault(record.execution_id, []).append(status)
 
@@ -105,20 +105,9 @@ async def check(log: Log, executions: Sequence[str]) -> None:
     plans, values = Plans(log.bus), dict[str, Any]()
     wrong: list[str] = []
     for execution_id in executions:
-        for _, event in log.events(execution_id):
-            if isinstance(event, ev.RequestEvaluated) and event.digest:
-                await plans.load(event.digest)
-        wrong += [f"{execution_id}: {found}" for found in await _verified(log, execution_id, plans, values)]
-    assert wrong == []
-
-
-async def _verified(log: Log, execution_id: str, plans: Plans, values: dict[str, Any]) -> list[str]:
-    while True:
-        try:
-            found = verify(execution_id, log.histories[execution_id], plans, values)
-            return [str(violation) for violation in found]
-        except Missing as missing:
-            values[missing.ref.checksum] = await results.load(log.bus, missing.ref)
+        found = await violations(log.bus, plans, execution_id, log.histories[execution_id], values)
+        wrong += [f"{execution_id}: {violation}" for violation in found]
+    assert wrong == [], "\n".join(wrong)
 
 
 async def held_by(log: Log, run: str) -> str:
