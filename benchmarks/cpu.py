@@ -11,6 +11,12 @@ def used_s(pid: int) -> float:
     return sum(map(_ticks, _family(pid))) / TICKS_PER_S
 
 
+def rss_mb(pid: int) -> float:
+    """Resident memory of a process and its living descendants."""
+    pages = sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in _family(pid))
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
+
+
 def busy_s() -> float:
     """Time all cores together were not idle, in seconds."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = _machine()
