@@ -169,29 +169,35 @@ class Requests:
         future.add_done_callback(partial(self._begun, delivery, partition, record))
 
     def _begun(self, delivery: Delivery, partition: int, record: Record, future: "asyncio.Future[int]") -> None:
-        if not future.cancelled():
-            task = asyncio.ensure_future(self._answer(delivery, partition, record, future.exception(), future))
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
-
-    async def _answer(
-        self, delivery: Delivery, partition: int, record: Record, error: BaseException | None,
-        future: "asyncio.Future[int]",
-    ) -> None:
-        execution_id = record.execution_id
-        if isinstance(error, Conflict):
-            await self._reply(delivery, execution_id, "duplicate")
-            await self._again(delivery, partition, record)
-        elif error is not None:
-            log.warning("request.later", execution_id=execution_id, error=str(error))
-            await delivery.nak(1.0)
-        else:
-            state = evolve(Execution(execution_id), record, future.result())
+        """The state is adopted right here: the first report of the execution may be the very next message."""
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            state = evolve(Execution(record.execution_id), record, future.result())
             if state.status in LIVE:
-                self._adopt(partition, execution_id, state)
-            status = "started" if state.status != "failed" else "failed"
-            await self._reply(delivery, execution_id, status, state.error)
-            await self._tell_end(delivery, state)
+                self._adopt(partition, record.execution_id, state)
+            answer = self._answer(delivery, state)
+        else:
+            answer = self._not_begun(delivery, partition, record, error)
+        task = asyncio.ensure_future(answer)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+    async def _answer(self, delivery: Delivery, state: Execution) -> None:
+        status = "started" if state.status != "failed" else "failed"
+        await self._reply(delivery, state.execution_id, status, state.error)
+        await self._tell_end(delivery, state)
+
+    async def _not_begun(
+        self, delivery: Delivery, partition: int, record: Record, error: BaseException
+    ) -> None:
+        if isinstance(error, Conflict):
+            await self._reply(delivery, record.execution_id, "duplicate")
+            await self._again(delivery, partition, record)
+        else:
+            log.warning("request.later", execution_id=record.execution_id, error=str(error))
+            await delivery.nak(1.0)
 
     async def _again(self, delivery: Delivery, partition: int, record: Record) -> None:
         """The same request before may have started a child that was over at once, and no one said so."""

@@ -26,7 +26,7 @@ RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 class Journal:
-    """`over`: the lease has said its last word. Nothing of it is in the log up to `after`."""
+    """Nothing of the lease is in the log up to `after`."""
 
     def __init__(
         self, bus: Bus, clock: Clock, execution_id: str, lease: Lease, partitions: int, limit: int, after: int = 0
@@ -39,7 +39,12 @@ class Journal:
         self._blobs: dict[str, bytes] = {}
         self._n = 0
         self._sent: tuple[asyncio.Future[int], list[Event]] | None = None
-        self.over = False
+        self._last: Event | None = None
+
+    @property
+    def over(self) -> bool:
+        """The lease has said its last word."""
+        return isinstance(self._last, LAST)
 
     def note(self, *events: Event) -> list[Event]:
         """These go out with the next record; as they stand in it. TooLarge when a value is over the limit for one."""
@@ -72,7 +77,7 @@ class Journal:
 
     def _count(self, events: list[Event]) -> None:
         self._n += len(events)
-        self.over = isinstance(events[-1], LAST)
+        self._last = events[-1]
 
     async def flush(self) -> int:
         """Everything noted is in the log when this returns; its last sequence. A lease's facts stand

@@ -88,9 +88,9 @@ def draft(state: Schedule) -> Schedule:
     loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
     return Schedule(
         state.execution_id, dict(state.runs), loops, dict(state.waits),
-        {run_id: _copy(loop) for run_id, loop in state.stopping.items()}, dict(state.orphans), dict(state.signals),
-        state.heard, state.paused,
-        state.depth, state.finished, state.n, state.seq, state.as_of,
+        {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {},
+        dict(state.orphans), dict(state.signals), state.heard, state.paused, state.depth, state.finished,
+        state.n, state.seq, state.as_of,
     )
 
 

@@ -28,7 +28,7 @@ Plans = Callable[[str], Plan]
 
 def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
     """Everything that follows for the loops and waits of one execution."""
-    if state.finished or not (state.loops or state.waits or state.runs or state.stopping):
+    if state.finished or not (state.loops or state.waits or state.stopping or _has_deadline(state)):
         return []
     events: list[ev.Event] = [*_late(state, now), *_stopped(state)]
     if state.paused or not (state.loops or state.waits):
@@ -46,6 +46,11 @@ def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES
             events.append(event)
             apply(work, event)
     return events
+
+
+def _has_deadline(state: Schedule) -> bool:
+    """Of plain runs, which are most of what there is, and mostly have none."""
+    return any(dispatch.event.deadline for dispatch in state.runs.values())
 
 
 def _late(state: Schedule, now: float) -> Iterable[ev.StepFailed]:
@@ -75,7 +80,7 @@ def _deadlines(state: Schedule) -> Iterable[tuple[ev.StepScheduled, str]]:
 
 def due(state: Schedule) -> float | None:
     """When something follows from the state by time alone."""
-    if state.finished:
+    if state.finished or not (state.loops or state.waits or _has_deadline(state)):
         return None
     times = [seconds(deadline) + LATE_S for _, deadline in _deadlines(state)]
     if state.waits and not state.paused and (wait := waiting.due(state)) is not None:
