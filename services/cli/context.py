@@ -5,6 +5,7 @@ NOETL_NATS_PASSWORD), `.noetl/context.json` in the current folder.
 """
 
 import os
+import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -81,6 +82,13 @@ def _read(path: Path) -> Context:
         raise CliError(f"cannot read {path}: {error.strerror} (is `noetlctl up` running?)") from None
     except msgspec.MsgspecError as error:
         raise CliError(f"{path} is not a context file: {error} (`noetlctl up` writes one)") from None
+
+
+def inbox(settings: Settings) -> str:
+    """A subject of its own for an answer; a user may read none but its own."""
+    from shared.runtime.nats_config import inbox_prefix
+
+    return f"{inbox_prefix(settings.nats_user) if settings.nats_user else '_INBOX'}.{uuid.uuid4().hex}"
 
 
 @asynccontextmanager

@@ -41,12 +41,10 @@ async def send(bus: "Bus", settings: "Settings", subject: str, asked: "Control")
     import msgspec
 
     from services.cli.requests import MESSAGE_ID, REPLY_TO, Answer, is_known
-    from shared.runtime.nats_config import inbox_prefix
 
     if not await is_known(bus, asked.execution_id, settings.partitions):
         raise CliError(f"no execution {asked.execution_id} in the log", exits.NOT_FOUND)
-    user = settings.nats_user
-    name = f"{inbox_prefix(user) if user else '_INBOX'}.{uuid.uuid4().hex}"
+    name = context.inbox(settings)
     inbox = await bus.subscribe(name)
     headers = {REPLY_TO: name, MESSAGE_ID: uuid.uuid4().hex}
     try:

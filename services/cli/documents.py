@@ -14,8 +14,7 @@ from shared.dsl.documents import compile_document, kind_in
 from shared.dsl.parts import PlaybookRef
 from shared.dsl.schedules import Schedule
 from shared.dsl.triggers import Trigger
-from shared.errors import NoetlError
-from shared.runtime import catalog
+from shared.runtime import catalog, timetable
 
 Kind = Literal["Schedule", "Trigger"]
 
@@ -55,8 +54,12 @@ async def warn_unless_registered(bus: Bus, playbook: PlaybookRef) -> None:
         click.echo(f"warning: {error}; executions fail until it is", err=True)
 
 
-def missing(error: NoetlError) -> CliError:
-    return CliError(str(error), exits.NOT_FOUND)
+async def entry(bus: Bus, wanted: Kind, name: str) -> timetable.Entry:
+    """What is stored under the name; ends the command with 7 when nothing is."""
+    try:
+        return (await timetable.find(bus, wanted, name))[0]
+    except timetable.NotThere as error:
+        raise CliError(str(error), exits.NOT_FOUND) from None
 
 
 def summary(document: Schedule | Trigger) -> str:

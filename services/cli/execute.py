@@ -1,14 +1,11 @@
 """noetlctl execute: an execution of a registered playbook on a running stack."""
 
-import asyncio
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from services.cli import context, exits, inputs, options
-from services.cli.exits import CliError
 
 if TYPE_CHECKING:
     from shared.events.request import Request
@@ -46,22 +43,14 @@ def command(
 async def _execute(
     request: "Request", key: str, wait: bool, output: str, timeout: float | None, context_file: Path | None
 ) -> int:
-    from services.cli import display, origins, requests
+    from services.cli import origins, requests
     from services.cli.output import line, show
-    from shared.runtime.nats_config import inbox_prefix
 
     settings = context.find(context_file)
-    user = settings.nats_user
-    inbox = f"{inbox_prefix(user) if user else '_INBOX'}.{uuid.uuid4().hex}"
     async with context.connected(settings) as bus:
-        answer = await requests.start(bus, request, inbox, settings.partitions, key)
+        answer = await requests.start(bus, request, context.inbox(settings), settings.partitions, key)
         if not wait:
             line({"execution_id": answer.execution_id, "status": answer.status}, output)
             return exits.OK
-        try:
-            async with asyncio.timeout(timeout):
-                summary = await requests.finish(bus, answer.execution_id, settings.partitions, display.choose())
-        except TimeoutError:
-            what = f"{answer.execution_id} is not finished within {timeout:g} s; it goes on"
-            raise CliError(what, exits.TIMED_OUT) from None
+        summary = await requests.finish_within(bus, answer.execution_id, settings.partitions, timeout)
         return await show(bus, summary, output, await origins.of(bus, summary.digest))

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from services.cli import watch
+from services.cli import display, exits, watch
 from services.cli.display import Display
 from services.cli.exits import CliError
-from shared.bus import topology
 from shared.bus.ports import Bus, Inbox
 from shared.engine.summary import Summary
 from shared.events import subjects
 from shared.events.request import MAX_REQUEST_BYTES, Request, derive_id
+from shared.runtime.endings import standing
 
 REPLY_TO = "Noetl-Reply-To"
 MESSAGE_ID = "Nats-Msg-Id"
@@ -62,9 +62,7 @@ async def _answer(bus: Bus, inbox: Inbox, execution_id: str, partitions: int) ->
 
 
 async def is_known(bus: Bus, execution_id: str, partitions: int) -> bool:
-    partition = subjects.partition_of(execution_id, partitions)
-    first = subjects.event(partition, execution_id, "router")
-    return await bus.get(topology.events_stream(partition), first) is not None
+    return await standing(bus, execution_id, partitions) != "unknown"
 
 
 def _reason(error: Any) -> str:
@@ -85,3 +83,13 @@ async def finish(bus: Bus, execution_id: str, partitions: int, display: Display)
     finally:
         display.close()
     return summary
+
+
+async def finish_within(bus: Bus, execution_id: str, partitions: int, timeout: float | None) -> Summary:
+    """`finish` with progress on stderr; after `timeout` seconds the command ends and the execution goes on."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await finish(bus, execution_id, partitions, display.choose())
+    except TimeoutError:
+        what = f"{execution_id} is not finished within {timeout:g} s; it goes on"
+        raise CliError(what, exits.TIMED_OUT) from None

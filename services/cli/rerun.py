@@ -1,6 +1,5 @@
 """noetlctl rerun: a new execution that takes over what an earlier one has."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +36,7 @@ def command(
 async def _rerun(
     asked: "Control", wait: bool, output: str, timeout: float | None, context_file: Path | None
 ) -> int:
-    from services.cli import display, origins, requests
+    from services.cli import origins, requests
     from services.cli.output import line, show
     from shared.events import subjects
 
@@ -47,9 +46,5 @@ async def _rerun(
         if not wait:
             line({"execution_id": started, "status": "started"}, output)
             return exits.OK
-        try:
-            async with asyncio.timeout(timeout):
-                summary = await requests.finish(bus, started, settings.partitions, display.choose())
-        except TimeoutError:
-            raise CliError(f"{started} is not finished within {timeout:g} s; it goes on", exits.TIMED_OUT) from None
+        summary = await requests.finish_within(bus, started, settings.partitions, timeout)
         return await show(bus, summary, output, await origins.of(bus, summary.digest))

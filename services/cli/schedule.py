@@ -11,7 +11,6 @@ import click
 from services.cli import context, exits, options
 
 if TYPE_CHECKING:
-    from shared.bus.ports import Bus
     from shared.dsl.schedules import Schedule
     from shared.engine.firing import State
     from shared.runtime.timetable import Entry
@@ -95,11 +94,12 @@ def describe(name: str, output: str, context_file: Path | None) -> int:
 async def _describe(name: str, output: str, context_file: Path | None) -> int:
     import msgspec
 
+    from services.cli import documents
     from shared.engine.firing import State
     from shared.runtime import timetable
 
     async with context.connected(context.find(context_file)) as bus:
-        entry = await _entry(bus, name)
+        entry = await documents.entry(bus, "Schedule", name)
         state, _ = await timetable.read_state(bus, "Schedule", name, State)
     schedule = _parsed(entry)
     if output == "json":
@@ -156,7 +156,7 @@ async def _show_next(name: str, file: Path | None, count: int, output: str, cont
         assert isinstance(schedule, Schedule)
     else:
         async with context.connected(context.find(context_file)) as bus:
-            schedule = _parsed(await _entry(bus, name))
+            schedule = _parsed(await documents.entry(bus, "Schedule", name))
     times = _next(schedule, count)
     if output == "json":
         click.echo(json.dumps(times))
@@ -186,10 +186,11 @@ def resume(name: str, context_file: Path | None) -> int:
 
 
 async def _pause(name: str, paused: bool, context_file: Path | None) -> int:
+    from services.cli import documents
     from shared.runtime import timetable
 
     async with context.connected(context.find(context_file)) as bus:
-        await _entry(bus, name)
+        await documents.entry(bus, "Schedule", name)
         changed = await timetable.pause(bus, name, paused, int(time.time()))
     if changed:
         click.echo(f"{'paused' if paused else 'resumed'} schedule {name}")
@@ -209,23 +210,14 @@ def delete(name: str, context_file: Path | None) -> int:
 
 
 async def _delete(name: str, context_file: Path | None) -> int:
-    from shared.runtime import timetable
-
-    async with context.connected(context.find(context_file)) as bus:
-        await _entry(bus, name)
-        await timetable.delete(bus, "Schedule", name)
-    click.echo(f"deleted schedule {name}")
-    return exits.OK
-
-
-async def _entry(bus: "Bus", name: str) -> "Entry":
     from services.cli import documents
     from shared.runtime import timetable
 
-    try:
-        return (await timetable.find(bus, "Schedule", name))[0]
-    except timetable.NotThere as error:
-        raise documents.missing(error) from None
+    async with context.connected(context.find(context_file)) as bus:
+        await documents.entry(bus, "Schedule", name)
+        await timetable.delete(bus, "Schedule", name)
+    click.echo(f"deleted schedule {name}")
+    return exits.OK
 
 
 def _parsed(entry: "Entry") -> "Schedule":

@@ -109,7 +109,7 @@ async def _describe(name: str, output: str, context_file: Path | None) -> int:
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
-        trigger = _parsed(await _entry(bus, name))
+        trigger = _parsed(await documents.entry(bus, "Trigger", name))
         holders, _ = await timetable.read_state(bus, "Trigger", name, timetable.Holders)
         found = await standings(bus, holders.running, settings.partitions)
     running = {each: standing for each, standing in found.items() if standing != "over"}
@@ -135,26 +135,17 @@ def delete(name: str, context_file: Path | None) -> int:
 
 
 async def _delete(name: str, context_file: Path | None) -> int:
+    from services.cli import documents
     from shared.bus import trigger_consumer
     from shared.runtime import timetable
 
     async with context.connected(context.find(context_file)) as bus:
-        trigger = _parsed(await _entry(bus, name))
+        trigger = _parsed(await documents.entry(bus, "Trigger", name))
         await timetable.delete(bus, "Trigger", name)
         if trigger.stream:
             await trigger_consumer.remove(bus, name, trigger.stream)
     click.echo(f"deleted trigger {name}")
     return exits.OK
-
-
-async def _entry(bus: "Bus", name: str) -> "Entry":
-    from services.cli import documents
-    from shared.runtime import timetable
-
-    try:
-        return (await timetable.find(bus, "Trigger", name))[0]
-    except timetable.NotThere as error:
-        raise documents.missing(error) from None
 
 
 def _parsed(entry: "Entry") -> "Trigger":

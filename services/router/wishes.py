@@ -4,13 +4,13 @@ decides. The same request twice is the same fact."""
 import structlog
 
 from services.router.notes import Notes
-from shared.bus import topology
 from shared.bus.ports import Bus, Delivery
 from shared.errors import Corrupt, NoetlError
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.note import Note
 from shared.events.request import Control, decode_control, derive_id
+from shared.runtime.endings import standing
 
 log = structlog.get_logger()
 MSG_ID_HEADER = "Nats-Msg-Id"
@@ -29,18 +29,13 @@ class Wishes:
         asked = decode_control(delivery.data)
         event = _event(delivery, asked)
         try:
-            if not await self._is_known(asked.execution_id):
+            if await standing(self._bus, asked.execution_id, self._partitions) == "unknown":
                 return self._unknown(delivery, asked)
             await self._notes.tell(Note(asked.execution_id, _source(delivery), event))
         except NoetlError as error:
             log.warning("request.later", execution_id=asked.execution_id, error=str(error))
             return None
         return {"execution_id": asked.execution_id, "status": "accepted", "error": None}
-
-    async def _is_known(self, execution_id: str) -> bool:
-        partition = subjects.partition_of(execution_id, self._partitions)
-        subject = subjects.event(partition, execution_id, "router")
-        return await self._bus.get(topology.events_stream(partition), subject) is not None
 
     def _unknown(self, delivery: Delivery, asked: Control) -> dict[str, object] | None:
         if delivery.epoch[1] < MAX_TRIES:

@@ -52,12 +52,12 @@ def _scan(text: str) -> Iterator[Token]:
     position = 0
     while found := _TOKEN.match(text, position):
         kind = found.lastgroup or ""
-        position = found.end() if found.group() != "/*" else _comment_end(text, found.end())
+        position = found.end() if found.group() != "/*" else comment_end(text, found.end())
         body, close = _BODIES.get(kind, ("", ""))
         yield Token(kind, text[found.start() : position], found[body] if close and found[close] else None)
 
 
-def _comment_end(text: str, position: int) -> int:
+def comment_end(text: str, position: int) -> int:
     """Block comments nest."""
     depth = 1
     while depth and (mark := _COMMENT_MARK.search(text, position)):

@@ -13,6 +13,7 @@ from yarl import URL
 
 from shared.events.outcome import Outcome, failed
 from shared.tools import gcs_access, http_data
+from shared.tools.bodies import whole
 from shared.tools.contract import RESULT_LIMIT
 from shared.tools.gcs_access import Token
 from shared.tools.http_data import Request
@@ -73,7 +74,7 @@ class Client:
         try:
             async with self._open().request(request.method, request.url, headers=request.headers, data=data,
                                             allow_redirects=False) as answer:
-                body = await _body(answer)
+                body = await whole(answer, _check_size)
                 if answer.status >= 300:
                     raise Refused(refusal(request, answer.status, body), answer.status)
                 return Answer(http_data.header_dict(answer.headers), body)
@@ -180,13 +181,6 @@ def _fingerprint(auth: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(auth, order="deterministic")).hexdigest()
 
 
-async def _body(answer: "aiohttp.ClientResponse") -> bytes:
-    """The whole body, decompressed; what is over the limit is never held."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in answer.content.iter_any():
-        size += len(part)
-        if size > RESULT_LIMIT:
-            raise TooLarge(f"the object is over {RESULT_LIMIT} bytes")
-        parts.append(part)
-    return b"".join(parts)
+def _check_size(size: int) -> None:
+    if size > RESULT_LIMIT:
+        raise TooLarge(f"the object is over {RESULT_LIMIT} bytes")

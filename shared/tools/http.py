@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools import http_data
+from shared.tools.bodies import whole
 from shared.tools.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.http_data import Request
 from shared.tools.running import BadCall, TooLarge, flag, guarded, seconds
@@ -84,7 +85,7 @@ class HttpTool:
             ) as answer:
                 onward = _onward(answer) if follow else None
                 if onward is None:
-                    return _outcome(request, answer, await _body(answer))
+                    return _outcome(request, answer, await whole(answer, _check_size))
                 request = request.redirected(answer.status, onward)
         http = {"status": answer.status, "headers": http_data.header_dict(answer.headers)}
         return failed("redirect", f"{request.place}: more than {MAX_REDIRECTS} redirects", http=http)
@@ -128,16 +129,9 @@ def _outcome(request: Request, answer: "aiohttp.ClientResponse", body: bytes) ->
     return ok(result, shape="http", http=http)
 
 
-async def _body(answer: "aiohttp.ClientResponse") -> bytes:
-    """The whole body, decompressed; what is over the limit is never held."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in answer.content.iter_any():
-        size += len(part)
-        if size > RESULT_LIMIT:
-            raise TooLarge(f"the answer's body is over {RESULT_LIMIT} bytes")
-        parts.append(part)
-    return b"".join(parts)
+def _check_size(size: int) -> None:
+    if size > RESULT_LIMIT:
+        raise TooLarge(f"the answer's body is over {RESULT_LIMIT} bytes")
 
 
 def _onward(answer: "aiohttp.ClientResponse") -> "URL | None":

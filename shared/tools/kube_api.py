@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from shared.events.outcome import Outcome, failed
+from shared.tools.bodies import whole
 from shared.tools.kube_access import Access
 from shared.tools.kube_log import Log
 
@@ -73,7 +74,7 @@ class Api:
         async with self._open("GET", f"{self._path('pods')}/{pod}/log", None, {"container": container},
                               LOG_TIMEOUT_S) as answer:
             if answer.status >= 400:
-                raise _refusal(answer.status, await _bounded(answer))
+                raise _refusal(answer.status, await whole(answer, _check_size))
             async for part in answer.content.iter_any():
                 if not log.add(part):
                     break
@@ -86,7 +87,7 @@ class Api:
     async def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None,
                     params: Mapping[str, str] | None = None) -> dict[str, Any]:
         async with self._open(method, path, body, params, REQUEST_TIMEOUT_S) as answer:
-            data = await _bounded(answer)
+            data = await whole(answer, _check_size)
         if answer.status >= 300:
             raise _refusal(answer.status, data)
         try:
@@ -166,13 +167,9 @@ def failure(error: ApiError) -> Outcome:
             return failed("kubernetes", str(error), retryable=error.transient, details=details)
 
 
-async def _bounded(answer: "aiohttp.ClientResponse") -> bytes:
-    data = bytearray()
-    async for part in answer.content.iter_any():
-        data += part
-        if len(data) > ANSWER_LIMIT:
-            raise ApiError(502, f"an answer of the Kubernetes API is over {ANSWER_LIMIT} bytes")
-    return bytes(data)
+def _check_size(size: int) -> None:
+    if size > ANSWER_LIMIT:
+        raise ApiError(502, f"an answer of the Kubernetes API is over {ANSWER_LIMIT} bytes")
 
 
 def _refusal(status: int, data: bytes) -> ApiError:

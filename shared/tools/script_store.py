@@ -8,6 +8,7 @@ from urllib.parse import quote
 from yarl import URL
 
 from shared.tools import gcs_access, http_data
+from shared.tools.bodies import whole
 from shared.tools.contract import Call
 from shared.tools.gcs_access import first, library
 from shared.tools.http_data import Request
@@ -119,10 +120,4 @@ async def _body(request: Request, answer: Any) -> bytes:
     if answer.status >= 400:
         retryable = answer.status in (408, 425, 429) or answer.status >= 500
         raise NoScript(f"{request.place}: {answer.status} {answer.reason or ''}".rstrip(), retryable=retryable)
-    parts: list[bytes] = []
-    size = 0
-    async for part in answer.content.iter_any():
-        size += len(part)
-        check_size(size)
-        parts.append(part)
-    return b"".join(parts)
+    return await whole(answer, check_size)

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from shared.tools.running import BadCall
-from shared.tools.sql_insert import MODES
-from shared.tools.sql_text import BINDABLE, INSERT_ROWS, MAX_STATEMENTS, Statement, literal, quote
+from shared.tools.sql_insert import MODES, rows_of
+from shared.tools.sql_text import BINDABLE, MAX_STATEMENTS, Statement, literal, quote
 from shared.tools.transfer_rows import key_columns, last_of_each
 
 STATEMENT_PARAMS = 5000  # of one insert or merge; more rows are more statements
@@ -83,11 +83,7 @@ def table_name(table: str) -> str:
 
 def insert(table: Any, args: Any, mode: Any = None, key: Any = None) -> list[Statement]:
     """What `table:` with `args:` stands for (FX §6.1, FS §10); rows with the same columns go together."""
-    rows = [args] if isinstance(args, Mapping) else args
-    if not isinstance(table, str) or not isinstance(rows, list) or not rows:
-        raise BadCall("table needs args: a mapping from column to value, or a list of such rows")
-    if len(rows) > INSERT_ROWS:
-        raise BadCall(f"one task inserts at most {INSERT_ROWS} rows")
+    rows = rows_of(table, args)
     if not all(isinstance(row, Mapping) and row for row in rows):
         raise BadCall("a row of args must be a mapping from column to value")
     groups: dict[tuple[str, ...], list[list[Any]]] = {}

@@ -11,13 +11,19 @@ MODES = ("insert", "upsert")
 
 def insert(table: Any, args: Any, mode: Any = None, key: Any = None) -> list[Statement]:
     """One row per mapping; the columns are its keys. `upsert` updates the row that has the same `key`."""
+    rows = rows_of(table, args)
+    keys = _keys(mode or "insert", key)
+    return [_insert_row(table, row, keys) for row in rows]
+
+
+def rows_of(table: Any, args: Any) -> list[Any]:
+    """What `args` has for the table: one row, or a list of them."""
     rows = [args] if isinstance(args, Mapping) else args
     if not isinstance(table, str) or not isinstance(rows, list) or not rows:
         raise BadCall("table needs args: a mapping from column to value, or a list of such rows")
     if len(rows) > INSERT_ROWS:
         raise BadCall(f"one task inserts at most {INSERT_ROWS} rows")
-    keys = _keys(mode or "insert", key)
-    return [_insert_row(table, row, keys) for row in rows]
+    return rows
 
 
 def _keys(mode: Any, key: Any) -> list[str]:

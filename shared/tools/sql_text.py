@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from shared.dsl.template_sql_tokens import comment_end
 from shared.tools.running import BadCall
 
 TRANSACTION = frozenset({"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "PREPARE TRANSACTION"})
@@ -31,7 +32,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 class Statement(Struct, frozen=True):
@@ -66,7 +66,7 @@ class _Scan:
             position = match.end()
             match match.lastgroup:
                 case "comment" if match.group() == "/*":
-                    position = _comment_end(self.text, position)
+                    position = comment_end(self.text, position)
                 case "param":
                     self._param(match)
                 case "word":
@@ -112,15 +112,6 @@ class _Scan:
             raise BadCall(f"a command has at most {MAX_STATEMENTS} statements")
 
 
-def _comment_end(text: str, position: int) -> int:
-    """Block comments nest."""
-    depth = 1
-    while depth and (mark := _COMMENT_MARK.search(text, position)):
-        depth += 1 if mark.group() == "/*" else -1
-        position = mark.end()
-    return len(text) if depth else position
-
-
 def split(text: str, params: list[Any]) -> list[Statement]:
     return _Scan(text, params).run()
 
@@ -137,7 +128,7 @@ def _with_literals(statement: Statement, escapes: bool) -> Iterator[str]:
     while match := _TOKEN.search(text, position):
         position = match.end()
         if match.group() == "/*":
-            position = _comment_end(text, position)
+            position = comment_end(text, position)
         elif match.lastgroup == "param":
             yield text[copied : match.start()]
             yield literal(statement.params[int(match.group()[1:]) - 1], escapes=escapes)
