@@ -60,7 +60,7 @@ class Commands(click.Group):
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 1 error, 2 usage, 3 invalid playbook, 4 execution failed, 5 cancelled, "
-    "6 timed out, 7 not found, 130 interrupted.",
+    "6 timed out, 7 not found, 8 conflict, 130 interrupted.",
 )
 @click.version_option(package_name="noetl-jetstream", message="%(version)s")
 def cli() -> None:
