@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @options.payload
 @options.sets
 @click.option("--id", "key", default="", metavar="KEY", help="The same key again is the same execution.")
+@click.option("--priority", type=click.IntRange(0, 9), help="9 goes first; that of the playbook unless given.")
 @click.option("--wait", is_flag=True, help="Follow it to its end; exit code 4 when it fails.")
 @options.output
 @options.timeout
@@ -27,6 +28,7 @@ def command(
     payload: str | None,
     sets: tuple[str, ...],
     key: str,
+    priority: int | None,
     wait: bool,
     output: str,
     timeout: float | None,
@@ -37,7 +39,7 @@ def command(
     from services.cli import aio
     from shared.events.request import Request
 
-    return aio.run(_execute(Request(path, version, asked), key, wait, output, timeout, context_file))
+    return aio.run(_execute(Request(path, version, asked, priority=priority), key, wait, output, timeout, context_file))
 
 
 async def _execute(

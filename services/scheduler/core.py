@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared.bus import topology
-from shared.engine import schedule, scheduling, waiting
+from shared.engine import limiting, looping, schedule, scheduling, waiting
 from shared.engine.schedule import Schedule
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.record import Lease, Record, Writer
 from shared.events.stop import Stop
-from shared.runtime.core import Entry, Outgoing
+from shared.runtime.core import Entry, Free, Outgoing
 from shared.runtime.plans import Plans
 
 
@@ -53,11 +53,17 @@ class SchedulerCore:
     ) -> list[Outgoing]:
         found: list[Outgoing] = []
         for seq, record in records:
-            if record.writer == "waiting" and record.lease is not None:
-                found += self._for_wait(state, record.lease, values)
-            elif record.lease is None:
+            lease = record.lease
+            if lease is None:
                 for event in record.events:
                     found += self._for(state, event, seq, seq > horizon, values)
+                continue
+            match record.events[-1]:
+                case ev.IterationDone() | ev.IterationFailed():
+                    found.append(Free(state.execution_id, lease.run_id, lease.index))
+                case ev.TaskWaiting():
+                    found.append(Free(state.execution_id, lease.run_id, lease.index, parked=True))
+                    found += self._for_wait(state, lease, values)
         if state.orphans and any(record.writer in ("router", "scheduler") for _, record in records):
             found += waiting.cancels(state)
         return found
@@ -76,21 +82,51 @@ class SchedulerCore:
         self, state: Schedule, event: ev.Event, seq: int, fresh: bool, values: dict[str, Any]
     ) -> Sequence[Outgoing]:
         match event:
-            case ev.StepCancelled(run_id=run_id, pool=pool) | ev.StepFailed(run_id=run_id, pool=pool) if pool:
-                return [Stop(pool, state.execution_id, run_id)]
+            case ev.StepCancelled(run_id=run_id, pool=pool) | ev.StepFailed(run_id=run_id, pool=pool):
+                stop = [Stop(pool, state.execution_id, run_id)] if pool else []
+                return [*stop, Free(state.execution_id, run_id)]
+            case ev.NextSelected(run_id=run_id) | ev.LoopDone(run_id=run_id):
+                return [Free(state.execution_id, run_id)]
+            case ev.PlaybookProcessed():
+                return [Free(state.execution_id)]
             case ev.TaskResumed(run_id=run_id, index=index):
                 return scheduling.resumed_command(self._plans, state, run_id, index, values, seq)
-            case ev.StepScheduled(run_id=run_id) if run_id in state.runs:
-                return [scheduling.run_command(state.execution_id, state.runs[run_id], fresh=fresh)]
+            case ev.PlaybookStarted(limit=limit) if limit is not None:
+                return list(limiting.gate(state))
+            case ev.StepScheduled(run_id=run_id) if run_id in state.runs and not limiting.is_closed(state):
+                if event.limited:
+                    return list(limiting.run_want(self._plans, state, run_id, values))
+                return [scheduling.run_command(state, state.runs[run_id], fresh=fresh)]
             case ev.IterationStarted(run_id=run_id, first=first, count=count) if run_id in state.loops:
-                loop = state.loops[run_id]
+                loop, window = state.loops[run_id], range(first, first + count)
+                if loop.event.limited:
+                    return list(limiting.loop_wants(self._plans, state, run_id, window, values, looping.iter_of))
                 step = self._plans(loop.event.digest).steps[loop.event.step]
-                window = range(first, first + count)
-                return scheduling.loop_commands(step, state.execution_id, loop, window, values, fresh=fresh)
+                return scheduling.loop_commands(step, state, loop, window, values, fresh=fresh)
+            case ev.LimitGranted(run_id=run_id, index=index):
+                return self._for_place(state, run_id, index, values)
         return []
 
+    def _for_place(self, state: Schedule, run_id: str, index: int, values: dict[str, Any]) -> Sequence[Outgoing]:
+        """What may go out now. Not fresh: a grant may be told twice."""
+        if waiting.place(run_id, index) not in state.granted:
+            return []
+        if not run_id:
+            wants = limiting.wants(self._plans, state, values, looping.iter_of)
+            return [*wants, *self.commands(state, values)]
+        if index < 0:
+            held: Sequence[Outgoing] = list(limiting.run_want(self._plans, state, run_id, values))
+            due = not waiting.is_waiting(state, run_id)
+        else:
+            held = list(limiting.loop_wants(self._plans, state, run_id, [index], values, looping.iter_of))
+            due = scheduling.is_due(state, state.loops[run_id], index)
+        return [*held, *(scheduling.resumed_command(self._plans, state, run_id, index, values, 0) if due else [])]
+
     def recover(self, state: Schedule, values: dict[str, Any]) -> list[Outgoing]:
-        return [*self.commands(state, values), *waiting.children(state), *waiting.cancels(state)]
+        """First, nothing of it is known any more: ends may have passed unseen."""
+        wants = limiting.wants(self._plans, state, values, looping.iter_of)
+        commands = self.commands(state, values)
+        return [Free(state.execution_id), *wants, *commands, *waiting.children(state), *waiting.cancels(state)]
 
     def commands(self, state: Schedule, values: dict[str, Any]) -> list[Command]:
         """What the queue should hold, or a worker."""

@@ -4,6 +4,7 @@ for children go out the same way, to a stream that is kept.
 The queue is in memory. When the broker restarts it is gone, and its creation time is new: then every
 command that the log says is due is published again, except those a live worker still holds. A run
 skipped for that reason is looked at until its worker reports or is gone.
+How many commands are in it at a time, and whose, is decided in `fair.py`.
 Single commands get lost too: the queue takes an acknowledgement from a lease that is over, and with it
 goes the command that a later lease holds; if that worker dies, nobody is left. So a sweep publishes
 what was due and held by nobody twice in a row: what is still in the queue is refused there.
@@ -17,16 +18,20 @@ from functools import partial
 import msgspec
 import structlog
 
+from services.scheduler.fair import Fair
+from services.scheduler.limits import Limits
+from services.scheduler.rooms import Rooms
 from services.scheduler.stops import Stops
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
+from shared.engine.limiting import Want
 from shared.errors import Duplicate, NoetlError, Unavailable
 from shared.events import command, subjects
 from shared.events.beat import Beat, Key
 from shared.events.command import Command
 from shared.events.request import Control, Request
 from shared.events.stop import Stop
-from shared.runtime.core import Outgoing
+from shared.runtime.core import Free, Outgoing
 from shared.runtime.shell import FRESH_S
 
 log = structlog.get_logger()
@@ -57,11 +62,17 @@ class _Batch:
 class _Waiting:
     """A message on its way to the broker, since when, and over how many connections so far."""
 
-    __slots__ = ("at", "batch", "connections", "item", "tries")
+    __slots__ = ("at", "batch", "connections", "held", "item", "tries")
 
     def __init__(self, item: Outgoing, batch: _Batch, at: float, connections: int) -> None:
         self.item, self.batch, self.at, self.connections = item, batch, at, connections
         self.tries = 0
+        self.held = False
+
+    def let_go(self) -> None:
+        """Whoever sent it need not wait until it is its turn: the log says that it is due."""
+        self.batch.taken()
+        self.batch = _Batch(1, _nothing)
 
     def is_next_try(self) -> bool:
         """After a wait, the worker whose task waited may not have acknowledged its command yet: soon it has.
@@ -72,10 +83,12 @@ class _Waiting:
 
 
 class CommandQueue:
-    """`remake` creates the queue's stream and consumers; `due` lists all outstanding commands."""
+    """`remake` creates the queue's stream and consumers; `due` lists all outstanding commands; `share` is the part
+    of all executions that are looked after here."""
 
     def __init__(
-        self, bus: Bus, clock: Clock, remake: Callable[[], Awaitable[object]], due: Callable[[], Iterable[Command]]
+        self, bus: Bus, clock: Clock, remake: Callable[[], Awaitable[object]], due: Callable[[], Iterable[Command]],
+        share: Callable[[], float], limits: Limits,
     ) -> None:
         self._bus = bus
         self._clock = clock
@@ -89,10 +102,53 @@ class CommandQueue:
         self._idle: set[Key] = set()
         self._swept = clock.now()
         self._stops = Stops(bus, clock)
+        self._limits = limits
+        self._rooms = Rooms(bus, clock, share, self._pump)
+        self._pools: dict[str, Fair[_Waiting]] = {}
+        self._ended: dict[str, int] = {}
 
     def send(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
         batch, now, connections = _Batch(len(messages), then), self._clock.now(), self._bus.connections
-        self._waiting.extend(_Waiting(item, batch, now, connections) for item in messages)
+        offered = []
+        for item in messages:
+            waiting = _Waiting(item, batch, now, connections)
+            match item:
+                case Command():
+                    self._offer(waiting, item)
+                    offered.append(waiting)
+                case Free(execution_id=execution_id, run_id=run_id, index=index, parked=parked):
+                    for fair in self._pools.values():
+                        fair.free(execution_id, run_id, index)
+                    if not parked:
+                        self._limits.free(item)
+                    batch.taken()
+                case Want():
+                    self._limits.take(item)
+                    batch.taken()
+                case _:
+                    self._waiting.append(waiting)
+        self._pump()
+        for waiting in offered:
+            if waiting.held:
+                waiting.let_go()
+
+    def _offer(self, waiting: _Waiting, item: Command) -> None:
+        fair = self._pools.get(item.pool)
+        if fair is None:
+            fair = self._pools[item.pool] = Fair()
+        key = _key(item)
+        if fair.is_under_way(key):
+            self._waiting.append(waiting)
+        else:
+            waiting.held = True
+            fair.offer(key, waiting, item.priority)
+
+    def _pump(self) -> None:
+        for pool, fair in self._pools.items():
+            if fair.is_holding:
+                for waiting in fair.released(self._rooms.most(pool), self._rooms.room(pool)):
+                    waiting.held = False
+                    self._waiting.append(waiting)
         self._wake.set()
 
     async def close(self) -> None:
@@ -156,14 +212,30 @@ class CommandQueue:
 
     # -- loss --------------------------------------------------------------------------
 
+    async def listen(self) -> None:
+        """Hears how much room the workers have."""
+        await self._rooms.run()
+
     async def watch(self) -> None:
         """Notices a new queue, and workers that died holding a run of the lost one."""
         while True:
+            self._rooms.forget_silent()
+            self._look_at_held()
             try:
                 await self._look()
             except NoetlError as error:
                 log.warning("queue.waits", error=str(error))
             await self._clock.sleep(WATCH_S)
+
+    def _look_at_held(self) -> None:
+        """An end that was not heard of must not hold the others back for ever."""
+        stuck = [pool for pool, fair in self._pools.items() if fair.is_holding and fair.ended == self._ended.get(pool)]
+        if stuck:
+            due = {_key(item) for item in self._due()}
+            for pool in stuck:
+                self._pools[pool].keep(due.__contains__)
+        self._ended = {pool: fair.ended for pool, fair in self._pools.items()}
+        self._pump()
 
     async def _look(self) -> None:
         try:
@@ -211,6 +283,10 @@ class CommandQueue:
     async def _held(self) -> set[Key]:
         beats = await self._bus.kv_all(topology.WORKERS)
         return {key for data in beats.values() for key in msgspec.json.decode(data, type=Beat).held}
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
 
 
 def _stale(item: Outgoing) -> Outgoing:

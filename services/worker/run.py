@@ -292,11 +292,14 @@ class StepRun:
         work = self._tools.get(task.kind).run(call)
         if pure:
             return await work
+        self._tools.under_way += 1
         try:
             async with asyncio.timeout(left):
                 return await self._journal.during(work)
         except TimeoutError:
             return failed("timeout", "the step-run is over its time")
+        finally:
+            self._tools.under_way -= 1
 
     async def _render(self, task: Task, progress: Progress, names: dict[str, Any], left: float) -> Call:
         keys = self._tools.spec(task.kind).keys

@@ -10,6 +10,7 @@ import structlog
 
 from services.worker.history import Histories
 from services.worker.presence import Presence
+from services.worker.room import LOOK_S, Room
 from services.worker.run import Fenced, StepRun
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
@@ -44,6 +45,8 @@ class Worker:
         self._stopped: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Event()
+        self._room = Room(settings.slots)
+        self._taken = asyncio.Event()
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `stop`; then takes nothing new and finishes what it holds. Cancelled, it hands back."""
@@ -69,6 +72,7 @@ class Worker:
                 mark = self._presence.absences()
                 for delivery in await consumer.batch(slots - len(self._tasks)):
                     self._start(delivery, mark)
+                self._taken.set()
         finally:
             await consumer.close()
 
@@ -102,6 +106,7 @@ class Worker:
         task = asyncio.current_task()
         assert task is not None
         self._held[key], self._running[key] = delivery, task
+        self._room.took(command.execution_id)
         run: StepRun | None = None
         try:
             plan = await self._plans.load(command.digest)
@@ -174,14 +179,30 @@ class Worker:
                 await delivery.progress()
 
     async def _beat(self) -> None:
+        """Every BEAT_S, and as soon as there is more or less room."""
         while True:
-            beat = Beat(self._settings.instance, self._settings.pool, self._settings.slots, list(self._held))
+            settings = self._settings
+            beat = Beat(settings.instance, settings.pool, settings.slots, list(self._held), self._room.size)
             try:
                 await self._bus.kv_put(topology.WORKERS, self._beat_key(), msgspec.json.encode(beat))
                 self._presence.confirm()
             except NoetlError as error:
                 log.warning("beat.lost", error=str(error))
-            await self._clock.sleep(BEAT_S)
+            until = self._clock.now() + BEAT_S
+            while self._clock.now() < until:
+                await self._rest(until - self._clock.now())
+                if self._room.look(self._tools.under_way):
+                    break
+
+    async def _rest(self, left: float) -> None:
+        """A worker that has nothing to do is not woken to look at its room."""
+        if self._running or not self._room.is_quiet:
+            await self._clock.sleep(min(LOOK_S, left))
+            return
+        self._taken.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await self._taken.wait()
 
     async def _say_goodbye(self) -> None:
         try:

@@ -8,6 +8,7 @@ from shared.bus.ports import Message
 from shared.errors import Refused
 
 OPERATION = "KV-Operation"
+SUBJECTS = "$KV."
 _KEY = re.compile(r"[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*")
 
 
@@ -18,7 +19,12 @@ def stream_of(bucket: str) -> str:
 def subject_of(bucket: str, key: str) -> str:
     if not _KEY.fullmatch(key):
         raise Refused(f"not a key: {key!r}; encode it with encode_key")
-    return f"$KV.{bucket}.{key}"
+    return f"{SUBJECTS}{bucket}.{key}"
+
+
+def changes_of(bucket: str) -> str:
+    """Where changes of the bucket are heard as they are made, by whoever listens just then."""
+    return f"{SUBJECTS}{bucket}.>"
 
 
 def key_of(bucket: str, subject: str) -> str:

@@ -66,6 +66,8 @@ class MemoryBus:
     def _store(self, subject: str, data: bytes, expected: int | None, headers: dict[str, str] | None) -> int:
         stream = self.broker.stream_taking(subject)
         seq = stream.append(subject, data, expected, headers, self.broker.clock.now())
+        if subject.startswith(kv.SUBJECTS):
+            self._publish(subject, data, headers)
         self.broker.wake()
         return seq
 
@@ -140,10 +142,10 @@ class MemoryBus:
     async def publish(self, subject: str, data: bytes) -> None:
         await self.call("publish", subject, lambda: self._publish(subject, data))
 
-    def _publish(self, subject: str, data: bytes) -> None:
+    def _publish(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
         for _, pattern, queue in [] if self.broker.is_down else list(self.broker.inboxes.values()):
             if matches(pattern, subject):
-                queue.put_nowait(Message(subject, data, 0))
+                queue.put_nowait(Message(subject, data, 0, headers))
 
     async def subscribe(self, subject: str) -> "MemoryInbox":
         return MemoryInbox(self, subject)

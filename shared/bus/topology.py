@@ -18,6 +18,7 @@ WORKERS = "noetl_workers"
 KEYCHAIN = "noetl_keychain"
 CTX = "noetl_ctx"
 LOOPS = "noetl_loops"
+LIMITS = "noetl_limits"  # who holds the places of each key
 SCHEDULES = "noetl_schedules"  # schedules, triggers, and where they stand
 
 WORKER_TTL_S = 10.0
@@ -90,6 +91,7 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
             Bucket(KEYCHAIN),
             Bucket(CTX),
             Bucket(LOOPS),
+            Bucket(LIMITS),
             Bucket(SCHEDULES),
         ),
         partitions=partitions,

@@ -54,11 +54,11 @@ def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], dig
           pools: Collection[str] | None) -> Plan:
     root = document.data
     header = read_header(reader, root)
-    defaults = read_executor(reader, root, tuple(all_knobs(kinds)))
+    defaults = read_executor(reader, root, tuple(all_knobs(kinds)), header.path)
     workload, keychain = read_workload(reader, root), read_keychain(reader, root)
     read_workbook(reader, root)
     sources = read_workflow(reader, root, defaults.entry_step)
-    around = Around(kinds, {source.name: None for source in sources if source.name}, defaults)
+    around = Around(kinds, {source.name: None for source in sources if source.name}, defaults, header.path)
     steps: dict[str, Step] = {}
     for source in sources:
         step = read_step(reader, source.body, source.path, source.name, around)
@@ -66,7 +66,7 @@ def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], dig
             steps[source.name] = step
     plan = Plan(name=header.name, path=header.path, version=header.version, digest=digest, workload=workload,
                 steps=steps, reach=reach(steps), keychain=keychain, start=defaults.entry_step or START,
-                timeout_s=defaults.timeout_s)
+                timeout_s=defaults.timeout_s, limit=defaults.limit, priority=defaults.priority)
     paths = {source.name: source.path for source in sources if source.unique}
     check_compensations(reader, steps, paths, plan.start)
     check_plan(reader, plan, paths, kinds, pools)

@@ -5,9 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl import loops, policies, root, rules
+from shared.dsl import limits, loops, policies, root, rules
 from shared.dsl.lower_root import RUNTIME
 from shared.dsl.routes import MODES
+from shared.events.parts import MAX_PRIORITY, PRIORITY
 
 
 class Key(Struct, frozen=True):
@@ -89,7 +90,9 @@ SHAPES: dict[str, Shape] = {
     "executor_policy": {
         "defaults": Key("@defaults", "Defaults for every step."),
         "results": Key("@results", "How results are kept."),
-        "limits": Key("@limits", "Limits of the execution."),
+        "limits": Key("@limits", "Limits of the execution: how many of them run, and how large results may be."),
+        "priority": Key("whole", "Who goes first where executions wait for places or workers: 9 before 0.", least=0,
+                        most=MAX_PRIORITY, default=PRIORITY),
     },
     "defaults": {
         "timeouts": Key("@timeouts", "Seconds an execution and a step may take."),
@@ -102,7 +105,11 @@ SHAPES: dict[str, Shape] = {
     "results": {"reference_first": Key("bool", "Large results are kept by reference; false changes nothing.")},
     "limits": {
         "max_payload_bytes": Key("whole", "Larger results are kept by reference.", least=1,
-                                 most=policies.MAX_PAYLOAD, default=policies.DEFAULT_MAX_PAYLOAD),
+                                 most=limits.MAX_PAYLOAD, default=policies.DEFAULT_MAX_PAYLOAD),
+        "key": Key("text", "Whoever names the same key shares its places; it may hold templates. The playbook, or the "
+                   "step in it, unless given."),
+        "max": Key("whole", "How many hold a place of the key at the same time.", least=1, most=limits.MAX_PLACES),
+        "rate": Key("text", "How many get one within a time, such as 10/s, 100/m or 5/30s."),
     },
     "step": {
         "step": Key("step_name", "Its name, unique in the workflow. A path such as a/b gets a plain one.", True),

@@ -70,6 +70,16 @@ class Compensate(Struct, frozen=True):
     args: dict[str, Any] | None = None
 
 
+class Limit(Struct, frozen=True):
+    """Places of a key: at most `max` runs hold one at the same time (0: any number), and at most `count` get one
+    within `period_s` (0: any). The key may hold templates."""
+
+    key: str
+    max: int = 0
+    count: int = 0
+    period_s: float = 0.0
+
+
 class Loop(Struct, frozen=True):
     """`max_in_flight` is 1 for a sequential loop; as text it is an expression, evaluated when the loop starts.
     `inner` are the loops within it, from outside in; with `stop_when` true no further iteration starts."""
@@ -140,6 +150,7 @@ class Step(Struct, frozen=True):
     desc: str = ""
     join: Literal["all", "each", "any"] | int = "all"
     compensate: Compensate | None = None
+    limit: Limit | None = None
 
 
 class Origin(Struct, frozen=True):
@@ -164,3 +175,5 @@ class Plan(Struct, frozen=True):
     start: str = "start"
     timeout_s: float | None = None
     origins: dict[str, Origin] = {}
+    limit: Limit | None = None
+    priority: int | None = None

@@ -7,18 +7,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl import told
+from shared.dsl import limits, told
 from shared.dsl.flow import read_compensate, read_join
 from shared.dsl.normalise import rules
 from shared.dsl.overlay import read_knobs
-from shared.dsl.plan import AdmitRule, Compensate, Tolerance
+from shared.dsl.plan import AdmitRule, Compensate, Limit, Tolerance
 from shared.dsl.reader import MAX_NAME, Reader, short
 from shared.dsl.source import Path
 from shared.dsl.texts import read_condition
 
 DEFAULT_POOL = "default"
 DEFAULT_MAX_PAYLOAD = 131072
-MAX_PAYLOAD = 1024 * 1024
 MAX_TOLERATED = 1_000_000
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,4})?)\s*%\Z")
 _POOL = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -33,6 +32,8 @@ class Defaults(Struct, frozen=True):
     step_timeout_s: float | None = None
     max_payload_bytes: int = DEFAULT_MAX_PAYLOAD
     entry_step: str = ""
+    limit: Limit | None = None
+    priority: int | None = None
 
 
 class StepPolicy(Struct, frozen=True):
@@ -44,9 +45,11 @@ class StepPolicy(Struct, frozen=True):
     tolerate: Tolerance = Tolerance()
     join: Any = "all"
     compensate: Compensate | None = None
+    limit: Limit | None = None
 
 
-def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str]) -> Defaults:
+def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str], playbook: str) -> Defaults:
+    """`playbook` is its path: the key of a limit that names none."""
     executor = reader.section(root, "executor", (), ("kind", "spec"), told.EXECUTOR)
     if "kind" in executor:
         reader.choice(executor["kind"], ("executor", "kind"), ("distributed", "local"))
@@ -54,16 +57,20 @@ def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str])
     spec = reader.section(executor, "spec", ("executor",), ("pool", "policy", "entry_step", *knobs),
                           told.EXECUTOR_SPEC)
     policy_at = (*at, "policy")
-    policy = reader.section(spec, "policy", at, ("defaults", "results", "limits"), told.STEP_POLICY)
+    policy = reader.section(spec, "policy", at, ("defaults", "results", "limits", "priority"), told.STEP_POLICY)
+    limits_at = (*policy_at, "limits")
+    limited = reader.section(policy, "limits", policy_at, limits.KEYS)
     _results(reader, policy, policy_at)
     execution_s, step_s = _timeouts(reader, policy, policy_at)
     return Defaults(
         pool=read_pool(reader, spec["pool"], (*at, "pool")) if "pool" in spec else DEFAULT_POOL,
         knobs=read_knobs(reader, spec, at, knobs),
         timeout_s=execution_s, step_timeout_s=step_s,
-        max_payload_bytes=_limits(reader, policy, policy_at) or DEFAULT_MAX_PAYLOAD,
+        max_payload_bytes=limits.read_payload_limit(reader, limited, limits_at) or DEFAULT_MAX_PAYLOAD,
         entry_step=reader.text(spec["entry_step"], (*at, "entry_step"), "write entry_step: <step>")
         if "entry_step" in spec else "",
+        limit=limits.read_limit(reader, limited, limits_at, playbook),
+        priority=limits.read_priority(reader, policy, policy_at),
     )
 
 
@@ -88,13 +95,6 @@ def _results(reader: Reader, policy: Mapping[str, Any], path: Path) -> None:
                    "set limits.max_payload_bytes instead", warning=True)
 
 
-def _limits(reader: Reader, policy: Mapping[str, Any], path: Path) -> int | None:
-    limits = reader.section(policy, "limits", path, ("max_payload_bytes",))
-    if "max_payload_bytes" not in limits:
-        return None
-    return reader.whole(limits["max_payload_bytes"], (*path, "limits", "max_payload_bytes"), 1, MAX_PAYLOAD)
-
-
 def read_pool(reader: Reader, value: Any, path: Path) -> str:
     if isinstance(value, str) and len(value) <= MAX_NAME and _POOL.match(value):
         return value
@@ -103,9 +103,9 @@ def read_pool(reader: Reader, value: Any, path: Path) -> str:
     return DEFAULT_POOL
 
 
-def read_step_policy(reader: Reader, spec: Mapping[str, Any], path: Path, steps: Mapping[str, Any], *,
+def read_step_policy(reader: Reader, spec: Mapping[str, Any], path: Path, steps: Mapping[str, Any], own_key: str, *,
                      looped: bool) -> StepPolicy:
-    """`steps` are the names of all steps."""
+    """`steps` are the names of all steps, `own_key` that of a limit which names none."""
     at = (*path, "policy")
     keys = ("admit", "lifecycle", "failure", "limits", "compensate")
     policy = reader.section(spec, "policy", path, keys, told.STEP_POLICY)
@@ -113,10 +113,14 @@ def read_step_policy(reader: Reader, spec: Mapping[str, Any], path: Path, steps:
     timeout_s, deadline_s = (
         reader.seconds(lifecycle[key], (*at, "lifecycle", key)) if key in lifecycle else None
         for key in ("timeout_s", "deadline_s"))
+    limits_at = (*at, "limits")
+    limited = reader.section(policy, "limits", at, limits.KEYS)
     return StepPolicy(_admit(reader, policy, at), timeout_s, deadline_s,
-                      _failure(reader, policy, at, looped=looped), _limits(reader, policy, at),
+                      _failure(reader, policy, at, looped=looped),
+                      limits.read_payload_limit(reader, limited, limits_at),
                       _tolerance(reader, policy, at, looped=looped), read_join(reader, policy, at),
-                      read_compensate(reader, policy, at, steps))
+                      read_compensate(reader, policy, at, steps),
+                      limits.read_limit(reader, limited, limits_at, own_key))
 
 
 def _failure(reader: Reader, policy: Mapping[str, Any], path: Path, *, looped: bool) -> str:

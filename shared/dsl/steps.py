@@ -28,13 +28,14 @@ class Around(Struct, frozen=True):
     kinds: Mapping[str, ToolSpec]
     steps: Mapping[str, Any]
     defaults: Defaults
+    playbook: str = ""
 
 
 def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, around: Around) -> Step:
     reader.keys(body, path, STEP_KEYS, {**_tools_keys(body, around.kinds), **told.STEP}, f"step {short(name)}")
     desc = reader.text(body["desc"], (*path, "desc"), "write desc: some text") if "desc" in body else ""
     knobs = tuple(all_knobs(around.kinds))
-    pool, policy, step_knobs = _spec(reader, body, path, knobs, around)
+    pool, policy, step_knobs = _spec(reader, body, path, name, knobs, around)
     loop: Loop | None = None
     loop_knobs: dict[str, Any] = {}
     if "loop" in body:
@@ -50,9 +51,9 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
         timeout_s=policy.timeout_s or around.defaults.step_timeout_s, deadline_s=policy.deadline_s,
         failure=cast(Any, policy.failure), tolerate=policy.tolerate,
         max_payload_bytes=policy.max_payload_bytes or around.defaults.max_payload_bytes,
-        needs=names_used([_of_loop(loop), rendered]),
+        needs=names_used([_of_loop(loop), rendered, policy.limit.key if policy.limit else None]),
         task_needs=names_used(rendered), line=reader.document.node(path).place.line, desc=desc,
-        join=policy.join, compensate=policy.compensate,
+        join=policy.join, compensate=policy.compensate, limit=policy.limit,
     )
 
 
@@ -74,7 +75,7 @@ def _tools_keys(body: Mapping[str, Any], kinds: Mapping[str, ToolSpec]) -> dict[
     return found
 
 
-def _spec(reader: Reader, body: dict[str, Any], path: Path, knobs: tuple[str, ...],
+def _spec(reader: Reader, body: dict[str, Any], path: Path, name: str, knobs: tuple[str, ...],
           around: Around) -> tuple[str, StepPolicy, dict[str, Any]]:
     at = (*path, "spec")
     moved = {"mode": told.moved("mode", "next: {spec: {mode: …}} or loop: {spec: {mode: …}}"),
@@ -82,7 +83,10 @@ def _spec(reader: Reader, body: dict[str, Any], path: Path, knobs: tuple[str, ..
              **{key: value for key, value in told.STEP_POLICY.items() if key in told.CONTROL}}
     spec = reader.section(body, "spec", path, ("pool", "policy", *knobs), moved)
     pool = read_pool(reader, spec["pool"], (*at, "pool")) if "pool" in spec else around.defaults.pool
-    policy = read_step_policy(reader, spec, at, around.steps, looped="loop" in body)
+    policy = read_step_policy(reader, spec, at, around.steps, f"{around.playbook}/{name}", looped="loop" in body)
+    if policy.limit is not None and "tool" not in body:
+        reader.key((*at, "policy", "limits"), "DSL903", "a step without a tool has no runs to limit",
+                   "remove max and rate", warning=True)
     return pool, policy, read_knobs(reader, spec, at, knobs)
 
 

@@ -139,6 +139,7 @@ def _begin(turn: Turn, undo: Undo) -> None:
     turn.emit(ev.StepScheduled(
         run_id, step.name, (), turn.plan.digest, step.pool, step.loop is not None, args, _scope(turn, step, undo),
         deadline=stamp(turn.now + step.deadline_s) if step.deadline_s is not None else "", compensates=undo.run_id,
+        limited=step.limit is not None,
     ))
 
 

@@ -2,7 +2,8 @@
 
 1. Cancel: no token moves any more, every run is told to stop. The execution is over when nothing runs, as
    far as the log says, or when the grace is over. A cancelled child is waited for as well.
-2. Pause: runs go on to their end, and nothing follows from it until someone resumes. Deadlines pass.
+2. Pause: runs go on to their end, and nothing follows from it until someone resumes. Deadlines pass. Each wish is
+   answered by an event, also one that changes nothing: a router that has missed a decision of another finds out.
 3. An execution that is being compensated takes no wishes any more.
 """
 
@@ -33,10 +34,11 @@ def wishes(turn: Turn) -> None:
         _over(turn)
     if state.status != "running":
         return
-    if isinstance(state.wish, ev.PauseRequested) and not state.paused:
-        turn.emit(ev.PlaybookPaused(state.wish.reason, state.wish.by))
-    elif isinstance(state.wish, ev.ResumeRequested) and state.paused:
-        turn.emit(ev.PlaybookResumed(state.wish.by))
+    match state.wish:
+        case ev.PauseRequested(reason=reason, by=by):
+            turn.emit(ev.PlaybookPaused(reason, by))
+        case ev.ResumeRequested(by=by):
+            turn.emit(ev.PlaybookResumed(by))
 
 
 def due(state: Execution) -> float | None:

@@ -1,8 +1,8 @@
 """The decisions of one loop-run.
 
 1. It freezes its collection (`loop.started`), then sends windows of iterations, never more than
-   `max_in_flight` at once. A sequential loop is a window of one. Loops within it are part of the same run
-   (`nesting.py`).
+   `max_in_flight` at once, and none for a few when many may run. A sequential loop is a window of one. Loops within
+   it are part of the same run (`nesting.py`).
 2. `fail_fast` (default): the step fails when more iterations have failed than it tolerates, which is none unless
    it says otherwise. `best_effort`: all run. In both `loop.done` carries the failures.
 3. `stop_when` is asked after every iteration that ended, in the order of the log; when it holds, `loop.stopped`
@@ -23,6 +23,7 @@ from shared.dsl.plan import Level, Step
 from shared.dsl.template import evaluate, truth
 from shared.dsl.view import view
 from shared.engine.large import Values, manifest_item, resolve, resolve_scope, value_of
+from shared.engine.limiting import limit_of
 from shared.engine.nesting import Grown, Unusable, iter_at, nested
 from shared.engine.schedule import Loop
 from shared.engine.scope import visible
@@ -31,6 +32,7 @@ from shared.events import model as ev
 from shared.events.outcome import Result
 from shared.events.stamp import stamp
 
+WINDOWS = 50  # a wide loop goes on in fiftieths of its width: a decision for each iteration would be most of its cost
 MAX_FAILURES_LISTED = 100
 MAX_FAILURES_BYTES = 65_536
 MAX_ITEM_BYTES = 262_144
@@ -58,19 +60,49 @@ def decide(step: Step, execution_id: str, loop: Loop, now: float, values: Values
         return
     if stop is not None:
         yield ev.LoopStopped(run_id, stop)
-    yield from _proceed(step, loop, values)
+    yield from _proceed(step, execution_id, loop, values)
 
 
-def _proceed(step: Step, loop: Loop, values: Values) -> Iterator[ev.Event]:
+def is_quiet(step: Step, loop: Loop) -> bool:
+    """Nothing can follow from its state, seen without looking into it: most reports of a wide loop change nothing."""
+    started = loop.started
+    if started is None or loop.clashes or loop.failures.size or loop.stopped or loop.patches:
+        return False
+    if step.loop is not None and step.loop.stop_when is not None and loop.recent:
+        return False
+    left = started.count - loop.next
+    return started.max_in_flight - len(loop.live) < min(_window(started), left) and loop.ended < started.count
+
+
+def _window(started: ev.LoopStarted) -> int:
+    """The smallest window it goes on with."""
+    return max(1, started.max_in_flight // WINDOWS)
+
+
+def _proceed(step: Step, execution_id: str, loop: Loop, values: Values) -> Iterator[ev.Event]:
     started = loop.started
     assert started is not None
     count = loop.next if loop.stopped else started.count
     if loop.ended == count:
         yield _done(step, loop, count, values)
         return
-    room = min(started.max_in_flight - len(loop.live), count - loop.next)
-    if room > 0:
+    left = count - loop.next
+    room = min(started.max_in_flight - len(loop.live), left)
+    if room >= min(_window(started), left) > 0:
+        if step.limit is not None and (failed := _keyless(step, execution_id, loop, room, values)) is not None:
+            yield failed
+            return
         yield ev.IterationStarted(loop.event.run_id, loop.next, room)
+
+
+def _keyless(step: Step, execution_id: str, loop: Loop, room: int, values: Values) -> ev.StepFailed | None:
+    """An iteration that would wait for a place of no key."""
+    for index in range(loop.next, loop.next + room):
+        try:
+            limit_of(step, execution_id, loop.event, values, iter_of(step, loop, index, values))
+        except TemplateError as error:
+            return _failed(step, loop, "template", f"limits.key of iteration {index}: {error}")
+    return None
 
 
 def _failure(step: Step, loop: Loop) -> ev.StepFailed | None:
@@ -168,7 +200,7 @@ def _stops_at(step: Step, execution_id: str, loop: Loop, values: Values) -> int 
     while later:
         index = later.pop(0)
         names = visible(
-            execution_id, scope, loop.event.args, _iter(step, loop, index, values),
+            execution_id, scope, loop.event.args, iter_of(step, loop, index, values),
             last=_view(loop.results.get(index), values), count=loop.ended - len(later),
             results=[_view(found, values) for at, found in loop.results.items() if at not in later] if whole else [],
         )
@@ -188,7 +220,7 @@ def elements_of(loop: Loop, values: Values) -> list[Any]:
     return items
 
 
-def _iter(step: Step, loop: Loop, index: int, values: Values) -> dict[str, Any]:
+def iter_of(step: Step, loop: Loop, index: int, values: Values) -> dict[str, Any]:
     assert step.loop is not None
     return iter_at(step.loop.levels, elements_of(loop, values), index)
 

@@ -25,12 +25,14 @@ from shared.engine.boundary import event_view
 from shared.engine.execution import LIVE, End, Execution, Fate, Run, apply, draft, ended, is_over
 from shared.engine.joins import Move, next_move, wave_of
 from shared.engine.large import MAX_CTX_BYTES, MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Values, resolve_scope, shrink
+from shared.engine.limiting import limited
 from shared.engine.patch import apply_patch
 from shared.engine.scope import narrow, visible
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.note import Note
 from shared.events.outcome import Result
+from shared.events.parts import PRIORITY
 from shared.events.request import Request
 from shared.events.stamp import stamp
 
@@ -47,7 +49,9 @@ def start(
 ) -> list[ev.Event]:
     """The first decision; `plan` is the reason when there is none, `restored` what an earlier execution left."""
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
-    turn.emit(ev.ExecutionRequested(request.path, request.version, request.payload, request_id, request.parent))
+    turn.emit(ev.ExecutionRequested(
+        request.path, request.version, request.payload, request_id, request.parent, request.priority
+    ))
     if isinstance(plan, str):
         return turn.refuse("request", plan)
     if request.parent is not None and request.parent.depth > MAX_DEPTH:
@@ -59,8 +63,12 @@ def start(
     size = len(msgspec.json.encode(workload))
     if size > MAX_WORKLOAD_BYTES:
         return turn.refuse("limit", f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
+    try:
+        limit = limited(plan.limit, whole_scope(execution_id, workload)) if plan.limit is not None else None
+    except TemplateError as error:
+        return turn.refuse("template", f"limits.key: {error}")
     turn.emit(ev.RequestEvaluated(plan.digest))
-    turn.emit(ev.PlaybookStarted(workload))
+    turn.emit(ev.PlaybookStarted(workload, _priority(request, plan), limit))
     if restored is not None:
         turn.emit(restored)
     turn.emit(ev.WorkflowStarted())
@@ -71,12 +79,21 @@ def start(
     return turn.settled(before, opening)
 
 
+def _priority(request: Request, plan: Plan) -> int:
+    asked = request.priority if request.priority is not None else plan.priority
+    return PRIORITY if asked is None else asked
+
+
 def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str) -> dict[str, Any]:
     """Defaults rendered, the payload (never rendered: it is data) merged over them (FS §3.2)."""
     seen = deep_merge(defaults, payload)
-    names = {"payload": payload, **seen, "workload": seen, "execution_id": execution_id, "job": {"uuid": execution_id}}
-    rendered = evaluate(dict(defaults), names)
+    rendered = evaluate(dict(defaults), {"payload": payload, **whole_scope(execution_id, seen)})
     return deep_merge(rendered, payload)
+
+
+def whole_scope(execution_id: str, workload: Mapping[str, Any]) -> dict[str, Any]:
+    """What can be named before anything has run."""
+    return {**workload, "workload": workload, "execution_id": execution_id, "job": {"uuid": execution_id}}
 
 
 def deep_merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
@@ -296,7 +313,7 @@ class _Turn:
                 run_id, step.name, ids, self.plan.digest, step.pool, step.loop is not None, args,
                 narrow(step.needs, state.workload, state.ctx, state.results, self.caller),
                 deadline=stamp(min(limits)) if limits else "",
-                wave=wave_of(step, state), undo=step.compensate is not None,
+                wave=wave_of(step, state), undo=step.compensate is not None, limited=step.limit is not None,
             )
         )
 

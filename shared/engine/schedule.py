@@ -11,21 +11,23 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.engine import waiting
+from shared.engine import limiting, waiting
 from shared.engine.chunked import Chunked
 from shared.engine.patch import plain_keys
 from shared.engine.waiting import Wait
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events.outcome import Result
+from shared.events.parts import PRIORITY
 from shared.events.record import Epoch, Lease, Record
 
 
 class Dispatch(Struct, frozen=True):
-    """A plain run that a worker should have; `cause` is the log sequence it was scheduled at."""
+    """A plain run that a worker should have; `cause` is the log sequence it was scheduled at, `at` when."""
 
     event: ev.StepScheduled
     cause: int
+    at: str = ""
 
 
 MAX_FAILURES_KEPT = 1000  # whole; of more, what they are and how they begin
@@ -52,6 +54,7 @@ class Loop(Struct):
     patched_bytes: int = 0
     written: frozenset[str] = frozenset()
     parallel: bool = False
+    at: str = ""
 
     @property
     def ended(self) -> int:
@@ -60,7 +63,8 @@ class Loop(Struct):
 
 class Schedule(Struct):
     """`stopping` are cancelled loops some of whose iterations may still run; `orphans` children that nobody
-    waits for any more, and why; `signals` those that no wait has taken, by their source."""
+    waits for any more, and why; `signals` those that no wait has taken, by their source; `gate` what the execution
+    itself needs a place of, `granted` the places that it and its runs hold, with their keys."""
 
     execution_id: str
     runs: dict[str, Dispatch] = {}
@@ -73,6 +77,10 @@ class Schedule(Struct):
     paused: bool = False
     depth: int = 0
     finished: bool = False
+    priority: int = PRIORITY
+    gate: ev.Limited | None = None
+    began: str = ""
+    granted: dict[str, str] = {}
     n: int = 0
     seq: int = 0
     as_of: int = 0
@@ -90,7 +98,7 @@ def draft(state: Schedule) -> Schedule:
         state.execution_id, dict(state.runs), loops, dict(state.waits),
         {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {},
         dict(state.orphans), dict(state.signals), state.heard, state.paused, state.depth, state.finished,
-        state.n, state.seq, state.as_of,
+        state.priority, state.gate, state.began, dict(state.granted), state.n, state.seq, state.as_of,
     )
 
 
@@ -111,6 +119,9 @@ def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
             _fold_router(new, record, seq)
         elif record.writer == "control":
             waiting.fold_control(new, record)
+            for event in record.events:
+                if isinstance(event, ev.LimitGranted):
+                    limiting.fold_granted(new, event)
         elif record.writer == "waiting":
             assert record.lease is not None
             waiting.fold_report(new, record, record.lease)
@@ -135,9 +146,9 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
         match event:
             case ev.StepScheduled(run_id=run_id, pool=pool) if pool:
                 if event.loop:
-                    state.loops[run_id] = Loop(event, seq)
+                    state.loops[run_id] = Loop(event, seq, at=record.ts)
                 else:
-                    state.runs[run_id] = Dispatch(event, seq)
+                    state.runs[run_id] = Dispatch(event, seq, record.ts)
             case ev.StepCancelled(run_id=run_id, reason=reason):
                 if run_id in state.loops:
                     state.stopping[run_id] = state.loops[run_id]
@@ -149,8 +160,10 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
                 state.paused = isinstance(event, ev.PlaybookPaused)
             case ev.ExecutionRequested(parent=parent) if parent is not None:
                 state.depth = parent.depth
+            case ev.PlaybookStarted(priority=priority, limit=limit):
+                state.priority, state.gate, state.began = priority, limit, record.ts
             case ev.PlaybookProcessed():
-                state.finished = True
+                state.finished, state.granted = True, {}
                 state.runs, state.loops, state.waits, state.stopping = {}, {}, {}, {}
 
 
@@ -159,6 +172,8 @@ def end_run(state: Schedule, run_id: str) -> None:
     state.loops.pop(run_id, None)
     if state.waits:
         waiting.forget(state, run_id)
+    if state.granted:
+        limiting.forget(state, run_id)
 
 
 def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> None:
@@ -175,7 +190,9 @@ def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> Non
     if lease.index not in loop.live:
         if loop.started is not None and loop.next < loop.started.count:
             loop.recent = (*loop.recent, (seq, lease.index))
-        state.waits.pop(waiting.place(lease.run_id, lease.index), None)
+        at = waiting.place(lease.run_id, lease.index)
+        state.waits.pop(at, None)
+        state.granted.pop(at, None)
 
 
 def _settle(

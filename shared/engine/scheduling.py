@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from shared.dsl.plan import EVERYTHING, Plan, Step
-from shared.engine import looping, waiting
+from shared.engine import limiting, looping, waiting
 from shared.engine.large import MAX_INLINE_BYTES, Values, value_of
 from shared.engine.nesting import iter_at
 from shared.engine.schedule import Dispatch, Loop, Schedule, apply, draft
@@ -28,11 +28,16 @@ Plans = Callable[[str], Plan]
 
 def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
     """Everything that follows for the loops and waits of one execution."""
-    if state.finished or not (state.loops or state.waits or state.stopping or _has_deadline(state)):
+    if state.finished or not (state.loops or state.waits or state.stopping or _has_bounds(state)):
         return []
-    events: list[ev.Event] = [*_late(state, now), *_stopped(state)]
-    if state.paused or not (state.loops or state.waits):
+    late = [*_late(state, now)]
+    gone = {event.run_id for event in late}
+    events: list[ev.Event] = [*late, *_stopped(state)]
+    events += [event for event in limiting.unusable(plans, state, values) if event.run_id not in gone]
+    if state.paused or limiting.is_closed(state) or not (state.loops or state.waits):
         return events
+    if not events and not state.waits and _is_quiet(plans, state):
+        return []
     work = draft(state)
     for event in events:
         apply(work, event)
@@ -41,16 +46,23 @@ def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES
         apply(work, resumed)
     for run_id in list(work.loops):
         loop = work.loops[run_id]
-        step = plans(loop.event.digest).steps[loop.event.step]
-        for event in looping.decide(step, state.execution_id, loop, now, values):
+        for event in looping.decide(_step(plans, loop), state.execution_id, loop, now, values):
             events.append(event)
             apply(work, event)
     return events
 
 
-def _has_deadline(state: Schedule) -> bool:
-    """Of plain runs, which are most of what there is, and mostly have none."""
-    return any(dispatch.event.deadline for dispatch in state.runs.values())
+def _is_quiet(plans: Plans, state: Schedule) -> bool:
+    return all(looping.is_quiet(_step(plans, loop), loop) for loop in state.loops.values())
+
+
+def _step(plans: Plans, loop: Loop) -> Step:
+    return plans(loop.event.digest).steps[loop.event.step]
+
+
+def _has_bounds(state: Schedule) -> bool:
+    """Of time or of places: plain runs, which are most of what there is, mostly have none."""
+    return any(dispatch.event.deadline or dispatch.event.limited for dispatch in state.runs.values())
 
 
 def _late(state: Schedule, now: float) -> Iterable[ev.StepFailed]:
@@ -80,7 +92,7 @@ def _deadlines(state: Schedule) -> Iterable[tuple[ev.StepScheduled, str]]:
 
 def due(state: Schedule) -> float | None:
     """When something follows from the state by time alone."""
-    if state.finished or not (state.loops or state.waits or _has_deadline(state)):
+    if state.finished or not (state.loops or state.waits or _has_bounds(state)):
         return None
     times = [seconds(deadline) + LATE_S for _, deadline in _deadlines(state)]
     if state.waits and not state.paused and (wait := waiting.due(state)) is not None:
@@ -91,16 +103,16 @@ def due(state: Schedule) -> float | None:
 # -- commands --------------------------------------------------------------------------------
 
 
-def run_command(execution_id: str, dispatch: Dispatch, *, fresh: bool, since: int = 0) -> Command:
+def run_command(state: Schedule, dispatch: Dispatch, *, fresh: bool, since: int = 0) -> Command:
     event = dispatch.event
     return Command(
-        execution_id, event.run_id, event.step, event.digest, event.pool, dispatch.cause,
-        event.args, event.scope, event.scope_ref, event.deadline, fresh, since=since,
+        state.execution_id, event.run_id, event.step, event.digest, event.pool, dispatch.cause,
+        event.args, event.scope, event.scope_ref, event.deadline, fresh, since=since, priority=state.priority,
     )
 
 
 def loop_commands(
-    step: Step, execution_id: str, loop: Loop, indexes: Iterable[int], values: Values, *, fresh: bool, since: int = 0
+    step: Step, state: Schedule, loop: Loop, indexes: Iterable[int], values: Values, *, fresh: bool, since: int = 0
 ) -> list[Command]:
     """One command per iteration; each carries its element, and of scope and ctx writes what it may read."""
     event, started = loop.event, loop.started
@@ -113,8 +125,9 @@ def loop_commands(
     for index in indexes:
         item, within = (None, iter_at(step.loop.levels, items, index)) if step.loop.inner else (items[index], {})
         commands.append(Command(
-            execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(index, loop.cause),
+            state.execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(index, loop.cause),
             event.args, scope, ref, started.deadline, fresh, index, started.count, item, ctx, since, within,
+            state.priority,
         ))
     return commands
 
@@ -140,25 +153,29 @@ def resumed_command(
     """The command of a run whose wait is over; `since` is the record that says so."""
     if index < 0:
         dispatch = state.runs.get(run_id)
-        return [run_command(state.execution_id, dispatch, fresh=False, since=since)] if dispatch else []
+        return [run_command(state, dispatch, fresh=False, since=since)] if dispatch else []
     loop = state.loops.get(run_id)
     if loop is None or index not in loop.live:
         return []
-    step = plans(loop.event.digest).steps[loop.event.step]
-    return loop_commands(step, state.execution_id, loop, [index], values, fresh=False, since=since)
+    return loop_commands(_step(plans, loop), state, loop, [index], values, fresh=False, since=since)
 
 
 def outstanding(plans: Plans, state: Schedule, values: Values = NO_VALUES) -> list[Command]:
     """Every command the log says is due and not answered: what to issue when the queue was lost."""
     commands: list[Command] = []
     for run_id, dispatch in state.runs.items():
-        if not waiting.is_waiting(state, run_id):
+        if not waiting.is_waiting(state, run_id) and limiting.is_free(state, dispatch.event):
             since = state.seq if run_id in state.waits else 0
-            commands.append(run_command(state.execution_id, dispatch, fresh=False, since=since))
+            commands.append(run_command(state, dispatch, fresh=False, since=since))
     for loop in state.loops.values():
         if loop.started is not None:
-            step = plans(loop.event.digest).steps[loop.event.step]
-            live = [index for index in sorted(loop.live) if not waiting.is_waiting(state, loop.event.run_id, index)]
+            live = [index for index in sorted(loop.live) if is_due(state, loop, index)]
             since = state.seq if state.waits else 0
-            commands += loop_commands(step, state.execution_id, loop, live, values, fresh=False, since=since)
+            step = _step(plans, loop)
+            commands += loop_commands(step, state, loop, live, values, fresh=False, since=since)
     return commands
+
+
+def is_due(state: Schedule, loop: Loop, index: int) -> bool:
+    """A worker should have the iteration."""
+    return not waiting.is_waiting(state, loop.event.run_id, index) and limiting.is_free(state, loop.event, index)

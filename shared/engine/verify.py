@@ -11,6 +11,7 @@
     ctx        nothing but the patches of accepted ends
     pipeline   tasks in order, no finished one again
     wait       begun before it ends, ended once
+    limit      nothing runs before it holds the place it waits for
 
 Pure, for finished and unfinished histories alike. It raises `Missing` for a stored value that is not
 among `values`: bring it and ask again.
@@ -30,6 +31,7 @@ from shared.engine.verify_history import (
     check_records,
     check_terminals,
 )
+from shared.engine.verify_limits import check_limits
 from shared.engine.verify_loops import check_loops
 from shared.engine.verify_pipelines import check_pipelines
 from shared.engine.verify_tokens import (
@@ -69,3 +71,4 @@ def _all(history: History, plan_of: PlanOf, values: Values) -> Iterator[Violatio
     yield from check_ctx(history)
     yield from check_pipelines(history, plan_of)
     yield from check_waits(history)
+    yield from check_limits(history)

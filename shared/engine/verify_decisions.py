@@ -63,7 +63,9 @@ def _start(record: Record, plan_of: PlanOf, now: float, values: Values) -> list[
             requested, evaluated = record.events[:2]
             assert isinstance(requested, ev.ExecutionRequested)
             assert isinstance(evaluated, ev.RequestEvaluated)
-            request = Request(requested.path, requested.version, requested.payload, "", requested.parent)
+            request = Request(
+                requested.path, requested.version, requested.payload, "", requested.parent, requested.priority
+            )
             plan = plan_of(evaluated.digest)
             restored = next((event for event in record.events if isinstance(event, ev.PlaybookRestored)), None)
             return routing.start(

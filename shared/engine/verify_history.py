@@ -16,7 +16,8 @@ from shared.events.record import Epoch, Lease, Record, Writer
 Entry = tuple[int, Record]
 PlanOf = Callable[[str], Plan]
 Rule = Literal[
-    "record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline", "wait"
+    "record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline", "wait",
+    "limit",
 ]
 TERMINAL = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
 LEASED: tuple[Writer, ...] = ("worker", "iteration", "waiting")

@@ -22,7 +22,7 @@ def check_loops(history: History) -> Iterable[Violation]:
     tallies: dict[str, _Tally] = {}
     for seq, record, event in history.events("scheduler"):
         run_id: str = getattr(event, "run_id", "")
-        if isinstance(event, ev.TaskResumed | ev.SignalRejected) or _is_late(history, event):
+        if isinstance(event, ev.TaskResumed | ev.SignalRejected) or _is_plain(history, event):
             continue
         if run_id not in history.scheduled or not history.scheduled[run_id][1].loop:
             yield Violation("loop", f"{type(event).__name__} of {run_id!r}, which is no loop-run", seq)
@@ -36,11 +36,13 @@ def check_loops(history: History) -> Iterable[Violation]:
     yield from _check_routed(history, tallies)
 
 
-def _is_late(history: History, event: ev.Event) -> bool:
-    """A plain run that was over its time."""
-    if not isinstance(event, ev.StepFailed) or event.error.get("kind") != "timeout":
+def _is_plain(history: History, event: ev.Event) -> bool:
+    """A plain run that was over its time, or whose place has no key."""
+    if not isinstance(event, ev.StepFailed) or event.run_id not in history.scheduled:
         return False
-    return event.run_id in history.scheduled and not history.scheduled[event.run_id][1].loop
+    scheduled = history.scheduled[event.run_id][1]
+    keyless = scheduled.limited and event.error.get("kind") == "template"
+    return not scheduled.loop and (keyless or event.error.get("kind") == "timeout")
 
 
 def _step(history: History, tally: _Tally, run_id: str, as_of: int, event: ev.Event) -> Iterator[str]:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
+from shared.events.parts import PRIORITY
 from shared.events.record import Epoch, Lease, Record
 from shared.events.request import Control, Request
 from shared.events.stamp import seconds
@@ -190,7 +191,8 @@ def asked(state: "Schedule", wait: Wait) -> Request | None:
         state.execution_id, wait.run_id, wait.event.wait, wait.index, child.returns, child.iter,
         state.depth + 1, child.detached,
     )
-    return Request(child.path, child.version, child.payload, child.execution_id, parent)
+    priority = state.priority if state.priority != PRIORITY else None
+    return Request(child.path, child.version, child.payload, child.execution_id, parent, priority)
 
 
 def _is_over(wait: Wait, now: float) -> bool:

@@ -6,7 +6,10 @@ Key = tuple[str, str, int]  # execution, run, iteration (-1: none)
 
 
 class Beat(Struct, frozen=True, omit_defaults=True):
+    """`room`: how many commands it wants to have, beyond the first of each execution."""
+
     worker: str
     pool: str
     slots: int = 0
     held: list[Key] = []
+    room: int = 0

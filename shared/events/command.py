@@ -9,6 +9,7 @@ from msgspec import Struct
 from shared.errors import Corrupt
 from shared.events.model import Patch, Scope
 from shared.events.outcome import Ref
+from shared.events.parts import PRIORITY
 
 
 class Command(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -33,6 +34,7 @@ class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     ctx: tuple[Patch, ...] = ()
     since: int = 0
     iter: dict[str, Any] = {}
+    priority: int = PRIORITY
 
 
 _encoder = msgspec.json.Encoder()

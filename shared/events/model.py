@@ -20,6 +20,7 @@ from shared.events.model_lease import (
 from shared.events.model_outside import (
     CancelRequested,
     ChildEnded,
+    LimitGranted,
     PauseRequested,
     ResumeRequested,
     SignalReceived,
@@ -54,7 +55,7 @@ from shared.events.model_scheduler import (
     SignalRejected,
     TaskResumed,
 )
-from shared.events.parts import Base, Child, Ending, Parent, Patch, Restart, Scope
+from shared.events.parts import Base, Child, Ending, Limited, Parent, Patch, Restart, Scope
 
 __all__ = [
     "Base",
@@ -69,6 +70,8 @@ __all__ = [
     "IterationDone",
     "IterationFailed",
     "IterationStarted",
+    "LimitGranted",
+    "Limited",
     "LoopDone",
     "LoopStarted",
     "LoopStopped",
@@ -144,6 +147,7 @@ Event = (
     | ResumeRequested
     | SignalReceived
     | ChildEnded
+    | LimitGranted
     | TaskResumed
     | SignalRejected
     | LoopStarted

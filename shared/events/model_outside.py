@@ -49,3 +49,13 @@ class ChildEnded(Base, frozen=True, tag="child.ended"):
     error: dict[str, Any] | None = None
     entity = "playbook"
     state = "success"
+
+
+class LimitGranted(Base, frozen=True, tag="limit.granted"):
+    """The run, the iteration, or (without a run) the execution holds a place of the key from here to its end."""
+
+    key: str
+    run_id: str = ""
+    index: int = -1
+    entity = "workflow"
+    state = "success"

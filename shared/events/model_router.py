@@ -3,7 +3,7 @@
 from typing import Any
 
 from shared.events.outcome import Ref, Result
-from shared.events.parts import Base, Ending, Parent, Patch, Restart, Scope
+from shared.events.parts import PRIORITY, Base, Ending, Limited, Parent, Patch, Restart, Scope
 
 
 class ExecutionRequested(Base, frozen=True, tag="playbook.execution.requested"):
@@ -12,6 +12,7 @@ class ExecutionRequested(Base, frozen=True, tag="playbook.execution.requested"):
     payload: dict[str, Any] = {}
     request_id: str = ""
     parent: Parent | None = None
+    priority: int | None = None
     entity = "playbook"
 
 
@@ -22,7 +23,11 @@ class RequestEvaluated(Base, frozen=True, tag="playbook.request.evaluated"):
 
 
 class PlaybookStarted(Base, frozen=True, tag="playbook.started"):
+    """With a `limit` nothing of it runs before it holds a place."""
+
     workload: dict[str, Any] = {}
+    priority: int = PRIORITY
+    limit: Limited | None = None
     entity = "playbook"
 
 
@@ -139,6 +144,7 @@ class StepScheduled(Base, frozen=True, tag="step.scheduled"):
 
     `wave` counts the waves of tokens where a join lets each enter once. `undo`: it is compensated when the
     execution fails or is cancelled after it. `compensates` is the run that this one undoes; no token leads here.
+    `limited`: it, or each iteration of it, waits for a place.
     """
 
     run_id: str
@@ -154,6 +160,7 @@ class StepScheduled(Base, frozen=True, tag="step.scheduled"):
     wave: int = 0
     undo: bool = False
     compensates: str = ""
+    limited: bool = False
 
 
 class CtxPatched(Base, frozen=True, tag="ctx.patched"):

@@ -7,6 +7,8 @@ from msgspec import Struct
 from shared.events.outcome import Result
 
 Patch = dict[str, Any]
+PRIORITY = 5  # from 0 to MAX_PRIORITY; the highest goes first
+MAX_PRIORITY = 9
 Ending = Literal["completed", "failed", "cancelled"]
 
 
@@ -47,6 +49,16 @@ class Child(Struct, frozen=True, omit_defaults=True, gc=False):
     returns: str = ""
     iter: dict[str, Any] = {}
     detached: bool = False
+
+
+class Limited(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A key of which places are held: at most `max` at the same time (0: any number), and at most `count` given
+    within `period_s` (0: any)."""
+
+    key: str
+    max: int = 0
+    count: int = 0
+    period_s: float = 0.0
 
 
 class Base(Struct, frozen=True, omit_defaults=True, gc=False, tag_field="event_type"):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.errors import Corrupt
-from shared.events.model import Parent
+from shared.events.parts import MAX_PRIORITY, Parent
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_REQUEST_BYTES = 524_288
@@ -17,13 +17,14 @@ T = TypeVar("T")
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
-    """`parent` is the scheduler's: who waits for the execution."""
+    """`parent` is the scheduler's: who waits for the execution. `priority` is the playbook's unless given."""
 
     path: str
     version: str = ""
     payload: dict[str, Any] = {}
     execution_id: str = ""
     parent: Parent | None = None
+    priority: int | None = None
 
 
 class Control(Struct, frozen=True, omit_defaults=True):
@@ -49,6 +50,8 @@ def decode(data: bytes) -> Request:
         raise Corrupt("a request needs `path`, the registered path of a playbook")
     if request.execution_id:
         _check_id(request.execution_id)
+    if request.priority is not None and not 0 <= request.priority <= MAX_PRIORITY:
+        raise Corrupt(f"priority {request.priority} is not a whole number from 0 to {MAX_PRIORITY}")
     return request
 
 

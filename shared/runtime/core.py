@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
+from shared.engine.limiting import Want
 from shared.events.command import Command
 from shared.events.model import Event
 from shared.events.note import Note
@@ -11,7 +14,19 @@ from shared.events.request import Control, Request
 from shared.events.stop import Stop
 
 Entry = tuple[int, Record]
-Outgoing = Command | Request | Control | Note | Stop
+
+
+class Free(Struct, frozen=True, gc=False):
+    """No worker has the run, or the iteration, any more: it has ended or, `parked`, waits. Without an index: none
+    of its iterations; without a run: nothing of the execution."""
+
+    execution_id: str
+    run_id: str = ""
+    index: int | None = None
+    parked: bool = False
+
+
+Outgoing = Command | Request | Control | Note | Stop | Free | Want
 
 
 class Folded(Protocol):

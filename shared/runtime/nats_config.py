@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from shared.bus import topology
-from shared.bus.kv import stream_of
+from shared.bus.kv import changes_of, stream_of
 from shared.errors import Refused
 from shared.events import subjects
 
@@ -152,6 +152,7 @@ def _scheduler(partitions: int) -> list[str]:
     commands = topology.COMMANDS
     return [
         f"{subjects.EVENTS}.*.*.scheduler",
+        f"{subjects.EVENTS}.*.*.control",  # places that runs have got
         f"{subjects.COMMANDS}.>",
         subjects.EXECUTE,  # children
         subjects.CANCEL,
@@ -164,7 +165,8 @@ def _scheduler(partitions: int) -> list[str]:
         f"$JS.API.CONSUMER.INFO.{commands}.*",
         *_follows(partitions),
         f"$KV.{topology.LOOPS}.>",
-        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.LOOPS, topology.WORKERS),
+        f"$KV.{topology.LIMITS}.>",
+        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.LOOPS, topology.WORKERS, topology.LIMITS),
         f"$KV.{topology.SCHEDULES}.>",
         *_follow(stream_of(topology.SCHEDULES)),
         "$JS.API.CONSUMER.MSG.NEXT.*.*",  # triggers on streams of others, by consumers an admin made
@@ -183,7 +185,7 @@ def _hear_triggers(permissions: dict[str, Any]) -> None:
     permissions["subscribe"] = {
         "allow": [">"],
         "deny": [
-            *(f"$KV.{bucket}.>" for bucket in buckets),
+            *(changes_of(bucket) for bucket in buckets if bucket != topology.WORKERS),
             "$JS.>", "$SYS.>", "_R_.>", "_INBOX.>",
             *(f"{inbox_prefix(user)}.>" for user in CONTROL if user != "scheduler"),
         ],

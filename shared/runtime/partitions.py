@@ -44,6 +44,11 @@ class Partitions(Generic[S]):
         self._changed = asyncio.Event()
         self._members = Membership(bus, service, instance, count, clock, self._changed.set)
 
+    @property
+    def members(self) -> frozenset[str]:
+        """The instances of the service that are there."""
+        return self._members.members
+
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Owns partitions until `stop`; then finishes the turns under way and saves the cursors."""
         await self._members.start()

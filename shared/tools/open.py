@@ -22,11 +22,14 @@ class Disabled:
 
 
 class Tools:
+    """`under_way` counts the calls that run now; whoever calls keeps it."""
+
     def __init__(self, options: ToolOptions, disabled: Collection[str] = ()) -> None:
         """`disabled` are the kinds whose every call is refused."""
         self._options = options
         self._disabled = frozenset(disabled)
         self._open: dict[str, Tool] = {}
+        self.under_way = 0
 
     def spec(self, kind: str) -> ToolSpec:
         return registry.specs()[kind]

@@ -16,6 +16,7 @@ from shared.events.record import Record, decode
 from tests.sim.playbooks import BOOKS, Expected, compiled
 from tests.sim.world import PARTITIONS, Asked, World
 
+PLACES_OF = {"door": 1, "side": 2}  # of a playbook's own key: one
 PLANS = {}
 for _book in BOOKS:
     _plan = compiled(_book.source).plan
@@ -38,6 +39,7 @@ def _check(world: World) -> list[str]:
         violations = verify(execution_id, records, PLANS.__getitem__, values)
         found += [f"{execution_id} {violation}" for violation in violations[:3]]
     found += _check_requests(world, histories)
+    found += check_places(world, histories)
     if not found:
         found += _check_calls(world, histories)
     return found
@@ -51,6 +53,56 @@ def read_histories(world: World) -> dict[str, list[tuple[int, Record]]]:
                 (seq, decode(stored.message.data))
             )
     return histories
+
+
+def check_places(world: World, histories: dict[str, list[tuple[int, Record]]]) -> list[str]:
+    """Never more than a key allows hold a place of it, from the record that grants it to the one that ends the run."""
+    found = []
+    moments: dict[str, list[tuple[int, int]]] = {}
+    for execution_id, records in histories.items():
+        stream = world.broker.streams[topology.events_stream(subjects.partition_of(execution_id, PARTITIONS))]
+        for place, (key, seq) in _granted(records).items():
+            end = _freed(records, place)
+            if end is None:
+                found.append(f"{execution_id} never gives back its place {place} of {key}")
+                continue
+            for at, change in ((seq, 1), (end, -1)):  # what happens within a millisecond happens at once here
+                moments.setdefault(key, []).append((stream.stored[at].timestamp // 1_000_000, change))
+    for key, changes in moments.items():
+        held = most = 0
+        for _, change in sorted(changes):
+            held += change
+            most = max(most, held)
+        if most > PLACES_OF.get(key.partition("/")[0], 1):
+            found.append(f"{most} hold a place of {key} at the same time")
+    return found
+
+
+def _granted(records: list[tuple[int, Record]]) -> dict[tuple[str, int], tuple[str, int]]:
+    """The first grant of each place: its key and sequence."""
+    found: dict[tuple[str, int], tuple[str, int]] = {}
+    for seq, record in records:
+        for event in record.events:
+            if isinstance(event, ev.LimitGranted):
+                found.setdefault((event.run_id, event.index), (event.key, seq))
+    return found
+
+
+def _freed(records: list[tuple[int, Record]], place: tuple[str, int]) -> int | None:
+    run_id, index = place
+    for seq, record in records:
+        for event in record.events:
+            match event:
+                case ev.PlaybookProcessed():
+                    return seq
+                case ev.NextSelected(run_id=ended) | ev.StepCancelled(run_id=ended) if run_id and ended == run_id:
+                    return seq
+                case ev.LoopDone(run_id=ended) | ev.StepFailed(run_id=ended) if run_id and ended == run_id:
+                    return seq
+                case ev.IterationDone() | ev.IterationFailed() if record.lease is not None:
+                    if index >= 0 and (record.lease.run_id, record.lease.index) == place:
+                        return seq
+    return None
 
 
 def read_values(world: World) -> dict[str, Any]:

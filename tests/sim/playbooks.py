@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from shared.dsl.compile import Compiled, compile_playbook
 from shared.tools import registry
 from tests.sim.control_books import CALLS, FAMILY, JOINS, PATIENT, SAGA, WAITS
+from tests.sim.limit_books import ONE_AT_A_TIME, PLACES
 from tests.sim.loop_books import BEST_EFFORT, FAIL_FAST, NESTED, PARALLEL, SEQUENTIAL, STOPS, TOLERANT
 
 
@@ -331,5 +332,7 @@ BOOKS = [
     _book("patient", PATIENT, _none, _always(_done("fine"))),
     _book("joins", JOINS, _none, _always(_done({"v": [3, 1, 1]}, alone=3, first=1, pair=1))),
     _book("saga", SAGA, lambda k: {"x": k}, _saga),
+    _book("places", PLACES, lambda k: {"items": list(range(k % 6))}, lambda p: _done({"v": p["items"]})),
+    _book("alone", ONE_AT_A_TIME, _none, _always(_done("alone"))),
     _book("large", LARGE, _none, _always(_done({"v": 14000}))),
 ]

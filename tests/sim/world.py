@@ -29,6 +29,7 @@ from tests.sim.tools import LEASE, Entry, FakeTools
 
 PARTITIONS = 2
 DRAIN_S = 400.0
+ASK_AGAIN_S = 60.0
 STOP_S = 200.0  # a worker finishes what it holds
 LATER_S = 3 * 3600.0
 MAX_OPERATIONS = 150_000  # of the broker, in one world
@@ -92,9 +93,7 @@ class World:
         await chaos.rage(self, span)
         await asking
         self.heal()
-        for asked in self.asked:
-            if asked.paused:
-                await self.want(subjects.RESUME, asked)
+        await self.resume_paused()
         await self.drain("after the faults")
         if not self.problems and rng.random() < 0.5:
             await self.next_day()
@@ -145,11 +144,18 @@ class World:
             asked.paused = True
             await self.want(subjects.PAUSE, asked)
 
-    async def want(self, subject: str, asked: Asked, **fields: Any) -> None:
+    async def resume_paused(self, tries: int = 1) -> None:
+        """Asked again later, as people do who were told that there is no such execution yet."""
+        for asked in self.asked:
+            if asked.paused:
+                await self.want(subjects.RESUME, asked, tries=tries)
+
+    async def want(self, subject: str, asked: Asked, tries: int = 1, **fields: Any) -> None:
         data = msgspec.json.encode(Control(asked.execution_id, by="sim", **fields))
+        headers = {"Nats-Msg-Id": f"{subject}-{asked.execution_id}-{tries}"}
         while True:
             try:
-                await self.admin.append(subject, data, headers={"Nats-Msg-Id": f"{subject}-{asked.execution_id}"})
+                await self.admin.append(subject, data, headers=headers)
                 break
             except Unavailable:
                 await asyncio.sleep(1.0)
@@ -195,8 +201,11 @@ class World:
     async def drain(self, when: str) -> None:
         """All executions must be over in bounded time."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + DRAIN_S
+        until, tries = loop.time() + DRAIN_S, 1
         while loop.time() < until and self.network.operations < MAX_OPERATIONS:
+            if loop.time() > until - DRAIN_S + tries * ASK_AGAIN_S:
+                tries += 1
+                await self.resume_paused(tries)
             if self.waiting() is None:
                 self.tell(f"drained       {when}")
                 return

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.bus.kv import decode_key, encode_key, subject_of
+from shared.bus.kv import changes_of, decode_key, encode_key, is_deleted, subject_of
 from shared.bus.ports import Bus
 from shared.bus.topology import CTX, WORKERS
 from shared.errors import Conflict, Refused
@@ -50,6 +50,18 @@ async def test_all_gives_the_last_value_of_every_key(bus: Bus) -> None:
         await bus.kv_put(CTX, f"run.k{i}", b"old")
         await bus.kv_put(CTX, f"run.k{i}", str(i).encode())
     assert await bus.kv_all(CTX) == {f"run.k{i}": str(i).encode() for i in range(5)}
+
+
+async def test_changes_of_a_bucket_are_heard_as_they_are_made(bus: Bus) -> None:
+    inbox = await bus.subscribe(changes_of(WORKERS))
+    await bus.kv_put(CTX, "other", b"0")
+    await bus.kv_put(WORKERS, "default.w1", b"1")
+    await bus.kv_delete(WORKERS, "default.w1")
+    async with asyncio.timeout(5):
+        put, gone = await inbox.message(), await inbox.message()
+    assert (put.subject, put.data) == (subject_of(WORKERS, "default.w1"), b"1")
+    assert is_deleted(gone.headers)
+    await inbox.close()
 
 
 async def test_a_beat_that_stops_disappears(bus: Bus) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from shared.dsl import (
     codes,
+    limits,
     loops,
     lower_limits,
     net,
@@ -40,7 +41,8 @@ def test_first_example_compiles_clean() -> None:
 @pytest.mark.parametrize("limit", [
     source.MAX_NODES, source.MAX_ITEMS, source.MAX_ALIASES, source.MAX_DEPTH, root.MAX_STEPS, steps.MAX_TASKS,
     routes.MAX_ARCS, promises.MAX_ASSERTED, promises.MAX_SELECTED, INLINE_MAX_BYTES,
-    reader.MAX_ERRORS, reader.MAX_WARNINGS, rules.MAX_ATTEMPTS, loops.MAX_IN_FLIGHT, policies.MAX_PAYLOAD,
+    reader.MAX_ERRORS, reader.MAX_WARNINGS, rules.MAX_ATTEMPTS, loops.MAX_IN_FLIGHT, limits.MAX_PAYLOAD,
+    limits.MAX_PLACES, limits.MAX_RATE, limits.MAX_KEY,
     policies.DEFAULT_MAX_PAYLOAD, loops.DEFAULT_IN_FLIGHT, source.MAX_TEMPLATES, source.MAX_CODE,
     source.MAX_SOURCE_ERRORS, texts.MAX_BUILT, lower_limits.MAX_FORMAL, lower_limits.MAX_COPIED,
     lower_limits.MAX_IN_PROGRAM, lower_limits.MAX_PROGRAM, net.MAX_STATES,

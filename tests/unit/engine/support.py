@@ -69,12 +69,12 @@ class Driver:
         for event in events:
             match event:
                 case ev.StepScheduled(run_id=run_id) if run_id in self.schedule.runs:
-                    self.queue.append(scheduling.run_command("x1", self.schedule.runs[run_id], fresh=True))
+                    self.queue.append(scheduling.run_command(self.schedule, self.schedule.runs[run_id], fresh=True))
                 case ev.IterationStarted(run_id=run_id, first=first, count=count):
                     loop = self.schedule.loops[run_id]
                     step = self.plan.steps[loop.event.step]
                     window = range(first, first + count)
-                    self.queue += scheduling.loop_commands(step, "x1", loop, window, {}, fresh=True)
+                    self.queue += scheduling.loop_commands(step, self.schedule, loop, window, {}, fresh=True)
 
     def control(self) -> None:
         """Lets router and scheduler decide until neither has anything to say."""

@@ -201,6 +201,6 @@ def test_an_iteration_does_not_carry_what_only_loop_in_reads() -> None:
     ref = Ref("nats", "x1/sum", "sum", 9)
     values = {"sum": msgspec.to_builtins(loop.event.scope)}
     loop.event = msgspec.structs.replace(loop.event, scope=ev.Scope(), scope_ref=ref)
-    (command,) = scheduling.loop_commands(run.plan.steps["start"], "x1", loop, [0], values, fresh=True)
+    (command,) = scheduling.loop_commands(run.plan.steps["start"], run.schedule, loop, [0], values, fresh=True)
     assert command.scope_ref is None
     assert command.scope.workload == {"b": 3}

@@ -1,0 +1,239 @@
+"""Places of keys that many executions share: asks for them in the keys' ledgers, says in each execution's log what it
+got, and gives back what is over.
+
+A ledger is an entry of `noetl_limits`, settled by compare-and-set. What it says follows from the logs: a grant that
+did not get into its log is told again, a holder whose run is over by its log is struck out, and a ledger that was
+lost is written anew by those who hold its places.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+
+import structlog
+
+from shared.bus import kv, topology
+from shared.bus.ports import Bus, Clock
+from shared.engine import ledger
+from shared.engine.ledger import Ledger
+from shared.engine.limiting import Want, holder
+from shared.errors import Conflict, NoetlError
+from shared.events import model as ev
+from shared.events import subjects
+from shared.events.record import Record, encode
+from shared.events.stamp import stamp
+from shared.runtime.core import Free
+from shared.runtime.endings import standing
+
+log = structlog.get_logger()
+RETRY_S = 0.5
+TELL_AGAIN_S = 3.0  # a grant that its log does not show by then
+SUSPECT_S = 5.0  # a holder that nobody here knows of is looked up in its log
+SWEEP_S = 10.0
+MAX_TRIES = 50  # at one ledger, while others write it too
+# Whether a holder's run is live: None when the execution is not in memory here; asking brings it there.
+Knows = Callable[[str, str], bool | None]
+
+
+class Limits:
+    """`owns(execution_id)`: it is looked after here; `others()`: the schedulers that are there."""
+
+    def __init__(
+        self, bus: Bus, clock: Clock, instance: str, partitions: int,
+        owns: Callable[[str], bool], others: Callable[[], Collection[str]], knows: Knows,
+    ) -> None:
+        self._bus, self._clock, self._me, self._partitions = bus, clock, instance, partitions
+        self._owns, self._others, self._knows = owns, others, knows
+        self._keys: dict[str, dict[str, Want]] = {}
+        self._of: dict[str, dict[str, str]] = {}
+        self._gone: dict[str, set[str]] = {}
+        self._told: dict[str, float] = {}
+        self._suspects: dict[str, float] = {}
+        self._due: dict[str, float] = {}
+        self._wake = asyncio.Event()
+        self._swept = clock.now()
+
+    def take(self, want: Want) -> None:
+        """A place is wanted, or held as its log says."""
+        key = want.limit.key
+        self._gone.get(key, set()).discard(want.holder)
+        known = self._keys.setdefault(key, {}).get(want.holder)
+        self._keys[key][want.holder] = want
+        self._of.setdefault(want.execution_id, {})[want.holder] = key
+        if known is None or not want.granted or not known.granted:
+            self._settle_soon(key)
+
+    def free(self, free: Free) -> None:
+        places = self._of.get(free.execution_id)
+        if not places:
+            return
+        if free.run_id and free.index is not None and free.index >= 0:
+            self._end(free.execution_id, [holder(free.execution_id, f"{free.run_id}.{free.index}")])
+        elif free.run_id:
+            whole = holder(free.execution_id, free.run_id)
+            self._end(free.execution_id, [who for who in places if who == whole or who.startswith(f"{whole}.")])
+        else:
+            self._end(free.execution_id, list(places))
+
+    def _end(self, execution_id: str, whose: list[str]) -> None:
+        places = self._of[execution_id]
+        for who in whose:
+            key = places.pop(who, None)
+            if key is None:
+                continue
+            self._keys[key].pop(who, None)
+            self._told.pop(who, None)
+            self._gone.setdefault(key, set()).add(who)
+            self._settle_soon(key)
+        if not places:
+            del self._of[execution_id]
+
+    def _settle_soon(self, key: str, at: float = 0.0) -> None:
+        if self._due.get(key, float("inf")) > at:
+            self._due[key] = at
+            self._wake.set()
+
+    async def hear(self) -> None:
+        """Other schedulers change ledgers that matter here."""
+        inbox = await self._bus.subscribe(kv.changes_of(topology.LIMITS))
+        try:
+            while True:
+                message = await inbox.message()
+                key = kv.decode_key(kv.key_of(topology.LIMITS, message.subject))
+                if self._is_concerned(key, ledger.decode(message.data) if message.data else Ledger()):
+                    self._settle_soon(key)
+        finally:
+            await inbox.close()
+
+    def _is_concerned(self, key: str, found: Ledger) -> bool:
+        """Someone here waits, or a holder is to be looked after that is not known."""
+        mine = self._keys.get(key, {})
+        if any(not want.granted for want in mine.values()):
+            return True
+        return any(who not in mine and self._owns(who.partition("/")[0]) for who in found.holders)
+
+    async def run(self) -> None:
+        """Settles for ever; cancel to stop."""
+        while True:
+            self._wake.clear()
+            await self._sweep()
+            now = self._clock.now()
+            for key in [key for key, at in self._due.items() if at <= now]:
+                del self._due[key]
+                await self._settle(key)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        wait = min([self._swept + SWEEP_S, *self._due.values()]) - self._clock.now()
+        try:
+            async with asyncio.timeout(max(wait, 0.0) + 0.001):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def _sweep(self) -> None:
+        """Ledgers that changed when nobody listened, or that came with a partition."""
+        if self._clock.now() < self._swept + SWEEP_S:
+            return
+        try:
+            found = await self._bus.kv_all(topology.LIMITS)
+        except NoetlError as error:
+            log.warning("limit.waits", error=str(error))
+            found = {}
+        for name, data in found.items():
+            if self._is_concerned(kv.decode_key(name), ledger.decode(data)):
+                self._settle_soon(kv.decode_key(name))
+        self._swept = self._clock.now()
+
+    async def _settle(self, key: str) -> None:
+        try:
+            settled = await self._write(key)
+        except NoetlError as error:
+            log.warning("limit.waits", key=key, error=str(error))
+            self._settle_soon(key, self._clock.now() + RETRY_S)
+            return
+        if settled.again is not None:
+            self._settle_soon(key, settled.again)
+        for want in settled.granted:
+            await self._tell(key, want)
+
+    async def _write(self, key: str) -> ledger.Settled:
+        name = kv.encode_key(key)
+        for _ in range(MAX_TRIES):
+            entry = await self._bus.kv_get(topology.LIMITS, name)
+            found = ledger.decode(entry.value) if entry is not None else Ledger()
+            gone = self._gone.get(key, set()) | await self._leaked(key, found)
+            self._let_go(key)
+            wants = self._keys.get(key, {}).values()
+            settled = ledger.settle(found, self._me, wants, gone, self._clock.now(), self._others())
+            try:
+                if settled.ledger != found:
+                    await self._store(name, settled.ledger, entry.revision if entry is not None else 0)
+            except Conflict:
+                continue
+            self._forget(key, gone)
+            return settled
+        raise Conflict(f"the ledger of {key} is written by too many at once")
+
+    def _let_go(self, key: str) -> None:
+        """What another scheduler looks after now is taken from the log there, and here if it comes back."""
+        mine = self._keys.get(key, {})
+        for who, want in list(mine.items()):
+            if not self._owns(want.execution_id):
+                del mine[who]
+                self._of.get(want.execution_id, {}).pop(who, None)
+
+    async def _store(self, name: str, found: Ledger, revision: int) -> None:
+        if found != Ledger() or not revision:
+            await self._bus.kv_put(topology.LIMITS, name, ledger.encode(found), expected=revision)
+        else:
+            subject = kv.subject_of(topology.LIMITS, name)
+            await self._bus.append(subject, b"", expected=revision, headers={kv.OPERATION: "DEL"})
+
+    def _forget(self, key: str, gone: set[str]) -> None:
+        if key in self._gone:
+            self._gone[key] -= gone
+            if not self._gone[key]:
+                del self._gone[key]
+        if not self._keys.get(key, True):
+            del self._keys[key]
+
+    async def _tell(self, key: str, want: Want) -> None:
+        """Said once more if the log does not show it after a while."""
+        now = self._clock.now()
+        self._settle_soon(key, now + TELL_AGAIN_S)
+        if now - self._told.get(want.holder, float("-inf")) < TELL_AGAIN_S:
+            return
+        granted = ev.LimitGranted(key, want.run_id, want.index)
+        source = f"grant-{want.holder.partition('/')[2] or 'execution'}"
+        record = Record(want.execution_id, "control", 1, stamp(now), (granted,), source=source)
+        partition = subjects.partition_of(want.execution_id, self._partitions)
+        try:
+            await self._bus.append(subjects.event(partition, want.execution_id, subjects.CONTROL), encode(record))
+            self._told[want.holder] = now
+        except NoetlError as error:
+            log.warning("limit.waits", key=key, execution_id=want.execution_id, error=str(error))
+            self._settle_soon(key, now + RETRY_S)
+
+    # -- holders nobody speaks for -------------------------------------------------------------
+
+    async def _leaked(self, key: str, found: Ledger) -> set[str]:
+        """Holders of executions looked after here whose runs are over: their end was not heard of."""
+        mine, now, gone = self._keys.get(key, {}), self._clock.now(), set[str]()
+        for who in found.holders:
+            execution_id, _, at = who.partition("/")
+            if who in mine or not self._owns(execution_id):
+                self._suspects.pop(who, None)
+            elif now - self._suspects.setdefault(who, now) < SUSPECT_S:
+                self._settle_soon(key, self._suspects[who] + SUSPECT_S)
+            elif await self._is_over(execution_id, at):
+                log.warning("limit.leaked", key=key, execution_id=execution_id, place=at)
+                self._suspects.pop(who, None)
+                gone.add(who)
+            else:
+                self._settle_soon(key, now + SUSPECT_S)
+        return gone
+
+    async def _is_over(self, execution_id: str, at: str) -> bool:
+        if await standing(self._bus, execution_id, self._partitions) == "over":
+            return True
+        return self._knows(execution_id, at) is False

@@ -1,0 +1,159 @@
+"""Places: which runs of an execution wait for one, which hold one, and of which key.
+
+1. A run whose step has a limit, or each iteration of it, is sent to its pool when `limit.granted` is in the log. It
+   holds its place until it ends, also while it waits without a worker: the record that ends it frees the place.
+2. An execution whose playbook has a limit sends nothing before it holds a place of its own.
+3. Who gets the next place of a key is decided in its ledger (`ledger.py`), which many executions share; the log of
+   each says what it got.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from shared.dsl.plan import Limit, Plan, Step
+from shared.dsl.template import evaluate
+from shared.engine.large import Values, resolve_scope
+from shared.engine.scope import visible
+from shared.engine.waiting import place
+from shared.errors import TemplateError
+from shared.events import model as ev
+
+if TYPE_CHECKING:
+    from shared.engine.schedule import Loop, Schedule
+
+MAX_KEY = 512  # of the rendered key
+EXECUTION = ""  # the place of the execution itself
+Plans = Callable[[str], Plan]
+Iter = Callable[[Step, "Loop", int, Values], dict[str, Any]]
+
+
+class Want(Struct, frozen=True):
+    """A place that is waited for, or, `granted`, held. `at` is when it was first wanted, as the log says."""
+
+    execution_id: str
+    limit: ev.Limited
+    run_id: str = ""
+    index: int = -1
+    priority: int = 5
+    at: str = ""
+    granted: bool = False
+
+    @property
+    def holder(self) -> str:
+        return holder(self.execution_id, place(self.run_id, self.index))
+
+
+def holder(execution_id: str, at: str) -> str:
+    return f"{execution_id}/{at}"
+
+
+def limited(limit: Limit, names: Mapping[str, Any]) -> ev.Limited:
+    """The limit with its key rendered; TemplateError when that gives no key."""
+    key = evaluate(limit.key, names)
+    if isinstance(key, bool) or not isinstance(key, str | int) or not 0 < len(str(key)) <= MAX_KEY:
+        raise TemplateError(f"the key of a limit must be text of 1 to {MAX_KEY} characters, not {key!r:.60}")
+    return ev.Limited(str(key), limit.max, limit.count, limit.period_s)
+
+
+def is_closed(state: "Schedule") -> bool:
+    """Nothing of the execution may run yet."""
+    return state.gate is not None and EXECUTION not in state.granted
+
+
+def is_free(state: "Schedule", event: ev.StepScheduled, index: int = -1) -> bool:
+    """The run, or the iteration, may be sent to its pool."""
+    if is_closed(state):
+        return False
+    return not event.limited or place(event.run_id, index) in state.granted
+
+
+def is_live(state: "Schedule", at: str) -> bool:
+    """What is at the place may still run."""
+    if state.finished or at == EXECUTION:
+        return not state.finished and state.gate is not None
+    run_id, _, index = at.rpartition(".")
+    if run_id in state.loops and index.isdigit():
+        return int(index) in state.loops[run_id].live
+    return at in state.runs
+
+
+def fold_granted(state: "Schedule", event: ev.LimitGranted) -> None:
+    """In place, on a draft. What has ended meanwhile holds nothing."""
+    loop = state.loops.get(event.run_id)
+    if event.run_id and event.run_id not in state.runs and (loop is None or event.index not in loop.live):
+        return
+    if not state.finished:
+        state.granted[place(event.run_id, event.index)] = event.key
+
+
+def forget(state: "Schedule", run_id: str) -> None:
+    """The run has ended, and its iterations with it."""
+    for at in [at for at in state.granted if at == run_id or at.startswith(f"{run_id}.")]:
+        del state.granted[at]
+
+
+def limit_of(
+    step: Step, execution_id: str, event: ev.StepScheduled, values: Values, iteration: dict[str, Any] | None = None
+) -> ev.Limited:
+    """What the run, or the iteration, waits for."""
+    assert step.limit is not None
+    if "{" not in step.limit.key:
+        return limited(step.limit, {})
+    scope = resolve_scope(event.scope, event.scope_ref, values)
+    return limited(step.limit, visible(execution_id, scope, event.args, iteration))
+
+
+def wants(plans: Plans, state: "Schedule", values: Values, iter_of: Iter) -> Iterator[Want]:
+    """Every place that is waited for or held. A key that cannot be rendered has failed its step."""
+    if state.finished:
+        return
+    yield from gate(state)
+    if is_closed(state):
+        return
+    for run_id, dispatch in state.runs.items():
+        if dispatch.event.limited:
+            yield from run_want(plans, state, run_id, values)
+    for run_id, loop in state.loops.items():
+        if loop.event.limited and loop.started is not None:
+            yield from loop_wants(plans, state, run_id, sorted(loop.live), values, iter_of)
+
+
+def gate(state: "Schedule") -> Iterator[Want]:
+    """The place of the execution itself."""
+    if state.gate is not None:
+        yield Want(state.execution_id, state.gate, "", -1, state.priority, state.began, EXECUTION in state.granted)
+
+
+def run_want(plans: Plans, state: "Schedule", run_id: str, values: Values) -> Iterator[Want]:
+    dispatch = state.runs[run_id]
+    step = plans(dispatch.event.digest).steps[dispatch.event.step]
+    try:
+        limit = limit_of(step, state.execution_id, dispatch.event, values)
+    except TemplateError:
+        return
+    yield Want(state.execution_id, limit, run_id, -1, state.priority, dispatch.at, run_id in state.granted)
+
+
+def loop_wants(
+    plans: Plans, state: "Schedule", run_id: str, indexes: "list[int] | range", values: Values, iter_of: Iter
+) -> Iterator[Want]:
+    loop = state.loops[run_id]
+    step = plans(loop.event.digest).steps[loop.event.step]
+    for index in indexes:
+        limit = limit_of(step, state.execution_id, loop.event, values, iter_of(step, loop, index, values))
+        granted = place(run_id, index) in state.granted
+        yield Want(state.execution_id, limit, run_id, index, state.priority, loop.at, granted)
+
+
+def unusable(plans: Plans, state: "Schedule", values: Values) -> Iterator[ev.StepFailed]:
+    """Plain runs whose key cannot be rendered."""
+    for run_id, dispatch in state.runs.items():
+        event = dispatch.event
+        if event.limited and run_id not in state.granted:
+            try:
+                limit_of(plans(event.digest).steps[event.step], state.execution_id, event, values)
+            except TemplateError as error:
+                failure = {"kind": "template", "message": f"limits.key: {error}", "retryable": False}
+                yield ev.StepFailed(failure, (), run_id, event.step)

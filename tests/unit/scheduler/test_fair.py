@@ -1,0 +1,127 @@
+"""Whose command goes to the pool next."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from services.scheduler.fair import Fair
+from shared.events.beat import Key
+
+
+def key(execution: str, n: int) -> Key:
+    return (execution, "step:1", n)
+
+
+def offer(fair: Fair[str], execution: str, count: int, priority: int = 5, start: int = 0) -> None:
+    for n in range(start, start + count):
+        assert fair.offer(key(execution, n), f"{execution}{n}", priority)
+
+
+def test_a_loop_alone_gets_all_the_room_and_its_first() -> None:
+    fair = Fair[str]()
+    offer(fair, "a", 10)
+    assert list(fair.released(100, 3)) == ["a0", "a1", "a2", "a3"]
+    assert fair.is_holding
+
+
+def test_the_first_of_an_execution_goes_whatever_the_others_have() -> None:
+    fair = Fair[str]()
+    offer(fair, "a", 10)
+    assert len(list(fair.released(100, 4))) == 5
+    offer(fair, "b", 3)
+    assert list(fair.released(100, 4)) == ["b0"]
+
+
+def test_room_is_shared_evenly() -> None:
+    fair = Fair[str]()
+    for execution in "abc":
+        offer(fair, execution, 20)
+    out = list(fair.released(100, 12))
+    assert Counter(item[0] for item in out) == {"a": 5, "b": 5, "c": 5}
+
+
+def test_who_has_the_fewest_gets_the_next_free_place() -> None:
+    fair = Fair[str]()
+    offer(fair, "a", 20)
+    list(fair.released(100, 6))
+    offer(fair, "b", 20)
+    assert list(fair.released(100, 6)) == ["b0"]
+    fair.free("a", "step:1", 0)
+    assert list(fair.released(100, 6)) == ["b1"]
+
+
+def test_a_higher_priority_goes_first() -> None:
+    fair = Fair[str]()
+    offer(fair, "low", 3, priority=1)
+    offer(fair, "high", 3, priority=9)
+    assert list(fair.released(100, 2)) == ["high0", "high1", "high2", "low0"]
+    fair.free("high", "step:1", 0)
+    offer(fair, "high", 1, priority=9, start=3)
+    assert list(fair.released(100, 2)) == ["high3"]
+
+
+def test_not_more_than_the_most_are_under_way() -> None:
+    fair = Fair[str]()
+    for n in range(10):
+        offer(fair, f"e{n}", 1)
+    assert len(list(fair.released(4, 100))) == 4
+    fair.free("e0", "step:1", 0)
+    assert len(list(fair.released(4, 100))) == 1
+
+
+def test_what_is_there_is_not_taken_twice() -> None:
+    fair = Fair[str]()
+    offer(fair, "a", 2)
+    assert not fair.offer(key("a", 1), "again", 5)
+    assert list(fair.released(100, 0)) == ["a0"]
+    assert fair.is_under_way(key("a", 0))
+    assert not fair.offer(key("a", 0), "again", 5)
+
+
+@pytest.mark.parametrize(("run", "left"), [("step:1", 1), ("", 0)])
+def test_the_end_of_a_run_or_of_an_execution_frees_all_of_it(run: str, left: int) -> None:
+    fair = Fair[str]()
+    offer(fair, "a", 5)
+    fair.offer(("a", "other:1", -1), "other", 5)
+    list(fair.released(100, 2))
+    fair.free("a", run)
+    assert len(list(fair.released(100, 100))) == left
+    assert not fair.is_holding
+
+
+def test_what_is_not_due_any_more_is_forgotten() -> None:
+    fair = Fair[str]()
+    offer(fair, "a", 6)
+    list(fair.released(100, 1))
+    fair.keep(lambda found: found[2] in (4, 5))
+    assert list(fair.released(100, 1)) == ["a4", "a5"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_everything_offered_goes_out_once_and_the_bounds_hold(seed: int) -> None:
+    rng = random.Random(seed)
+    fair, offered, out = Fair[Key](), set[Key](), list[Key]()
+    live = set[Key]()
+    for n in range(400):
+        match rng.randrange(3):
+            case 0:
+                found = (rng.choice("abcd"), "r", n)
+                if fair.offer(found, found, rng.randrange(3)):
+                    offered.add(found)
+            case 1 if live:
+                ended = rng.choice(sorted(live))
+                live.discard(ended)
+                fair.free(*ended)
+        fresh = list(fair.released(12, 5))
+        out += fresh
+        live |= set(fresh)
+        held = Counter(found[0] for found in live)
+        assert len(live) <= 12
+        assert sum(n - 1 for n in held.values()) <= 5
+    while live:
+        for ended in list(live):
+            fair.free(*ended)
+        live = set(fair.released(12, 5))
+        out += live
+    assert sorted(out) == sorted(offered)
