@@ -33,7 +33,8 @@ class Journal:
     ) -> None:
         self._bus, self._clock = bus, clock
         self._execution_id, self._lease, self._limit, self._after = execution_id, lease, limit, after
-        self._writer: Writer = subjects.WORKER if lease.index < 0 else subjects.ITERATION
+        self._own: Writer = subjects.WORKER if lease.index < 0 else subjects.ITERATION
+        self._writer = self._own
         self._partition = subjects.partition_of(execution_id, partitions)
         self._waiting: list[Event] = []
         self._blobs: dict[str, bytes] = {}
@@ -54,8 +55,9 @@ class Journal:
         return small
 
     def forget(self) -> None:
-        """What was noted and not written is dropped."""
+        """What was noted and not written is dropped, a wait included."""
         self._waiting, self._blobs = [], {}
+        self._writer = self._own
 
     async def park(self) -> None:
         """What is noted ends with a wait: it goes to the scheduler, and nothing may follow."""
