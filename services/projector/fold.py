@@ -153,9 +153,10 @@ def _count(loop: Loop, status: str, by: int) -> None:
 def _decision(rows: Rows, entry: Entry, execution: Execution, event: ev.Event) -> None:
     eid, at = execution.execution_id, entry.at
     match event:
-        case ev.ExecutionRequested(path=path, version=version, parent=parent):
+        case ev.ExecutionRequested(path=path, version=version, parent=parent, labels=labels):
             execution.path, execution.version = path, version
             execution.parent_id = parent.execution_id if parent is not None else None
+            execution.labels = json_text(labels or None)
         case ev.RequestEvaluated(digest=digest):
             execution.digest = digest
         case ev.PlaybookStarted(workload=workload):

@@ -37,6 +37,7 @@ class Execution(Struct):
     error: str | None = None
     seq: int = 0
     parent_id: str | None = None
+    labels: str | None = None
 
 
 class Run(Struct):

@@ -53,7 +53,7 @@ class Reruns:
         (restored,), blobs = shrink(execution_id, [found])
         assert isinstance(restored, ev.PlaybookRestored)
         await results.store(self._bus, execution_id, blobs)
-        request = Request(first.path, first.version, state.workload, execution_id)
+        request = Request(first.path, first.version, state.workload, execution_id, labels=first.labels, by=asked.by)
         return Prepared(request, await self._plans.load(state.digest), restored)
 
     async def _entries(self, execution_id: str) -> list[tuple[int, Any]]:

@@ -66,7 +66,8 @@ def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], dig
             steps[source.name] = step
     plan = Plan(name=header.name, path=header.path, version=header.version, digest=digest, workload=workload,
                 steps=steps, reach=reach(steps), keychain=keychain, start=defaults.entry_step or START,
-                timeout_s=defaults.timeout_s, limit=defaults.limit, priority=defaults.priority)
+                timeout_s=defaults.timeout_s, limit=defaults.limit, priority=defaults.priority,
+                labels=header.labels)
     paths = {source.name: source.path for source in sources if source.unique}
     check_compensations(reader, steps, paths, plan.start)
     check_plan(reader, plan, paths, kinds, pools)

@@ -61,7 +61,7 @@ SHAPES: dict[str, Shape] = {
         "path": Key("text", "Where the catalogue keeps it; the name unless given."),
         "version": Key("version", "1 to 64 characters.", default="1"),
         "description": Key("text", "What the playbook is for."),
-        "labels": Key("mapping", "For people."),
+        "labels": Key("mapping", "What executions are selected by: -l key=value. Every execution of it has them."),
         "tags": Key("list", "For people."),
     },
     "credential": {

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from shared.dsl.reader import Reader, short
-from shared.dsl.root import MAX_PATH
+from shared.dsl.root import MAX_PATH, read_labels
 from shared.dsl.source import Path
 from shared.dsl.template import is_template
 from shared.dsl.template_facts import facts
@@ -23,23 +23,22 @@ class PlaybookRef(Struct, frozen=True):
     payload: dict[str, Any] = {}
 
 
-def read_name(reader: Reader, root: Mapping[str, Any], what: str) -> str:
-    """The header's keys are checked, and those of the root."""
+def read_head(reader: Reader, root: Mapping[str, Any], what: str) -> tuple[str, dict[str, str]]:
+    """The name and the labels; the header's keys are checked, and those of the root."""
     reader.keys(root, (), ROOT_KEYS, {}, what)
     reader.required(root, "spec", (), what, "add spec: {…}")
     metadata = reader.section(root, "metadata", (), METADATA_KEYS)
     if "description" in metadata:
         reader.text(metadata["description"], ("metadata", "description"), "write description: some text")
-    if "labels" in metadata:
-        reader.mapping(metadata["labels"], ("metadata", "labels"), "write labels: {key: value}")
+    labels = read_labels(reader, metadata)
     at: Path = ("metadata",) if isinstance(root.get("metadata"), dict) else ()
     if not reader.required(metadata, "name", at, what, "write metadata: {name: …}"):
-        return ""
+        return "", labels
     name = reader.name(metadata["name"], ("metadata", "name"), "the name")
     if len(name) > MAX_DOCUMENT_NAME:
         reader.value(("metadata", "name"), "DSL205", f"the name {short(name)} is too long",
                      f"at most {MAX_DOCUMENT_NAME} characters")
-    return name
+    return name, labels
 
 
 def read_playbook(reader: Reader, spec: Mapping[str, Any], what: str, *, payload: bool) -> PlaybookRef:

@@ -177,3 +177,4 @@ class Plan(Struct, frozen=True):
     origins: dict[str, Origin] = {}
     limit: Limit | None = None
     priority: int | None = None
+    labels: dict[str, str] = {}

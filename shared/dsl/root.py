@@ -9,6 +9,7 @@ from shared.dsl import told
 from shared.dsl.reader import Reader, kind_of, short
 from shared.dsl.source import Path
 from shared.dsl.texts import check_templates
+from shared.events import labels
 
 API_VERSION = "noetl.io/v2"
 KEYCHAIN_KEYS = ("name", "kind", "type", "credential", "description")
@@ -23,6 +24,7 @@ class Header(Struct, frozen=True):
     name: str
     path: str
     version: str
+    labels: dict[str, str] = {}
 
 
 class StepSource(Struct, frozen=True):
@@ -60,12 +62,30 @@ def _header(reader: Reader, metadata: Mapping[str, Any]) -> Header:
     if type(version) not in (str, int, float) or not 0 < len(str(version)) <= 64:
         reader.value(("metadata", "version"), "DSL203", "version must be text of 1 to 64 characters",
                      'write version: "1.0"')
-    if "labels" in metadata:
-        reader.mapping(metadata["labels"], ("metadata", "labels"), "write labels: {key: value}")
     if "tags" in metadata:
         reader.listing(metadata["tags"], ("metadata", "tags"), "write tags: [one, two]")
     name = found.get("name", "")
-    return Header(name, found.get("path", name), str(version))
+    return Header(name, found.get("path", name), str(version), read_labels(reader, metadata))
+
+
+def read_labels(reader: Reader, metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What executions are selected by; a number or a truth value is taken as its text."""
+    if "labels" not in metadata:
+        return {}
+    path: Path = ("metadata", "labels")
+    given = reader.mapping(metadata["labels"], path, "write labels: {key: value}")
+    if len(given) > labels.MAX_LABELS:
+        reader.key(path, "DSL801", f"{len(given)} labels, over the limit of {labels.MAX_LABELS}", "keep fewer")
+    found = {}
+    for key, value in given.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not labels.is_key(key):
+            reader.key((*path, key), "DSL205", f"{short(key)} is not the name of a label", labels.KEY_FIX)
+        elif not isinstance(value, str | int | float) or not labels.is_value(text):
+            reader.value((*path, key), "DSL203", f"the value of label {key} cannot be used", labels.VALUE_FIX)
+        else:
+            found[key] = text
+    return found
 
 
 def read_workload(reader: Reader, root: Mapping[str, Any]) -> dict[str, Any]:

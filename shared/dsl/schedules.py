@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from shared.dsl import cron
 from shared.dsl.durations import seconds_of
-from shared.dsl.parts import PlaybookRef, read_name, read_playbook, read_templates
+from shared.dsl.parts import PlaybookRef, read_head, read_playbook, read_templates
 from shared.dsl.reader import Reader, short
 from shared.dsl.source import Path
 
@@ -30,7 +30,8 @@ _CRON_FIX = f"five fields ({cron.FIELDS}), as in cron: '0 2 * * *'"
 
 class Schedule(Struct, frozen=True):
     """`cron` or `every` (seconds) is given. `start` and `end` are seconds since the epoch, both
-    included. `made_up` is the most that `catch_up: all` makes up. `paused` None: as it was."""
+    included. `made_up` is the most that `catch_up: all` makes up. `paused` None: as it was. Its executions get
+    the `labels`."""
 
     name: str
     playbook: PlaybookRef
@@ -45,6 +46,7 @@ class Schedule(Struct, frozen=True):
     start: int | None = None
     end: int | None = None
     paused: bool | None = None
+    labels: dict[str, str] = {}
 
 
 def timing(schedule: Schedule) -> tuple[object, ...]:
@@ -54,7 +56,7 @@ def timing(schedule: Schedule) -> tuple[object, ...]:
 
 
 def read_schedule(reader: Reader, root: Mapping[str, Any]) -> Schedule:
-    name = read_name(reader, root, "the schedule")
+    name, labels = read_head(reader, root, "the schedule")
     spec = reader.section(root, "spec", (), SPEC_KEYS)
     if not isinstance(root.get("spec"), dict):
         return Schedule(name, PlaybookRef(""))
@@ -68,6 +70,7 @@ def read_schedule(reader: Reader, root: Mapping[str, Any]) -> Schedule:
         "overlap": _choice(reader, spec, "overlap", OVERLAP), "start": _time(reader, spec, "start", zone),
         "end": _time(reader, spec, "end", zone),
         "paused": reader.boolean(spec["paused"], (*_SPEC, "paused")) if "paused" in spec else None,
+        "labels": labels,
     }
     _agree(reader, mode, found)
     return Schedule(name, playbook, expression, every, zone, missing, repeated, mode, made_up, **found)

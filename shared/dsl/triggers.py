@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from shared.dsl.parts import PlaybookRef, check_names, read_name, read_playbook, read_templates
+from shared.dsl.parts import PlaybookRef, check_names, read_head, read_playbook, read_templates
 from shared.dsl.reader import Reader, kind_of, short
 from shared.dsl.source import Path
 from shared.dsl.texts import read_expression
@@ -24,7 +24,8 @@ _SPEC: Path = ("spec",)
 
 
 class Trigger(Struct, frozen=True):
-    """`stream` empty: core messages, at most once. `max_running` 0: no limit."""
+    """`stream` empty: core messages, at most once. `max_running` 0: no limit. Its executions get the
+    `labels`."""
 
     name: str
     subject: str
@@ -35,10 +36,11 @@ class Trigger(Struct, frozen=True):
     dedupe: str = ""
     max_running: int = 0
     when_full: Literal["queue", "skip"] = "queue"
+    labels: dict[str, str] = {}
 
 
 def read_trigger(reader: Reader, root: Mapping[str, Any]) -> Trigger:
-    name = read_name(reader, root, "the trigger")
+    name, labels = read_head(reader, root, "the trigger")
     spec = reader.section(root, "spec", (), SPEC_KEYS)
     if not isinstance(root.get("spec"), dict):
         return Trigger(name, "", PlaybookRef(""))
@@ -48,7 +50,7 @@ def read_trigger(reader: Reader, root: Mapping[str, Any]) -> Trigger:
         read_templates(reader, spec.get(key), (*_SPEC, key), NAMES)
     most, when_full = _concurrency(reader, spec)
     return Trigger(name, _subject(reader, spec), playbook, _stream(reader, spec), condition, mapping, dedupe, most,
-                   when_full)
+                   when_full, labels)
 
 
 def _subject(reader: Reader, spec: Mapping[str, Any]) -> str:

@@ -64,7 +64,9 @@ def request(schedule: Schedule, at: int) -> Request:
                           "local": calendar.local(schedule, at).isoformat()}}
     playbook = schedule.playbook
     payload: dict[str, Any] = template.evaluate(playbook.payload, scope)
-    return Request(playbook.path, playbook.version, payload, execution_id(schedule.name, at))
+    asked = execution_id(schedule.name, at)
+    return Request(playbook.path, playbook.version, payload, asked, labels=schedule.labels,
+                   by=f"schedule {schedule.name}")
 
 
 def next_due(schedule: Schedule, state: State, since: int) -> int | None:

@@ -39,7 +39,8 @@ def react(trigger: Trigger, arrived: Arrived) -> Request | Broken | None:
             return Broken(f"mapping gives {type(payload).__name__}, not a mapping of names to values")
         playbook = trigger.playbook
         execution_id = derive_id("trigger", trigger.name, *_identity(trigger, arrived, scope))
-        request = Request(playbook.path, playbook.version, payload, execution_id)
+        by = f"trigger {trigger.name}"
+        request = Request(playbook.path, playbook.version, payload, execution_id, labels=trigger.labels, by=by)
         decode(msgspec.json.encode(request))  # the router would not take a larger one
     except (TemplateError, Corrupt) as error:
         return Broken(str(error))

@@ -49,8 +49,9 @@ def start(
 ) -> list[ev.Event]:
     """The first decision; `plan` is the reason when there is none, `restored` what an earlier execution left."""
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
+    labels = {**plan.labels, **request.labels} if isinstance(plan, Plan) else request.labels
     turn.emit(ev.ExecutionRequested(
-        request.path, request.version, request.payload, request_id, request.parent, request.priority
+        request.path, request.version, request.payload, request_id, request.parent, request.priority, labels, request.by
     ))
     if isinstance(plan, str):
         return turn.refuse("request", plan)

@@ -7,12 +7,16 @@ from shared.events.parts import PRIORITY, Base, Ending, Limited, Parent, Patch, 
 
 
 class ExecutionRequested(Base, frozen=True, tag="playbook.execution.requested"):
+    """`labels` are those of the playbook and of the request."""
+
     path: str
     version: str = ""
     payload: dict[str, Any] = {}
     request_id: str = ""
     parent: Parent | None = None
     priority: int | None = None
+    labels: dict[str, str] = {}
+    by: str = ""
     entity = "playbook"
 
 

@@ -8,16 +8,19 @@ import msgspec
 from msgspec import Struct
 
 from shared.errors import Corrupt
+from shared.events import labels as labelling
 from shared.events.parts import MAX_PRIORITY, Parent
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_REQUEST_BYTES = 524_288
 MAX_CONTROL_BYTES = 131_072
+MAX_BY = 256
 T = TypeVar("T")
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
-    """`parent` is the scheduler's: who waits for the execution. `priority` is the playbook's unless given."""
+    """`parent` is the scheduler's: who waits for the execution. `priority` is the playbook's unless given. `by` is
+    who asks, as the log will say."""
 
     path: str
     version: str = ""
@@ -25,6 +28,8 @@ class Request(Struct, frozen=True, omit_defaults=True):
     execution_id: str = ""
     parent: Parent | None = None
     priority: int | None = None
+    labels: dict[str, str] = {}
+    by: str = ""
 
 
 class Control(Struct, frozen=True, omit_defaults=True):
@@ -52,6 +57,10 @@ def decode(data: bytes) -> Request:
         _check_id(request.execution_id)
     if request.priority is not None and not 0 <= request.priority <= MAX_PRIORITY:
         raise Corrupt(f"priority {request.priority} is not a whole number from 0 to {MAX_PRIORITY}")
+    if reason := labelling.wrong(request.labels):
+        raise Corrupt(reason)
+    if len(request.by) > MAX_BY:
+        raise Corrupt(f"`by` has {len(request.by)} characters; the limit is {MAX_BY}")
     return request
 
 

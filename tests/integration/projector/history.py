@@ -97,7 +97,8 @@ class Story:
 
     def begin(self, path: str = "demo/flow", parent: ev.Parent | None = None) -> None:
         self.router(
-            ev.ExecutionRequested(path, "1", {"a": 1}, parent=parent), ev.RequestEvaluated("d1"),
+            ev.ExecutionRequested(path, "1", {"a": 1}, parent=parent, labels={"team": "data"}),
+            ev.RequestEvaluated("d1"),
             ev.PlaybookStarted({"a": 1, "b": [1, 2]}), ev.WorkflowStarted(), ev.TokenCreated("t1", "start"),
         )  # fmt: skip
 

@@ -45,6 +45,7 @@ def test_a_message_starts_an_execution_with_the_mapped_payload() -> None:
         await order(world, 7)
         (request,) = await world.requests()
         assert request == {"path": "shop/order", "version": "2", "execution_id": request["execution_id"],
+                       "by": "trigger orders",
                            "payload": {"order": 7, "from": "orders.new", "fixed": 1}}
 
     live(START, story)
