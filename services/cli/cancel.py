@@ -1,4 +1,4 @@
-"""noetlctl cancel: stops an execution, its children and what its workers do."""
+"""noetlctl cancel: stops executions, their children and what their workers do."""
 
 import asyncio
 from pathlib import Path
@@ -6,47 +6,55 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, control, exits, options
+from services.cli import bulk, context, control, exits, options, render, selection
 from services.cli.exits import CliError
+from shared.events import subjects
 
 if TYPE_CHECKING:
-    from shared.events.request import Control
+    from shared.bus.ports import Bus
+    from shared.runtime.settings import Settings
 
 
-@click.command("cancel", epilog="Example: noetlctl cancel 4f1c… --reason 'wrong input' --wait")
-@click.argument("execution")
+@click.command("cancel", epilog="Examples: noetlctl cancel 4f1c… --reason 'wrong input' --wait   "
+               "noetlctl cancel -l team=data --since 1h --dry-run")
+@bulk.arguments
 @click.option("--reason", default="", help="Kept in the log.")
 @click.option("--grace", type=click.FloatRange(0, 300), default=10.0, show_default=True, metavar="S",
               help="How long what runs may take to stop.")
 @click.option("--wait", is_flag=True, help="Until nothing runs any more.")
 @options.timeout
+@render.option()
 @context.option
 def command(
-    execution: str, reason: str, grace: float, wait: bool, timeout: float | None, context_file: Path | None
+    what: bulk.Chosen, reason: str, grace: float, wait: bool, timeout: float | None, output: str,
+    context_file: Path | None,
 ) -> int:
-    """Stop an execution and everything it started."""
+    """Stop an execution and everything it started.
+
+    Several may be named; or they are chosen by what they are, of those that still run unless --status says otherwise.
+    """
     from services.cli import aio
-    from shared.events.request import Control
 
-    asked = Control(execution, reason, control.me(), grace)
-    return aio.run(_cancel(asked, wait, timeout, context_file))
+    async def ask(bus: "Bus", settings: "Settings", name: str) -> bulk.Row:
+        from shared.events.request import Control
+
+        await control.send(bus, settings, subjects.CANCEL, Control(name, reason, control.me(), grace))
+        status = await _stopped(bus, settings, name, timeout) if wait else "accepted"
+        return {"execution_id": name, "status": status, "error": None}
+
+    wish = bulk.Wish("cancel", subjects.CANCEL, selection.LIVE, ask, _waited if wait else bulk.named)
+    return aio.run(bulk.carry_out(wish, what, output, context_file))
 
 
-async def _cancel(asked: "Control", wait: bool, timeout: float | None, context_file: Path | None) -> int:
+async def _stopped(bus: "Bus", settings: "Settings", name: str, timeout: float | None) -> str:
     from services.cli import display, requests
-    from services.cli.output import line
-    from shared.events import subjects
 
-    settings = context.find(context_file)
-    async with context.connected(settings) as bus:
-        await control.send(bus, settings, subjects.CANCEL, asked)
-        if not wait:
-            line({"execution_id": asked.execution_id, "status": "accepted"}, "text")
-            return exits.OK
-        try:
-            async with asyncio.timeout(timeout):
-                summary = await requests.finish(bus, asked.execution_id, settings.partitions, display.choose())
-        except TimeoutError:
-            raise CliError(f"{asked.execution_id} still runs after {timeout:g} s", exits.TIMED_OUT) from None
-    click.echo(f"{asked.execution_id} {summary.status}")
-    return exits.OK
+    try:
+        async with asyncio.timeout(timeout):
+            return (await requests.finish(bus, name, settings.partitions, display.choose())).status
+    except TimeoutError:
+        raise CliError(f"{name} still runs after {timeout:g} s", exits.TIMED_OUT) from None
+
+
+def _waited(row: bulk.Row) -> str:
+    return f"{row['execution_id']} {row['status']}"

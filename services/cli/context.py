@@ -1,7 +1,7 @@
-"""Which stack a command talks to: the file `up` writes, or NOETL_* in the environment.
+"""Which stack a command talks to: a named context, the file `up` writes, or NOETL_* in the environment.
 
-Looked up in this order: `--context FILE`, NOETL_CONTEXT, NOETL_NATS_URL (with NOETL_NATS_USER and
-NOETL_NATS_PASSWORD), `.noetl/context.json` in the current folder.
+Looked up in this order: `--context NAME|FILE`, NOETL_CONTEXT, NOETL_NATS_URL (with NOETL_NATS_USER and
+NOETL_NATS_PASSWORD), `.noetl/context.json` in the current folder, the context in use (`noetlctl context use`).
 """
 
 import os
@@ -9,17 +9,23 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 from msgspec import Struct
 
 from services.cli.exits import CliError
-from shared.bus.ports import Bus
-from shared.runtime.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from shared.bus.ports import Bus
+    from shared.runtime.settings import Settings
 
 DEFAULT_FOLDER = Path(".noetl")
 FILE_NAME = "context.json"
+PARTITIONS = 4
 
 
 class Context(Struct, frozen=True):
@@ -28,54 +34,100 @@ class Context(Struct, frozen=True):
     nats_url: str
     users: dict[str, str]  # user → password
     postgres_dsn: str = ""
-    partitions: int = 4
+    partitions: int = PARTITIONS
     pools: tuple[str, ...] = ("default",)
     health: dict[str, str] = {}
+    user: str = "admin"
 
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
+        from shared.runtime.settings import Settings
+
         return Settings(
             nats_url=self.nats_url,
-            nats_user="admin",
-            nats_password=self.users["admin"],
+            nats_user=self.user,
+            nats_password=self.users.get(self.user, ""),
             postgres_dsn=self.postgres_dsn,
             partitions=self.partitions,
             pools=self.pools,
         )
 
 
+def names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """For a shell to complete: the named contexts, or else files."""
+    from click.shell_completion import CompletionItem
+
+    from services.cli import config
+
+    try:
+        known = config.load().contexts
+    except CliError:
+        known = {}
+    return [CompletionItem(name) for name in known if name.startswith(incomplete)] or [
+        CompletionItem(incomplete, type="file")
+    ]
+
+
 option = click.option(
     "--context",
     "context_file",
-    metavar="FILE",
+    metavar="NAME|FILE",
     type=click.Path(path_type=Path),
-    help="Context file of the stack (default: NOETL_CONTEXT, NOETL_NATS_URL, .noetl/context.json).",
+    shell_complete=names,
+    help="The stack: a named context or a context file (default: NOETL_CONTEXT, NOETL_NATS_URL, .noetl/context.json, "
+    "the context in use).",
 )
 
 
 def write(folder: Path, context: Context) -> Path:
-    """Readable by the owner alone, and never half written."""
-    path, fresh = folder / FILE_NAME, folder / (FILE_NAME + ".new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(context), indent=2) + b"\n")
-    fresh.replace(path)
+    path = folder / FILE_NAME
+    write_private(path, context)
     return path
 
 
-def find(context_file: Path | None, environ: Mapping[str, str] = os.environ) -> Settings:
+def write_private(path: Path, value: Struct) -> None:
+    """Readable by the owner alone, and never half written."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    fresh.replace(path)
+
+
+def find(context_file: Path | None, environ: Mapping[str, str] = os.environ) -> "Settings":
     """Settings of the stack to talk to."""
-    named = context_file or (Path(environ["NOETL_CONTEXT"]) if environ.get("NOETL_CONTEXT") else None)
-    if named is not None:
-        return _read(named).settings()
+    from services.cli import config
+    from shared.runtime.settings import read_settings
+
+    named = str(context_file) if context_file else environ.get("NOETL_CONTEXT", "")
+    if named:
+        return _named(named, environ).settings()
     if environ.get("NOETL_NATS_URL"):
         return read_settings(environ)
     default = DEFAULT_FOLDER / FILE_NAME
     if default.exists():
-        return _read(default).settings()
-    raise CliError("no stack found: start one with `noetlctl up`, or set NOETL_NATS_URL or --context FILE")
+        return read(default).settings()
+    if (current := config.load(environ).in_use) is not None:
+        return current.settings()
+    raise CliError(
+        "no stack found: start one with `noetlctl up`, name one with `noetlctl context add`, or set NOETL_NATS_URL"
+    )
 
 
-def _read(path: Path) -> Context:
+def _named(name: str, environ: Mapping[str, str]) -> Context:
+    """A name goes before a file of the same name; `./NAME` is the file."""
+    from services.cli import config, exits
+
+    if config.NAME.fullmatch(name):
+        known = config.load(environ).contexts
+        if name in known:
+            return known[name]
+        if not Path(name).exists():
+            what = f"no context {name!r} and no such file (`noetlctl context list` shows the contexts)"
+            raise CliError(what, exits.NOT_FOUND)
+    return read(Path(name))
+
+
+def read(path: Path) -> Context:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Context)
     except OSError as error:
@@ -84,7 +136,7 @@ def _read(path: Path) -> Context:
         raise CliError(f"{path} is not a context file: {error} (`noetlctl up` writes one)") from None
 
 
-def inbox(settings: Settings) -> str:
+def inbox(settings: "Settings") -> str:
     """A subject of its own for an answer; a user may read none but its own."""
     from shared.runtime.nats_config import inbox_prefix
 
@@ -92,7 +144,7 @@ def inbox(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def connected(settings: Settings) -> AsyncIterator[Bus]:
+async def connected(settings: "Settings") -> "AsyncIterator[Bus]":
     """The bus of a running stack, with one clear error when nobody answers."""
     from shared.errors import Unavailable
     from shared.runtime.main import connect

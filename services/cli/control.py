@@ -1,11 +1,10 @@
-"""What `cancel`, `pause`, `resume` and `signal` share: a request about an execution, and the router's word."""
+"""What the commands about executions that are there share: a request about one, and the router's word."""
 
 import asyncio
 import getpass
 import socket
 import uuid
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from services.cli import context, exits
 from services.cli.exits import CliError
@@ -26,24 +25,14 @@ def me() -> str:
         return socket.gethostname()
 
 
-async def ask(subject: str, asked: "Control", context_file: Path | None) -> int:
-    from services.cli.output import line
-
-    settings = context.find(context_file)
-    async with context.connected(settings) as bus:
-        await send(bus, settings, subject, asked)
-    line({"execution_id": asked.execution_id, "status": "accepted"}, "text")
-    return exits.OK
-
-
 async def send(bus: "Bus", settings: "Settings", subject: str, asked: "Control") -> str:
-    """The execution the answer is about; CliError when the router refuses."""
+    """The execution the answer is about; CliError when it is not known or not in the state for it, or when the
+    router refuses."""
     import msgspec
 
-    from services.cli.requests import MESSAGE_ID, REPLY_TO, Answer, is_known
+    from services.cli.requests import MESSAGE_ID, REPLY_TO, Answer
 
-    if not await is_known(bus, asked.execution_id, settings.partitions):
-        raise CliError(f"no execution {asked.execution_id} in the log", exits.NOT_FOUND)
+    await check(bus, settings, subject, asked.execution_id)
     name = context.inbox(settings)
     inbox = await bus.subscribe(name)
     headers = {REPLY_TO: name, MESSAGE_ID: uuid.uuid4().hex}
@@ -57,6 +46,22 @@ async def send(bus: "Bus", settings: "Settings", subject: str, asked: "Control")
     finally:
         await inbox.close()
     if answer.status == "failed":
-        reason = answer.error.get("message", "") if isinstance(answer.error, dict) else answer.error
-        raise CliError(f"refused: {reason}")
+        raise CliError(f"refused: {_reason(answer.error)}")
     return answer.execution_id
+
+
+async def check(bus: "Bus", settings: "Settings", subject: str, execution_id: str) -> None:
+    """A rerun needs an execution that is over, everything else one that is not."""
+    from services.cli import requests
+    from shared.events import subjects
+
+    standing = await requests.expect(bus, execution_id, settings.partitions)
+    if subject == subjects.RERUN and standing != "over":
+        raise CliError(f"execution {execution_id} still runs: cancel it first, or wait for its end", exits.CONFLICT)
+    if subject != subjects.RERUN and standing == "over":
+        raise CliError(f"execution {execution_id} is over: there is nothing to {subject.rpartition('.')[2]}",
+                       exits.CONFLICT)
+
+
+def _reason(error: Any) -> str:
+    return str(error.get("message", "")) if isinstance(error, dict) else str(error)

@@ -1,25 +1,34 @@
 """Progress on stderr: a live tree of steps on a terminal, a line per change elsewhere.
 
-Both are drawn from the folded summary alone, so they show what the log says and nothing else.
+Both are drawn from folded summaries alone, so they show what the log says and nothing else. `kin` are the summaries
+of executions that this one started, by id.
 """
 
 import sys
 import time
-from typing import Protocol, TextIO
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from services.cli.origins import Origins, shown
-from shared.engine.summary import StepSummary, Summary
+from shared.engine.summary import LoopProgress, StepSummary, Summary
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree as RichTree
 
 LOOP_LINE_EVERY_S = 1.0
 REFRESH_PER_S = 10
+BAR = 24  # characters
 SIGNS = {"scheduled": "…", "running": "▶", "waiting": "⏸", "done": "✓", "failed": "✗", "cancelled": "–"}
 STYLES = {
     "scheduled": "dim", "running": "cyan", "waiting": "blue", "done": "green", "failed": "red", "cancelled": "yellow",
 }
+Kin = Mapping[str, Summary]
+NOBODY: Kin = {}
 
 
 class Display(Protocol):
-    def update(self, summary: Summary) -> None: ...
+    def update(self, summary: Summary, kin: Kin = NOBODY) -> None: ...
     def close(self) -> None: ...
 
 
@@ -45,19 +54,24 @@ def describe(step: StepSummary, origins: Origins | None = None) -> str:
 class Lines:
     """For pipes and log files."""
 
-    def __init__(self, out: TextIO, origins: Origins | None = None) -> None:
-        self._out, self._origins = out, origins
+    def __init__(self, out: TextIO, origins: Origins | None = None, before: str = "") -> None:
+        self._out, self._origins, self._before = out, origins, before
         self._seen: dict[str, tuple[int, str]] = {}
         self._next_loop_line: dict[str, float] = {}
         self._status = ""
+        self._kin: dict[str, Lines] = {}
 
-    def update(self, summary: Summary) -> None:
+    def update(self, summary: Summary, kin: Kin = NOBODY) -> None:
         for step in summary.steps.values():
             if self._is_news(step):
-                self._out.write(f"{SIGNS.get(step.status, ' ')} {describe(step, self._origins)}\n")
+                self._out.write(f"{self._before}{SIGNS.get(step.status, ' ')} {describe(step, self._origins)}\n")
+        for each in summary.children:
+            if each in kin and kin[each].path:
+                self._kin.setdefault(each, Lines(self._out, None, f"{self._before}  {kin[each].path}: ")).update(
+                    kin[each], kin)
         if summary.status != self._status:
             self._status = summary.status
-            self._out.write(f"  {summary.execution_id} {summary.status}\n")
+            self._out.write(f"{self._before}  {summary.execution_id} {summary.status}\n")
         self._out.flush()
 
     def _is_news(self, step: StepSummary) -> bool:
@@ -90,19 +104,43 @@ class Tree:
         )
         self._live.start()
 
-    def update(self, summary: Summary) -> None:
-        from rich.text import Text
-        from rich.tree import Tree as RichTree
-
-        name = summary.path or "execution"
-        tree = RichTree(Text(f"{name} {summary.execution_id} {summary.status}", style=_style(summary.status)))
-        for step in summary.steps.values():
-            line = f"{SIGNS.get(step.status, ' ')} {describe(step, self._origins)}"
-            tree.add(Text(line, style=_style(step.status)))
-        self._live.update(tree)
+    def update(self, summary: Summary, kin: Kin = NOBODY) -> None:
+        self._live.update(tree(summary, kin, self._origins))
 
     def close(self) -> None:
         self._live.stop()
+
+
+def tree(summary: Summary, kin: Kin, origins: Origins | None) -> "RichTree":
+    """Children stand under the step that started them."""
+    from rich.text import Text
+    from rich.tree import Tree as RichTree
+
+    name = summary.path or "execution"
+    found = RichTree(Text(f"{name} {summary.execution_id} {summary.status}", style=_style(summary.status)))
+    places = {step.name: found.add(_line(step, origins)) for step in summary.steps.values()}
+    for each, step_name in summary.children.items():
+        if each in kin:
+            places[step_name].add(tree(kin[each], kin, None))
+    return found
+
+
+def _line(step: StepSummary, origins: Origins | None) -> "Text":
+    from rich.text import Text
+
+    text = Text(f"{SIGNS.get(step.status, ' ')} {describe(step, origins)}", style=_style(step.status))
+    if step.loop is not None and step.loop.total:
+        for part, style in bar(step.loop):
+            text.append(part, style)
+    return text
+
+
+def bar(loop: LoopProgress) -> list[tuple[str, str]]:
+    """What is done, what failed and what is left of a loop, as pieces of a line with their styles."""
+    done = BAR * loop.done // loop.total
+    failed = -(-BAR * loop.failed // loop.total)  # one that failed is seen
+    failed = min(failed, BAR - done)
+    return [("  ", ""), ("━" * done, "green"), ("━" * failed, "red"), ("─" * (BAR - done - failed), "dim")]
 
 
 def _style(status: str) -> str:

@@ -1,12 +1,13 @@
 """A schedule or trigger file, read and checked; and what the commands about both have in common."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 from msgspec import Struct
 
-from services.cli import exits, findings
+from services.cli import exits, findings, render, times
 from services.cli.exits import CliError
 from shared.bus.ports import Bus
 from shared.dsl.diagnostics import Diagnostic
@@ -72,17 +73,19 @@ def summary(document: Schedule | Trigger) -> str:
 
 def when(schedule: Schedule) -> str:
     if schedule.every:
-        return f"every {_length(schedule.every)}"
+        return f"every {times.length(schedule.every, exact=True)}"
     return f"{schedule.cron} {schedule.timezone}"
 
 
-def _length(seconds: int) -> str:
-    parts = []
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
-        if seconds >= size:
-            parts.append(f"{seconds // size}{unit}")
-            seconds %= size
-    return "".join(parts)
+def tell_applied(what: str, rows: Sequence[Mapping[str, Any]], output: str) -> None:
+    """What became, or would become, of documents."""
+
+    def line(row: Mapping[str, Any]) -> str:
+        done = {"created": "would create", "changed": "would change", "unchanged": "would leave as it is"}
+        return f"{done[row['status']] if row['dry_run'] else row['status']} {what} {row['name']}"
+
+    columns = (render.Column("NAME", "name"), render.Column("STATUS", "status"))
+    render.one_or_rows(rows, len(rows) == 1, columns, output, "name", line)
 
 
 def _read(file: Path) -> bytes:

@@ -1,29 +1,23 @@
 """noetlctl events: every event of an execution with its full envelope, from the log."""
 
-import json
 from contextlib import aclosing
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from services.cli import context, exits
-from services.cli.exits import CliError
+from services.cli import context, exits, render, times
+from services.cli.times import Moment
 
 if TYPE_CHECKING:
-    from shared.events.record import Record
+    from services.cli.logbook import Entry
 
 
-@click.command("events")
+@click.command("events", epilog="Examples: noetlctl events 4f1c… -o table   "
+               "noetlctl events 4f1c… --follow | jq .event_type")
 @click.argument("execution")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["jsonl", "table"]),
-    default="jsonl",
-    show_default=True,
-    help="One JSON object per event, or columns for people.",
-)
+@render.option("jsonl", "table", "json", "yaml", "name")
 @click.option(
     "--names",
     type=click.Choice(["canonical", "formal"]),
@@ -31,32 +25,35 @@ if TYPE_CHECKING:
     show_default=True,
     help="Formal: event_type as FS has it, and name as FX has it.",
 )
+@click.option("--since", type=Moment(), metavar="TIME", help="Since then: 2h ago, or 2026-11-16T10:00.")
 @click.option("--follow", is_flag=True, help="Wait for more, until the execution is over.")
 @context.option
-def command(execution: str, output: str, names: str, follow: bool, context_file: Path | None) -> int:
+def command(
+    execution: str, output: str, names: str, since: datetime | None, follow: bool, context_file: Path | None
+) -> int:
     """Print the events of an execution in log order."""
     from services.cli import aio
 
-    return aio.run(_events(execution, _Printer(output, names == "formal"), follow, context_file))
+    if follow and output in ("json", "yaml"):
+        raise click.UsageError("--follow prints event by event: take -o jsonl or table")
+    return aio.run(_events(execution, _Printer(output, names == "formal", since), follow, context_file))
 
 
 async def _events(execution_id: str, printer: "_Printer", follow: bool, context_file: Path | None) -> int:
-    from services.cli import watch
+    from services.cli import logbook, requests
     from shared.engine.summary import Summary
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
         if not follow:
-            records = await watch.history(bus, execution_id, settings.partitions)
-            if not records:
-                raise CliError(f"no execution {execution_id} in the log (`noetlctl get` lists the recent ones)")
-            printer.show(records)
+            printer.show((await logbook.read(bus, execution_id, settings.partitions)).entries)
             return exits.OK
+        await requests.expect(bus, execution_id, settings.partitions)
         summary = Summary(execution_id)
-        async with aclosing(watch.follow(bus, execution_id, settings.partitions)) as batches:
+        async with aclosing(logbook.follow(bus, execution_id, settings.partitions)) as batches:
             async for batch in batches:
                 printer.show(batch)
-                for record in batch:
+                for _, record in batch:
                     summary.apply(record)
                 if summary.over:
                     break
@@ -66,17 +63,26 @@ async def _events(execution_id: str, printer: "_Printer", follow: bool, context_
 class _Printer(NamedTuple):
     output: str
     formal: bool
+    since: datetime | None
 
-    def show(self, records: "list[Record]") -> None:
+    def show(self, entries: "list[Entry]") -> None:
         from shared.events.aliases import formal
         from shared.events.record import envelopes
 
-        for record in records:
-            for envelope in envelopes(record):
-                shown = formal(envelope) if self.formal else envelope
-                click.echo(json.dumps(shown, ensure_ascii=False) if self.output == "jsonl" else _row(shown))
+        found = [
+            {"seq": seq, **(formal(envelope) if self.formal else envelope)}
+            for seq, record in entries if self.since is None or times.parsed(record.ts) >= self.since
+            for envelope in envelopes(record)
+        ]
+        if self.output != "table":
+            render.rows(found, (), self.output, "event_id")
+            return
+        for envelope in found:
+            click.echo(_row(envelope))
 
 
 def _row(envelope: dict[str, Any]) -> str:
+    """Of one width, since more may follow."""
     about = envelope["task_run_id"] or envelope["step_run_id"] or ""
-    return f"{envelope['ts']}  {envelope['event_type']:<30} {envelope['status']:<12} {about}".rstrip()
+    line = f"{envelope['seq']:>8}  {envelope['ts']}  {envelope['event_type']:<30} {envelope['status']:<12} {about}"
+    return line.rstrip()

@@ -5,21 +5,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, exits, inputs, options
+from services.cli import context, control, exits, inputs, options, render, selector
+from services.cli.exits import CliError
 
 if TYPE_CHECKING:
+    from shared.bus.ports import Bus
     from shared.events.request import Request
 
 
-@click.command("execute")
+@click.command("execute", epilog="Example: noetlctl execute examples/hello --set greeting=Hi -l team=data --wait")
 @click.argument("path")
 @click.option("--version", default="", help="A version other than the latest registered.")
 @options.payload
 @options.sets
+@click.option("-l", "--label", "labels", multiple=True, metavar="K=V", help="A label beside those of the playbook; may "
+              "be repeated.")
 @click.option("--id", "key", default="", metavar="KEY", help="The same key again is the same execution.")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 goes first; that of the playbook unless given.")
 @click.option("--wait", is_flag=True, help="Follow it to its end; exit code 4 when it fails.")
-@options.output
+@options.dry_run
+@render.option()
 @options.timeout
 @context.option
 def command(
@@ -27,19 +32,24 @@ def command(
     version: str,
     payload: str | None,
     sets: tuple[str, ...],
+    labels: tuple[str, ...],
     key: str,
     priority: int | None,
     wait: bool,
+    dry_run: bool,
     output: str,
     timeout: float | None,
     context_file: Path | None,
 ) -> int:
     """Start an execution of a registered playbook and print its id."""
-    asked = inputs.payload(payload, sets)
+    asked, given = inputs.payload(payload, sets), selector.assigned(labels)
     from services.cli import aio
     from shared.events.request import Request
 
-    return aio.run(_execute(Request(path, version, asked, priority=priority), key, wait, output, timeout, context_file))
+    request = Request(path, version, asked, priority=priority, labels=given, by=control.me())
+    if dry_run:
+        return aio.run(_would(request, output, context_file))
+    return aio.run(_execute(request, key, wait, output, timeout, context_file))
 
 
 async def _execute(
@@ -54,5 +64,47 @@ async def _execute(
         if not wait:
             line({"execution_id": answer.execution_id, "status": answer.status}, output)
             return exits.OK
-        summary = await requests.finish_within(bus, answer.execution_id, settings.partitions, timeout)
+        summary = await requests.finish_within(bus, answer.execution_id, settings.partitions, timeout, family=True)
         return await show(bus, summary, output, await origins.of(bus, summary.digest))
+
+
+async def _would(request: "Request", output: str, context_file: Path | None) -> int:
+    """The first decision, taken here: it says what a router would, and writes nothing."""
+    async with context.connected(context.find(context_file)) as bus:
+        found = await _rehearsed(bus, request)
+
+    def text() -> None:
+        click.echo(f"would execute {found['path']} version {found['version']} from step {found['start']}")
+        render.fields({key: found[key] for key in ("digest", "labels", "workload")})
+
+    render.document(found, output, "path", text)
+    return exits.OK
+
+
+async def _rehearsed(bus: "Bus", request: "Request") -> dict[str, object]:
+    import time
+
+    from services.cli import requests
+    from shared.engine import routing
+    from shared.events import model as ev
+    from shared.runtime import catalog
+    from shared.runtime.plans import Plans
+
+    requests.encoded(request)
+    try:
+        entry = await catalog.find(bus, request.path, request.version)
+    except catalog.NotRegistered as error:
+        raise CliError(str(error), exits.NOT_FOUND) from None
+    plan = await Plans(bus).load(entry.digest)
+    found: dict[str, object] = {"path": entry.path, "version": entry.version, "digest": entry.digest}
+    for event in routing.start("dry-run", request, "", plan, time.time()):
+        match event:
+            case ev.PlaybookStarted(workload=workload):
+                found["workload"] = workload
+            case ev.ExecutionRequested(labels=labels):
+                found["labels"] = labels
+            case ev.RequestEvaluated(error=reason) if reason:
+                raise CliError(f"it would be refused: {reason['message']}")
+            case ev.StepScheduled(step=step):
+                found.setdefault("start", step)
+    return {"start": plan.start, **found, "dry_run": True}

@@ -6,7 +6,7 @@ from services.cli import exits
 from services.cli.exits import CliError
 
 
-@click.command("explain")
+@click.command("explain", epilog="Example: noetlctl explain step.spec.policy.admit")
 @click.argument("path", default="")
 def command(path: str) -> int:
     """Explain a key, a tool kind or a code.

@@ -7,7 +7,7 @@ import click
 from services.cli import exits
 
 
-@click.command("graph")
+@click.command("graph", epilog="Example: noetlctl graph examples/hello.yaml -o svg > hello.svg")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", type=click.Choice(["mermaid", "dot", "svg"]), default="mermaid", show_default=True,

@@ -33,7 +33,7 @@ workflow:
 """
 
 
-@click.command("init")
+@click.command("init", epilog="Example: noetlctl init orders")
 @click.argument("name")
 @click.option(
     "--folder",

@@ -26,9 +26,9 @@ def credential(text: str) -> tuple[str, dict[str, Any]]:
     return name, _object(value, "--credential")
 
 
-def _object(text: str, hint: str) -> dict[str, Any]:
+def _object(given: str, hint: str) -> dict[str, Any]:
     try:
-        value = _parse(_content(text, hint))
+        value = _parse(text(given, hint))
     except ValueError as error:
         raise click.BadParameter(f"not JSON: {error}", param_hint=hint) from None
     if not isinstance(value, dict):
@@ -36,16 +36,17 @@ def _object(text: str, hint: str) -> dict[str, Any]:
     return value
 
 
-def _content(text: str, hint: str) -> str:
-    if text == "-":
+def text(given: str, hint: str) -> str:
+    """As it is, from @file, or from stdin (-)."""
+    if given == "-":
         content = sys.stdin.read(MAX_INPUT_BYTES + 1)
-    elif text.startswith("@"):
+    elif given.startswith("@"):
         try:
-            content = Path(text[1:]).read_text(encoding="utf-8")
+            content = Path(given[1:]).read_text(encoding="utf-8")
         except OSError as error:
-            raise click.BadParameter(f"cannot read {text[1:]}: {error.strerror}", param_hint=hint) from None
+            raise click.BadParameter(f"cannot read {given[1:]}: {error.strerror}", param_hint=hint) from None
     else:
-        content = text
+        content = given
     if len(content) > MAX_INPUT_BYTES:
         raise click.BadParameter(f"over {MAX_INPUT_BYTES} bytes: pass a reference instead", param_hint=hint)
     return content

@@ -1,6 +1,6 @@
 """The log of one execution with its sequences, and the plans and stored values that whoever reads it asks for."""
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeVar
 
 from services.cli import exits
@@ -41,11 +41,31 @@ class Logbook:
                 await self.plans.load(missing.digest)
 
 
+async def entries(bus: Bus, execution_id: str, partitions: int) -> list[Entry]:
+    stream, subject = _where(execution_id, partitions)
+    return [(message.seq, decode(message.data)) for message in await bus.read(stream, [subject])]
+
+
+async def follow(bus: Bus, execution_id: str, partitions: int) -> AsyncGenerator[list[Entry], None]:
+    """Batches of records in log order with their sequences, from the first one on, without an end."""
+    stream, subject = _where(execution_id, partitions)
+    follower = bus.follow(stream, [subject], 0)
+    try:
+        while True:
+            yield [(message.seq, decode(message.data)) for message in await follower.batch()]
+    finally:
+        await follower.close()
+
+
 async def read(bus: Bus, execution_id: str, partitions: int, plans: Plans | None = None) -> Logbook:
     """Exit code 7 when nobody knows the execution."""
-    partition = subjects.partition_of(execution_id, partitions)
-    found = await bus.read(events_stream(partition), [subjects.events_of(partition, execution_id)])
+    found = await entries(bus, execution_id, partitions)
     if not found:
         what = f"no execution {execution_id} in the log (`noetlctl get` lists the recent ones)"
         raise CliError(what, exits.NOT_FOUND)
-    return Logbook(bus, execution_id, [(message.seq, decode(message.data)) for message in found], plans)
+    return Logbook(bus, execution_id, found, plans)
+
+
+def _where(execution_id: str, partitions: int) -> tuple[str, str]:
+    partition = subjects.partition_of(execution_id, partitions)
+    return events_stream(partition), subjects.events_of(partition, execution_id)

@@ -4,13 +4,16 @@ import importlib
 import os
 import sys
 import traceback
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from services.cli import exits
 from services.cli.exits import CliError
 from shared.errors import NoetlError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "run": "Run a playbook on a stack of its own and show the result.",
@@ -23,18 +26,28 @@ COMMANDS = {
     "up": "Start the whole stack and keep it running.",
     "register": "Store a playbook in the catalogue.",
     "execute": "Start an execution of a registered playbook.",
-    "get": "Show an execution, or list the recent ones.",
+    "get": "Show an execution, or list executions, playbooks, schedules, triggers, credentials, pools or workers.",
+    "describe": "Show everything the log says about an execution.",
+    "watch": "Watch an execution to its end.",
+    "logs": "Print what tasks printed and what happened, line by line.",
+    "result": "Print the result of an execution or of a step.",
+    "ctx": "Print the context of an execution, now or at an earlier point.",
     "cancel": "Stop an execution and everything it started.",
     "pause": "Let nothing new start in an execution.",
     "resume": "Let a paused execution go on.",
     "rerun": "Start a new execution from a step of an earlier one, or from what failed in it.",
+    "retry-failed": "Run what failed in an execution again, as a new execution.",
     "signal": "Give an execution the signal it waits for.",
     "events": "Print the events of an execution.",
     "schedule": "Run playbooks at their times: cron and interval schedules.",
     "trigger": "Start executions by messages of a NATS subject.",
     "credential": "Store a credential for tools to use.",
+    "dlq": "See, replay or drop what no service could use.",
+    "context": "Name the stacks you work with, and say which one is in use.",
+    "completion": "Print the script that completes commands in a shell.",
 }
 ALIASES = {"fmt": "migrate"}
+MODULES = {"context": "contexts"}  # where the name is taken
 
 
 class Commands(click.Group):
@@ -47,9 +60,17 @@ class Commands(click.Group):
         name = ALIASES.get(name, name)
         if name not in COMMANDS:
             return None
-        command = importlib.import_module(f"services.cli.{name}").command
+        module = MODULES.get(name, name.replace("-", "_"))
+        command = importlib.import_module(f"services.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """No command is imported to complete its name."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -59,12 +80,15 @@ class Commands(click.Group):
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 invalid playbook, 4 execution failed, 5 cancelled, "
+    epilog="Example: noetlctl run examples/hello.yaml   "
+    "Exit codes: 0 done, 1 error, 2 usage, 3 invalid playbook, 4 execution failed, 5 cancelled, "
     "6 timed out, 7 not found, 8 conflict, 130 interrupted.",
 )
 @click.version_option(package_name="noetl-jetstream", message="%(version)s")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Run playbooks on NATS JetStream."""
+    ctx.color = False if os.environ.get("NO_COLOR") else None  # None: on a terminal alone
 
 
 def main(args: list[str] | None = None) -> NoReturn:

@@ -8,7 +8,7 @@ from services.cli import exits
 from services.cli.exits import CliError
 
 
-@click.command("migrate")
+@click.command("migrate", epilog="Example: noetlctl migrate old.yaml --write")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--write", is_flag=True, help="Rewrite the files.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 3 when a file would change.")

@@ -18,14 +18,10 @@ files = click.option(
     type=click.Path(path_type=Path),
     help="The document; may be repeated.",
 )
-output = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How to print.",
-)
+path = click.option("--path", default="", metavar="PATH", help="A part of the value: rows[0].name.")
+raw = click.option("-r", "--raw", is_flag=True, help="Text as it is, without quotes; the rest in one line.")
+dry_run = click.option("--dry-run", is_flag=True, help="Check everything and say what would be done; change nothing.")
+yes = click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
 timeout = click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),

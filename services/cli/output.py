@@ -1,41 +1,42 @@
 """What a finished or shown execution looks like on stdout."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from services.cli import exits
+from services.cli import exits, render
 from services.cli.origins import Origins, where
 from shared.bus.ports import Bus
+from shared.engine.large import resolve
 from shared.engine.summary import Summary
+from shared.events.outcome import Result
+from shared.runtime.results import brought
 
 EXITS = {"completed": exits.OK, "failed": exits.FAILED, "cancelled": exits.CANCELLED}
 
 
 async def show(bus: Bus, summary: Summary, output: str, origins: Origins | None = None) -> int:
     """Prints the execution and gives the exit code its status stands for."""
-    shown = await _with_result(bus, summary)
-    if output == "json":
-        click.echo(json.dumps(shown, ensure_ascii=False))
-    else:
-        _text(shown, origins or {})
+    shown = {**summary.as_dict(), "result": await whole(bus, summary.result)}
+    render.document(shown, output, "execution_id", lambda: _text(shown, origins or {}))
     return EXITS.get(summary.status, exits.OK)
 
 
-def line(fields: dict[str, str], output: str) -> None:
+def line(fields: Mapping[str, Any], output: str) -> None:
     """A short answer: its first field in text, all of them in JSON."""
-    click.echo(json.dumps(fields) if output == "json" else next(iter(fields.values())))
+    first = next(iter(fields))
+    render.document(fields, output, first, lambda: click.echo(fields[first]))
 
 
-async def _with_result(bus: Bus, summary: Summary) -> dict[str, Any]:
-    """A large result lies outside the log; the reader wants the value, not the reference."""
-    shown = summary.as_dict()
-    if summary.result is not None and summary.result.ref is not None:
-        from shared.runtime.results import load
-
-        shown["result"] = await load(bus, summary.result.ref)
-    return shown
+async def whole(bus: Bus, result: Result | None) -> Any:
+    """A large value lies outside the log; the reader wants the value, not the reference."""
+    if result is None:
+        return None
+    values: dict[str, Any] = {}
+    found = await brought(bus, values, lambda: resolve(result, values))
+    return found.value["results"] if found.shape == "loop" else found.value
 
 
 def _text(shown: dict[str, Any], origins: Origins) -> None:

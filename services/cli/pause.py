@@ -1,20 +1,35 @@
 """noetlctl pause: runs go on to their end, nothing follows."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, control
+from services.cli import bulk, context, control, render
+from shared.events import subjects
+
+if TYPE_CHECKING:
+    from shared.bus.ports import Bus
+    from shared.runtime.settings import Settings
 
 
-@click.command("pause", epilog="Example: noetlctl pause 4f1c…")
-@click.argument("execution")
+@click.command("pause", epilog="Examples: noetlctl pause 4f1c… --reason maintenance   "
+               "noetlctl pause --path 'etl/*' --yes")
+@bulk.arguments
 @click.option("--reason", default="", help="Kept in the log.")
+@render.option()
 @context.option
-def command(execution: str, reason: str, context_file: Path | None) -> int:
-    """Let nothing new start in an execution."""
-    from services.cli import aio
-    from shared.events import subjects
-    from shared.events.request import Control
+def command(what: bulk.Chosen, reason: str, output: str, context_file: Path | None) -> int:
+    """Let nothing new start in an execution.
 
-    return aio.run(control.ask(subjects.PAUSE, Control(execution, reason, control.me()), context_file))
+    Several may be named; or they are chosen by what they are, of those that run unless --status says otherwise.
+    """
+    from services.cli import aio
+
+    async def ask(bus: "Bus", settings: "Settings", name: str) -> bulk.Row:
+        from shared.events.request import Control
+
+        await control.send(bus, settings, subjects.PAUSE, Control(name, reason, control.me()))
+        return {"execution_id": name, "status": "accepted", "error": None}
+
+    return aio.run(bulk.carry_out(bulk.Wish("pause", subjects.PAUSE, ("running",), ask), what, output, context_file))

@@ -1,21 +1,28 @@
 """The pools of a running stack: each has a consumer on the queue of commands."""
 
+from typing import Any
+
 from services.cli import context
 from services.cli.exits import CliError
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
+from shared.bus.ports import Bus
 from shared.runtime.settings import Settings
 
 
 async def on_server(settings: Settings) -> frozenset[str]:
-    """Asked of the broker, page by page."""
     async with context.connected(settings) as bus:
-        if not isinstance(bus, JetStreamBus):
-            raise CliError("the pools are known to a NATS server only")
-        found: list[str] = []
-        while True:
-            page = await bus.requests.api(f"CONSUMER.NAMES.{topology.COMMANDS}", {"offset": len(found)})
-            names = page.get("consumers") or []
-            found += names
-            if not names or len(found) >= page["total"]:
-                return frozenset(found)
+        return frozenset(await queued(bus))
+
+
+async def queued(bus: Bus) -> dict[str, int]:
+    """Each pool, and how many commands wait for its workers. Asked of the broker, page by page."""
+    if not isinstance(bus, JetStreamBus):
+        raise CliError("the pools are known to a NATS server only")
+    found: list[dict[str, Any]] = []
+    while True:
+        page = await bus.requests.api(f"CONSUMER.LIST.{topology.COMMANDS}", {"offset": len(found)})
+        consumers = page.get("consumers") or []
+        found += consumers
+        if not consumers or len(found) >= page["total"]:
+            return {each["name"]: each["num_pending"] for each in found}

@@ -1,30 +1,39 @@
-"""What noetlctl reads from PostgreSQL: the recent executions."""
+"""What noetlctl reads from PostgreSQL: executions by what they are."""
 
 from typing import Any
 
 import asyncpg
+import msgspec
 
 from services.cli.exits import CliError
+from services.cli.selection import Selection, where
 
 CONNECT_S = 5.0
-RECENT = """
-SELECT execution_id, path, version, status, started_at, finished_at
-FROM noetl.execution ORDER BY started_at DESC, execution_id LIMIT $1
+FOUND = """
+SELECT execution_id, path, version, status, started_at, finished_at, labels, parent_id
+FROM noetl.execution WHERE {where} ORDER BY started_at DESC, execution_id LIMIT {limit}
 """
 STATUS = "SELECT status FROM noetl.execution WHERE execution_id = $1"
 
 
-async def recent(dsn: str, limit: int) -> list[dict[str, Any]]:
+async def executions(dsn: str, selection: Selection, limit: int) -> list[dict[str, Any]]:
+    """The latest first."""
+    if not dsn:
+        raise CliError("the list comes from PostgreSQL: set NOETL_POSTGRES_DSN, or name an execution")
     try:
         connection = await asyncpg.connect(dsn, timeout=CONNECT_S)
     except (OSError, TimeoutError, asyncpg.PostgresError) as error:
         raise CliError(f"no answer from PostgreSQL: {error or 'timed out'} (is `noetlctl up` running?)") from None
+    condition, values = where(selection)
     try:
-        return [dict(row) for row in await connection.fetch(RECENT, limit)]
+        found = await connection.fetch(FOUND.format(where=condition, limit=int(limit)), *values)
     except asyncpg.UndefinedTableError:
         return []  # the projector has not been there yet
+    except asyncpg.UndefinedColumnError:
+        raise CliError("the read model is of an earlier version: start a projector of this one") from None
     finally:
         await connection.close()
+    return [{**dict(row), "labels": msgspec.json.decode(row["labels"] or "{}")} for row in found]
 
 
 async def status_of(dsn: str, execution_id: str) -> str | None:

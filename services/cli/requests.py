@@ -9,6 +9,7 @@ import msgspec
 from services.cli import display, exits, watch
 from services.cli.display import Display
 from services.cli.exits import CliError
+from services.cli.family import Family
 from shared.bus.ports import Bus, Inbox
 from shared.engine.summary import Summary
 from shared.events import subjects
@@ -31,9 +32,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 async def start(bus: Bus, request: Request, inbox_name: str, partitions: int, key: str = "") -> Answer:
     """Publishes the request and waits for the router; the same `key` again is the same request."""
-    data = msgspec.json.encode(request)
-    if len(data) > MAX_REQUEST_BYTES:
-        raise CliError(f"the request has {len(data)} bytes; the limit is {MAX_REQUEST_BYTES}: pass a reference")
+    data = encoded(request)
     execution_id = request.execution_id or (derive_id("id", key) if key else "")
     if execution_id and await is_known(bus, execution_id, partitions):
         return Answer(execution_id, "duplicate")
@@ -47,6 +46,13 @@ async def start(bus: Bus, request: Request, inbox_name: str, partitions: int, ke
     if answer.status == "failed":
         raise CliError(f"the request was refused: {_reason(answer.error)}")
     return answer
+
+
+def encoded(request: Request) -> bytes:
+    data = msgspec.json.encode(request)
+    if len(data) > MAX_REQUEST_BYTES:
+        raise CliError(f"the request has {len(data)} bytes; the limit is {MAX_REQUEST_BYTES}: pass a reference")
+    return data
 
 
 async def _answer(bus: Bus, inbox: Inbox, execution_id: str, partitions: int) -> Answer:
@@ -69,27 +75,62 @@ def _reason(error: Any) -> str:
     return str(error.get("message", error)) if isinstance(error, dict) else str(error)
 
 
-async def finish(bus: Bus, execution_id: str, partitions: int, display: Display) -> Summary:
-    """Follows the execution to its end."""
+async def expect(bus: Bus, execution_id: str, partitions: int) -> str:
+    """`running` or `over`; exit code 7 when nobody knows the execution."""
+    found = await standing(bus, execution_id, partitions)
+    if found == "unknown":
+        what = f"no execution {execution_id} in the log (`noetlctl get` lists the recent ones)"
+        raise CliError(what, exits.NOT_FOUND)
+    return found
+
+
+async def finish(
+    bus: Bus, execution_id: str, partitions: int, display: Display, *, family: bool = False
+) -> Summary:
+    """Follows the execution to its end; with `family` also those it starts."""
     summary = Summary(execution_id)
+    kin = Family(bus, partitions, lambda: display.update(summary, kin.summaries))
     try:
         async with aclosing(watch.follow(bus, execution_id, partitions)) as batches:
             async for batch in batches:
                 for record in batch:
                     summary.apply(record)
-                display.update(summary)
+                if family:
+                    kin.meet(summary)
+                display.update(summary, kin.summaries)
                 if summary.over:
                     break
     finally:
+        await kin.close()
         display.close()
     return summary
 
 
-async def finish_within(bus: Bus, execution_id: str, partitions: int, timeout: float | None) -> Summary:
+async def finish_quietly(bus: Bus, execution_id: str, partitions: int, timeout: float | None) -> Summary:
+    """`finish` without a word, for one of many."""
+    summary = Summary(execution_id)
+    try:
+        async with asyncio.timeout(timeout), aclosing(watch.follow(bus, execution_id, partitions)) as batches:
+            async for batch in batches:
+                for record in batch:
+                    summary.apply(record)
+                if summary.over:
+                    break
+    except TimeoutError:
+        raise _late(execution_id, timeout) from None
+    return summary
+
+
+def _late(execution_id: str, timeout: float | None) -> CliError:
+    return CliError(f"{execution_id} is not finished within {timeout:g} s; it goes on", exits.TIMED_OUT)
+
+
+async def finish_within(
+    bus: Bus, execution_id: str, partitions: int, timeout: float | None, *, family: bool = False
+) -> Summary:
     """`finish` with progress on stderr; after `timeout` seconds the command ends and the execution goes on."""
     try:
         async with asyncio.timeout(timeout):
-            return await finish(bus, execution_id, partitions, display.choose())
+            return await finish(bus, execution_id, partitions, display.choose(), family=family)
     except TimeoutError:
-        what = f"{execution_id} is not finished within {timeout:g} s; it goes on"
-        raise CliError(what, exits.TIMED_OUT) from None
+        raise _late(execution_id, timeout) from None

@@ -1,50 +1,79 @@
-"""noetlctl rerun: a new execution that takes over what an earlier one has."""
+"""noetlctl rerun: new executions that take over what earlier ones have."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, control, exits, options
+from services.cli import bulk, context, control, exits, options, render, selection
 from services.cli.exits import CliError
+from shared.events import subjects
 
 if TYPE_CHECKING:
-    from shared.events.request import Control
+    from shared.bus.ports import Bus
+    from shared.runtime.settings import Settings
+
+WAIT = click.option("--wait", is_flag=True, help="Follow the new execution to its end; exit code 4 when it fails.")
 
 
-@click.command("rerun", epilog="Examples: noetlctl rerun 4f1c… --from load   noetlctl rerun 4f1c… --failed --wait")
-@click.argument("execution")
+@click.command("rerun", epilog="Examples: noetlctl rerun 4f1c… --from load   noetlctl rerun 4f1c… --failed --wait   "
+               "noetlctl rerun --from load --path 'etl/*' --status failed --dry-run")
+@bulk.arguments
 @click.option("--from", "step", metavar="STEP", help="Everything as it was when this step was last entered.")
 @click.option("--failed", is_flag=True, help="Everything as it was in the end; only what failed runs again.")
-@click.option("--wait", is_flag=True, help="Follow the new execution to its end; exit code 4 when it fails.")
-@options.output
+@WAIT
+@render.option()
 @options.timeout
 @context.option
 def command(
-    execution: str, step: str | None, failed: bool, wait: bool, output: str, timeout: float | None,
+    what: bulk.Chosen, step: str | None, failed: bool, wait: bool, output: str, timeout: float | None,
     context_file: Path | None,
 ) -> int:
-    """Start a new execution from a step of an earlier one, or from what failed in it."""
-    from services.cli import aio
-    from shared.events.request import Control
+    """Start a new execution from a step of an earlier one, or from what failed in it.
 
+    Several may be named; or they are chosen by what they are, of those that are over unless --status says otherwise.
+    """
     if bool(step) == failed:
         raise CliError("say where to begin: --from STEP, or --failed", exits.USAGE)
-    return aio.run(_rerun(Control(execution, by=control.me(), name=step or ""), wait, output, timeout, context_file))
+    statuses = ("failed", "cancelled") if failed else selection.OVER
+    return again(step or "", what, statuses, wait, output, timeout, context_file)
 
 
-async def _rerun(
-    asked: "Control", wait: bool, output: str, timeout: float | None, context_file: Path | None
+def again(
+    step: str, what: bulk.Chosen, statuses: tuple[str, ...], wait: bool, output: str, timeout: float | None,
+    context_file: Path | None,
 ) -> int:
+    """From the step, or without one from what failed."""
+    from services.cli import aio
+
+    if wait and len(what.names) == 1 and not what.dry_run:
+        return aio.run(_followed(what.names[0], step, output, timeout, context_file))
+
+    async def ask(bus: "Bus", settings: "Settings", name: str) -> bulk.Row:
+        from services.cli import requests
+
+        new = await _start(bus, settings, name, step)
+        status, error = "started", None
+        if wait:
+            summary = await requests.finish_quietly(bus, new, settings.partitions, timeout)
+            status, error = summary.status, str(summary.error["message"]) if summary.error else None
+        return {"execution_id": new, "status": status, "of": name, "error": error}
+
+    return aio.run(bulk.carry_out(bulk.Wish("rerun", subjects.RERUN, statuses, ask), what, output, context_file))
+
+
+async def _start(bus: "Bus", settings: "Settings", name: str, step: str) -> str:
+    from shared.events.request import Control
+
+    return await control.send(bus, settings, subjects.RERUN, Control(name, by=control.me(), name=step))
+
+
+async def _followed(name: str, step: str, output: str, timeout: float | None, context_file: Path | None) -> int:
     from services.cli import origins, requests
-    from services.cli.output import line, show
-    from shared.events import subjects
+    from services.cli.output import show
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
-        started = await control.send(bus, settings, subjects.RERUN, asked)
-        if not wait:
-            line({"execution_id": started, "status": "started"}, output)
-            return exits.OK
+        started = await _start(bus, settings, name, step)
         summary = await requests.finish_within(bus, started, settings.partitions, timeout)
         return await show(bus, summary, output, await origins.of(bus, summary.digest))

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from services.cli import inputs, options
+from services.cli import inputs, options, render
 
 
-@click.command("run")
+@click.command("run", epilog="Example: noetlctl run examples/hello.yaml --set greeting=Hi -o json")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--with", "others", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
               help="A playbook that this one calls; may be given again.")
@@ -21,7 +21,7 @@ from services.cli import inputs, options
     metavar="NAME=JSON|@FILE",
     help="What `auth: NAME` resolves to.",
 )
-@options.output
+@render.option()
 @options.timeout
 def command(
     file: Path,

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 from msgspec import Struct
 
-from services.cli import credential, display, exits, output, playbooks, requests
+from services.cli import control, credential, display, exits, output, playbooks, requests
 from services.cli.embedded import SERVICES
 from services.cli.exits import CliError
 from services.cli.playbooks import Valid
@@ -78,7 +78,7 @@ async def _execute(wish: Wish, playbook: Valid, bus: Bus, partitions: int) -> Su
         await credential.store(bus, name, value)
     entry = await catalog.register(bus, playbook.source, playbook.plan)
     execution_id = uuid.uuid4().hex[:20]
-    request = Request(entry.path, entry.version, wish.payload, execution_id)
+    request = Request(entry.path, entry.version, wish.payload, execution_id, by=control.me())
     try:
         async with asyncio.timeout(wish.timeout):
             await requests.start(bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)

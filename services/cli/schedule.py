@@ -1,6 +1,5 @@
 """noetlctl schedule: playbooks that run at their times."""
 
-import json
 import time
 from itertools import islice
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, options
+from services.cli import context, exits, options, render
 
 if TYPE_CHECKING:
     from shared.dsl.schedules import Schedule
@@ -26,29 +25,34 @@ def command() -> None:
 
 @command.command("apply", epilog="Example: noetlctl schedule apply -f nightly.yaml")
 @options.files
+@options.dry_run
+@render.option()
 @context.option
-def apply(files: tuple[Path, ...], context_file: Path | None) -> int:
+def apply(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
     """Store a schedule, or change one. One that is not valid is refused with exit code 3."""
     from services.cli import aio
 
-    return aio.run(_apply(files, context_file))
+    return aio.run(_apply(files, dry_run, output, context_file))
 
 
-async def _apply(files: tuple[Path, ...], context_file: Path | None) -> int:
+async def _apply(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
     from services.cli import documents
     from shared.runtime import timetable
 
     found = [documents.valid(file, "Schedule") for file in files]
+    change = timetable.would if dry_run else timetable.apply
+    rows = []
     async with context.connected(context.find(context_file)) as bus:
         for document, source in found:
-            done = await timetable.apply(bus, document, source, int(time.time()))
+            done = await change(bus, document, source, int(time.time()))
             await documents.warn_unless_registered(bus, document.playbook)
-            click.echo(f"{done} schedule {document.name}")
+            rows.append({"name": document.name, "status": done, "dry_run": dry_run})
+    documents.tell_applied("schedule", rows, output)
     return exits.OK
 
 
 @command.command("list", epilog="Example: noetlctl schedule list -o json")
-@options.output
+@render.option()
 @context.option
 def list_(output: str, context_file: Path | None) -> int:
     """List the schedules with their next times."""
@@ -58,20 +62,14 @@ def list_(output: str, context_file: Path | None) -> int:
 
 
 async def _list(output: str, context_file: Path | None) -> int:
-    from shared.runtime import timetable
+    from services.cli.listing import NOUNS, schedules
 
     async with context.connected(context.find(context_file)) as bus:
-        rows = [_row(name, entry) for name, entry in (await timetable.everything(bus, "Schedule")).items()]
-    if output == "json":
-        click.echo(json.dumps(rows, ensure_ascii=False))
-        return exits.OK
-    for row in rows:
-        due = "paused" if row["paused"] else row["next"] or "-"
-        click.echo(f"{row['name']:<24} {row['when']:<34} {due:<26} {row['playbook']}")
+        render.rows(await schedules(bus), NOUNS["schedule"].columns, output, "name")
     return exits.OK
 
 
-def _row(name: str, entry: "Entry") -> dict[str, Any]:
+def row(name: str, entry: "Entry") -> dict[str, Any]:
     from services.cli import documents
 
     schedule = _parsed(entry)
@@ -82,7 +80,7 @@ def _row(name: str, entry: "Entry") -> dict[str, Any]:
 
 @command.command("describe", epilog="Example: noetlctl schedule describe nightly")
 @NAME
-@options.output
+@render.option()
 @context.option
 def describe(name: str, output: str, context_file: Path | None) -> int:
     """Show a schedule: its document, its next times and what became of the last ones."""
@@ -102,13 +100,11 @@ async def _describe(name: str, output: str, context_file: Path | None) -> int:
         entry = await documents.entry(bus, "Schedule", name)
         state, _ = await timetable.read_state(bus, "Schedule", name, State)
     schedule = _parsed(entry)
-    if output == "json":
-        click.echo(json.dumps({
-            "schedule": msgspec.to_builtins(schedule), "paused": entry.paused, "since": entry.since,
-            "state": msgspec.to_builtins(state), "next": [] if entry.paused else _next(schedule, 5),
-        }, ensure_ascii=False))
-    else:
-        _tell(schedule, entry, state)
+    found = {
+        "name": name, "schedule": msgspec.to_builtins(schedule), "paused": entry.paused, "since": entry.since,
+        "state": msgspec.to_builtins(state), "next": [] if entry.paused else _next(schedule, 5),
+    }
+    render.document(found, output, "name", lambda: _tell(schedule, entry, state))
     return exits.OK
 
 
@@ -136,7 +132,7 @@ def _tell(schedule: "Schedule", entry: "Entry", state: "State") -> None:
 @click.argument("name", required=False)
 @click.option("-f", "--file", type=click.Path(path_type=Path), help="Of a document that need not be applied.")
 @click.option("-n", "--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many.")
-@options.output
+@render.option()
 @context.option
 def next_(name: str | None, file: Path | None, count: int, output: str, context_file: Path | None) -> int:
     """Print the next times of a schedule, in UTC and in its time zone."""
@@ -157,35 +153,34 @@ async def _show_next(name: str, file: Path | None, count: int, output: str, cont
     else:
         async with context.connected(context.find(context_file)) as bus:
             schedule = _parsed(await documents.entry(bus, "Schedule", name))
-    times = _next(schedule, count)
-    if output == "json":
-        click.echo(json.dumps(times))
-    for each in times if output == "text" else ():
-        click.echo(f"{each['time']}  {each['local']}")
+    columns = (render.Column("TIME", "time"), render.Column("LOCAL", "local"))
+    render.rows(_next(schedule, count), columns, output, "time")
     return exits.OK
 
 
 @command.command("pause", epilog="Example: noetlctl schedule pause nightly")
 @NAME
+@render.option()
 @context.option
-def pause(name: str, context_file: Path | None) -> int:
+def pause(name: str, output: str, context_file: Path | None) -> int:
     """Let a schedule fire no more; its times are not made up later."""
     from services.cli import aio
 
-    return aio.run(_pause(name, True, context_file))
+    return aio.run(_pause(name, True, output, context_file))
 
 
 @command.command("resume", epilog="Example: noetlctl schedule resume nightly")
 @NAME
+@render.option()
 @context.option
-def resume(name: str, context_file: Path | None) -> int:
+def resume(name: str, output: str, context_file: Path | None) -> int:
     """Let a paused schedule go on, from now."""
     from services.cli import aio
 
-    return aio.run(_pause(name, False, context_file))
+    return aio.run(_pause(name, False, output, context_file))
 
 
-async def _pause(name: str, paused: bool, context_file: Path | None) -> int:
+async def _pause(name: str, paused: bool, output: str, context_file: Path | None) -> int:
     from services.cli import documents
     from shared.runtime import timetable
 
@@ -193,30 +188,33 @@ async def _pause(name: str, paused: bool, context_file: Path | None) -> int:
         await documents.entry(bus, "Schedule", name)
         changed = await timetable.pause(bus, name, paused, int(time.time()))
     if changed:
-        click.echo(f"{'paused' if paused else 'resumed'} schedule {name}")
+        line = f"{'paused' if paused else 'resumed'} schedule {name}"
     else:
-        click.echo(f"schedule {name} is {'paused already' if paused else 'not paused'}")
+        line = f"schedule {name} is {'paused already' if paused else 'not paused'}"
+    found = {"name": name, "paused": paused, "changed": changed}
+    render.document(found, output, "name", lambda: click.echo(line))
     return exits.OK
 
 
 @command.command("delete", epilog="Example: noetlctl schedule delete nightly")
 @NAME
+@render.option()
 @context.option
-def delete(name: str, context_file: Path | None) -> int:
+def delete(name: str, output: str, context_file: Path | None) -> int:
     """Delete a schedule; executions that run go on."""
     from services.cli import aio
 
-    return aio.run(_delete(name, context_file))
+    return aio.run(_delete(name, output, context_file))
 
 
-async def _delete(name: str, context_file: Path | None) -> int:
+async def _delete(name: str, output: str, context_file: Path | None) -> int:
     from services.cli import documents
     from shared.runtime import timetable
 
     async with context.connected(context.find(context_file)) as bus:
         await documents.entry(bus, "Schedule", name)
         await timetable.delete(bus, "Schedule", name)
-    click.echo(f"deleted schedule {name}")
+    render.document({"name": name, "status": "deleted"}, output, "name", lambda: click.echo(f"deleted schedule {name}"))
     return exits.OK
 
 

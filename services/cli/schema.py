@@ -7,7 +7,7 @@ import click
 from services.cli import exits
 
 
-@click.command("schema")
+@click.command("schema", epilog="Example: noetlctl schema > noetl.schema.json")
 def command() -> int:
     """Print the JSON Schema of playbooks."""
     click.echo(text(), nl=False)

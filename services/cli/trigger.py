@@ -1,13 +1,13 @@
 """noetlctl trigger: messages of a NATS subject that start executions."""
 
-import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, options
+from services.cli import context, exits, options, render
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
@@ -22,25 +22,31 @@ def command() -> None:
 
 @command.command("apply", epilog="Example: noetlctl trigger apply -f orders.yaml")
 @options.files
+@options.dry_run
+@render.option()
 @context.option
-def apply(files: tuple[Path, ...], context_file: Path | None) -> int:
+def apply(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
     """Store a trigger, or change one. One that is not valid is refused with exit code 3."""
     from services.cli import aio
 
-    return aio.run(_apply(files, context_file))
+    return aio.run(_apply(files, dry_run, output, context_file))
 
 
-async def _apply(files: tuple[Path, ...], context_file: Path | None) -> int:
+async def _apply(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
     from services.cli import documents
     from shared.dsl.triggers import Trigger
+    from shared.runtime import timetable
 
     found = [documents.valid(file, "Trigger") for file in files]
+    rows = []
     async with context.connected(context.find(context_file)) as bus:
         for document, source in found:
             assert isinstance(document, Trigger)
-            done = await store(bus, document, source)
+            change = timetable.would(bus, document, source, int(time.time())) if dry_run else None
+            done = await (change or store(bus, document, source))
             await documents.warn_unless_registered(bus, document.playbook)
-            click.echo(f"{done} trigger {document.name}")
+            rows.append({"name": document.name, "status": done, "dry_run": dry_run})
+    documents.tell_applied("trigger", rows, output)
     return exits.OK
 
 
@@ -62,7 +68,7 @@ async def store(bus: "Bus", trigger: "Trigger", source: str) -> str:
 
 
 @command.command("list", epilog="Example: noetlctl trigger list -o json")
-@options.output
+@render.option()
 @context.option
 def list_(output: str, context_file: Path | None) -> int:
     """List the triggers."""
@@ -72,26 +78,22 @@ def list_(output: str, context_file: Path | None) -> int:
 
 
 async def _list(output: str, context_file: Path | None) -> int:
-    from shared.runtime import timetable
+    from services.cli.listing import NOUNS, triggers
 
     async with context.connected(context.find(context_file)) as bus:
-        rows = [_row(_parsed(entry)) for entry in (await timetable.everything(bus, "Trigger")).values()]
-    if output == "json":
-        click.echo(json.dumps(rows, ensure_ascii=False))
-        return exits.OK
-    for row in rows:
-        click.echo(f"{row['name']:<24} {row['subject']:<32} {row['stream'] or '-':<20} {row['playbook']}")
+        render.rows(await triggers(bus), NOUNS["trigger"].columns, output, "name")
     return exits.OK
 
 
-def _row(trigger: "Trigger") -> dict[str, Any]:
+def row(entry: "Entry") -> dict[str, Any]:
+    trigger = _parsed(entry)
     return {"name": trigger.name, "subject": trigger.subject, "stream": trigger.stream,
             "playbook": trigger.playbook.path}
 
 
 @command.command("describe", epilog="Example: noetlctl trigger describe orders")
 @click.argument("name")
-@options.output
+@render.option()
 @context.option
 def describe(name: str, output: str, context_file: Path | None) -> int:
     """Show a trigger and the executions that hold its places."""
@@ -113,28 +115,33 @@ async def _describe(name: str, output: str, context_file: Path | None) -> int:
         holders, _ = await timetable.read_state(bus, "Trigger", name, timetable.Holders)
         found = await standings(bus, holders.running, settings.partitions)
     running = {each: standing for each, standing in found.items() if standing != "over"}
-    if output == "json":
-        click.echo(json.dumps({"trigger": msgspec.to_builtins(trigger), "running": list(running)}, ensure_ascii=False))
-        return exits.OK
+    shown = {"name": name, "trigger": msgspec.to_builtins(trigger), "running": list(running)}
+    render.document(shown, output, "name", lambda: _tell(trigger, running))
+    return exits.OK
+
+
+def _tell(trigger: "Trigger", running: Mapping[str, str]) -> None:
+    from services.cli import documents
+
     click.echo(documents.summary(trigger))
     if trigger.max_running:
         click.echo(f"  {len(running)} of {trigger.max_running} places taken; when full: {trigger.when_full}")
     for each, standing in running.items():
         click.echo(f"  {'requested' if standing == 'unknown' else standing:<9} {each}")
-    return exits.OK
 
 
 @command.command("delete", epilog="Example: noetlctl trigger delete orders")
 @click.argument("name")
+@render.option()
 @context.option
-def delete(name: str, context_file: Path | None) -> int:
+def delete(name: str, output: str, context_file: Path | None) -> int:
     """Delete a trigger and its consumer; executions that run go on."""
     from services.cli import aio
 
-    return aio.run(_delete(name, context_file))
+    return aio.run(_delete(name, output, context_file))
 
 
-async def _delete(name: str, context_file: Path | None) -> int:
+async def _delete(name: str, output: str, context_file: Path | None) -> int:
     from services.cli import documents
     from shared.bus import trigger_consumer
     from shared.runtime import timetable
@@ -144,7 +151,7 @@ async def _delete(name: str, context_file: Path | None) -> int:
         await timetable.delete(bus, "Trigger", name)
         if trigger.stream:
             await trigger_consumer.remove(bus, name, trigger.stream)
-    click.echo(f"deleted trigger {name}")
+    render.document({"name": name, "status": "deleted"}, output, "name", lambda: click.echo(f"deleted trigger {name}"))
     return exits.OK
 
 

@@ -9,7 +9,7 @@ from services.cli.context import DEFAULT_FOLDER
 DEFAULT_PORT = 4222
 
 
-@click.command("up")
+@click.command("up", epilog="Example: noetlctl up --pool default --pool gpu")
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from shared.dsl.diagnostics import Diagnostic
 
 
-@click.command("validate")
+@click.command("validate", epilog="Example: noetlctl validate playbooks/*.yaml --strict -o sarif")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Take the canonical form only, not the formal dialect.")
 @click.option(

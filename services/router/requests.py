@@ -241,7 +241,11 @@ class Requests:
     async def _bury(self, delivery: Delivery, reason: str) -> None:
         """A request that no router will ever understand: kept where people look, and answered."""
         log.error("request.corrupt", error=reason)
-        note = msgspec.json.encode({"reason": reason, "request": delivery.data.decode(errors="replace")})
+        request_id = (delivery.headers or {}).get(MSG_ID_HEADER, "")
+        note = msgspec.json.encode({
+            "reason": reason, "subject": delivery.subject, "id": request_id,
+            "request": delivery.data.decode(errors="replace"),
+        })
         try:
             await self._bus.append(subjects.dead("requests"), note)
         except NoetlError:

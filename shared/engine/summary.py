@@ -45,6 +45,7 @@ class Summary:
         self.ctx: dict[str, Any] = {}
         self.workload: dict[str, Any] = {}
         self.steps: dict[str, StepSummary] = {}
+        self.children: dict[str, str] = {}  # execution → the step that started it
         self.started = ""
         self.ended = ""
         self._runs: dict[str, str] = {}
@@ -67,7 +68,7 @@ class Summary:
         return {
             "execution_id": self.execution_id,
             "status": self.status,
-            "result": _plain(self.result),
+            "result": plain(self.result),
             "ctx": self.ctx,
             "error": self.error,
             "steps": steps,
@@ -131,6 +132,8 @@ class Summary:
         step.worker = lease.worker
         if step.status == "scheduled":
             step.status = "running"
+        if isinstance(event, ev.TaskWaiting) and event.child is not None:
+            self.children[event.child.execution_id] = step.name
         match event:
             case ev.TaskWaiting() if lease.index < 0:
                 step.status, step.task, step.wait = "waiting", event.task, awaited(event)
@@ -151,7 +154,8 @@ def awaited(event: ev.TaskWaiting) -> str:
     return f"for playbook {event.child.path}, execution {event.child.execution_id}"
 
 
-def _plain(result: Result | None) -> Any:
+def plain(result: Result | None) -> Any:
+    """The value, or where it lies."""
     if result is None:
         return None
     if result.ref is not None:

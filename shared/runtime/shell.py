@@ -130,7 +130,8 @@ class Shell(Generic[S]):
             return decode(message.data)
         except Corrupt as error:
             log.error("record.corrupt", stream=self.stream, seq=message.seq, error=str(error))
-            await self.bus.append(subjects.dead(self.core.writer), message.data)
+            headers = {"Noetl-Place": f"{self.stream}/{message.seq}"}
+            await self.bus.append(subjects.dead(self.core.writer), message.data, headers=headers)
             return None
 
     def _new_actor(self, record: Record) -> Actor[S]:

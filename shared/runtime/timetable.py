@@ -106,6 +106,17 @@ async def apply(
     raise Conflict(f"{document.name} is being changed by someone else")
 
 
+async def would(
+    bus: Bus, document: Schedule | Trigger, source: str, now: int
+) -> Literal["created", "changed", "unchanged"]:
+    """What `apply` would say; nothing is written."""
+    try:
+        old, _ = await find(bus, "Schedule" if isinstance(document, Schedule) else "Trigger", document.name)
+    except NotThere:
+        return "created"
+    return "unchanged" if _changed(old, document, source, now) == old else "changed"
+
+
 def _changed(old: Entry, document: Schedule | Trigger, source: str, now: int) -> Entry:
     if isinstance(document, Trigger):
         return replace(old, source=source)

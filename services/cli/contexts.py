@@ -1,0 +1,165 @@
+"""noetlctl context: the stacks a user works with, by name."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from services.cli import context, exits, render
+from services.cli.exits import CliError
+
+if TYPE_CHECKING:
+    from services.cli.config import Config
+    from services.cli.context import Context
+
+HIDDEN = "***"
+COLUMNS = (
+    render.Column("IN USE", lambda row: "*" if row["current"] else " "),
+    render.Column("NAME", "name"),
+    render.Column("URL", "nats_url"),
+    render.Column("USER", "user"),
+    render.Column("PARTITIONS", "partitions", wide=True),
+    render.Column("POSTGRES", "postgres_dsn", wide=True),
+)
+
+
+@click.group("context", epilog="Example: noetlctl context add prod --url nats://nats.example:4222 --user admin "
+             "--password-stdin < password")
+def command() -> None:
+    """Name the stacks you work with, and say which one is in use."""
+
+
+@command.command("add", epilog="Example: noetlctl context add local --from .noetl/context.json")
+@click.argument("name")
+@click.option("--url", help="Address of the NATS server.")
+@click.option("--user", default="admin", show_default=True, help="Its user; empty for none.")
+@click.option("--password-file", type=click.Path(path_type=Path), help="Holds the password.")
+@click.option("--password-stdin", is_flag=True, help="The password is on stdin.")
+@click.option("--postgres-dsn", default="", metavar="DSN|@FILE", help="The read model; @FILE keeps it out of the "
+              "list of processes.")
+@click.option("--partitions", type=click.IntRange(1, 256), default=context.PARTITIONS, show_default=True,
+              help="As the stack has them.")
+@click.option("--from", "file", type=click.Path(path_type=Path), help="Take everything from a context file.")
+@click.option("--use", "use_it", is_flag=True, help="Use it from now on.")
+@render.option()
+def add(
+    name: str, url: str | None, user: str, password_file: Path | None, password_stdin: bool, postgres_dsn: str,
+    partitions: int, file: Path | None, use_it: bool, output: str,
+) -> int:
+    """Add a context, or change the one of that name. The first one added is the one in use."""
+    from services.cli import config
+
+    if not config.NAME.fullmatch(name):
+        raise CliError(f"{name!r} is not a name for a context: {config.NAME_FIX}", exits.USAGE)
+    if (url is None) == (file is None):
+        raise click.UsageError("give --url URL or --from FILE")
+    if file is not None:
+        added = context.read(file)
+    else:
+        password = _password(password_file, password_stdin)
+        added = context.Context(str(url), {user: password} if user else {}, _text(postgres_dsn), partitions, user=user)
+    old = config.load()
+    current = name if use_it or not old.in_use else old.current
+    new = config.Config(current, {**old.contexts, name: added})
+    config.save(new)
+    _tell(new, name, output, f"{'changed' if name in old.contexts else 'added'} context {name}")
+    return exits.OK
+
+
+@command.command("use", epilog="Example: noetlctl context use prod")
+@click.argument("name", shell_complete=context.names)
+@render.option()
+def use(name: str, output: str) -> int:
+    """Talk to this stack where nothing else is said."""
+    from services.cli import config
+
+    new = config.Config(name, _known(name).contexts)
+    config.save(new)
+    _tell(new, name, output, f"using context {name}")
+    return exits.OK
+
+
+@command.command("list", epilog="Example: noetlctl context list -o json")
+@render.option()
+def list_(output: str) -> int:
+    """List the contexts; * marks the one in use."""
+    from services.cli import config
+
+    found = config.load()
+    render.rows([_row(found, name) for name in found.contexts], COLUMNS, output, "name")
+    return exits.OK
+
+
+@command.command("show", epilog="Example: noetlctl context show prod -o yaml")
+@click.argument("name", required=False, shell_complete=context.names)
+@render.option()
+def show(name: str | None, output: str) -> int:
+    """Show a context, the one in use unless named; passwords are hidden."""
+    from services.cli import config
+
+    found = config.load() if name is None else _known(name)
+    if name is None and found.in_use is None:
+        raise CliError("no context is in use: noetlctl context use NAME", exits.NOT_FOUND)
+    row = _row(found, name or found.current)
+    render.document(row, output, "name", lambda: render.fields(row))
+    return exits.OK
+
+
+@command.command("remove", epilog="Example: noetlctl context remove old")
+@click.argument("name", shell_complete=context.names)
+@render.option()
+def remove(name: str, output: str) -> int:
+    """Forget a context; the stack itself is left alone."""
+    from services.cli import config
+
+    old = _known(name)
+    current = "" if old.current == name else old.current
+    config.save(config.Config(current, {each: it for each, it in old.contexts.items() if each != name}))
+    _tell(old, name, output, f"removed context {name}")
+    return exits.OK
+
+
+def _known(name: str) -> "Config":
+    from services.cli import config
+
+    found = config.load()
+    if name not in found.contexts:
+        raise CliError(f"no context {name!r} (`noetlctl context list` shows them)", exits.NOT_FOUND)
+    return found
+
+
+def _tell(found: "Config", name: str, output: str, line: str) -> None:
+    render.document(_row(found, name), output, "name", lambda: click.echo(line))
+
+
+def _row(found: "Config", name: str) -> dict[str, Any]:
+    each: Context = found.contexts[name]
+    return {
+        "name": name, "current": name == found.current, "nats_url": _without_password(each.nats_url), "user": each.user,
+        "postgres_dsn": _without_password(each.postgres_dsn), "partitions": each.partitions, "pools": list(each.pools),
+        "users": dict.fromkeys(each.users, HIDDEN),
+    }
+
+
+def _without_password(url: str) -> str:
+    import re
+
+    return re.sub(r"(?<=password=)[^\s&]+", HIDDEN, re.sub(r"(://[^:@/]*:).*@", rf"\1{HIDDEN}@", url))
+
+
+def _password(file: Path | None, stdin: bool) -> str:
+    if file is not None and stdin:
+        raise click.UsageError("give --password-file or --password-stdin, not both")
+    if stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    return _text(f"@{file}") if file is not None else ""
+
+
+def _text(given: str) -> str:
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise CliError(f"cannot read {given[1:]}: {error.strerror}", exits.USAGE) from None

@@ -1,0 +1,34 @@
+"""noetlctl ctx: the context of an execution, as it is or as it was."""
+
+from pathlib import Path
+
+import click
+
+from services.cli import context, exits, options, render
+
+
+@click.command("ctx", epilog="Examples: noetlctl ctx 4f1c…   noetlctl ctx 4f1c… --at 1742 --path total")
+@click.argument("execution")
+@click.option("--at", "seq", type=click.IntRange(min=0), metavar="SEQ",
+              help="As it was after this record of the log: `describe` and `logs -o json` tell sequences.")
+@options.path
+@options.raw
+@render.option("json", "yaml")
+@context.option
+def command(execution: str, seq: int | None, path: str, raw: bool, output: str, context_file: Path | None) -> int:
+    """Print the context of an execution, now or at an earlier point."""
+    from services.cli import aio
+
+    return aio.run(_ctx(execution, seq, path, raw, output, context_file))
+
+
+async def _ctx(
+    execution_id: str, seq: int | None, path: str, raw: bool, output: str, context_file: Path | None
+) -> int:
+    from services.cli import logbook, values
+
+    settings = context.find(context_file)
+    async with context.connected(settings) as bus:
+        book = await logbook.read(bus, execution_id, settings.partitions)
+    values.show(values.at(values.ctx_at(book.entries, seq), path), raw, output)
+    return exits.OK

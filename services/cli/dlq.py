@@ -1,0 +1,163 @@
+"""noetlctl dlq: what no service could use, and what becomes of it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from services.cli import context, exits, inputs, options, render
+from services.cli.exits import CliError
+
+if TYPE_CHECKING:
+    from shared.bus.letters import Letter
+    from shared.bus.ports import Bus
+    from shared.events.request import Control, Request
+    from shared.runtime.settings import Settings
+
+MAX_LISTED = 10_000
+SEQ = click.argument("seq", type=click.IntRange(min=1))
+COLUMNS = (
+    render.Column("SEQ", "seq"), render.Column("TIME", "time"), render.Column("ORIGIN", "origin"),
+    render.Column("ABOUT", "about"), render.Column("BYTES", "bytes", wide=True), render.Column("REASON", "reason"),
+)
+
+
+@click.group("dlq", epilog="Example: noetlctl dlq list")
+def command() -> None:
+    """See, replay or drop what no service could use: requests, records, messages of triggers, times of schedules."""
+
+
+@command.command("list", epilog="Example: noetlctl dlq list --origin requests -o json")
+@click.option("--origin", default="", help="requests, triggers, schedules, router or scheduler alone.")
+@click.option("--limit", type=click.IntRange(1, MAX_LISTED), default=100, show_default=True, help="The latest ones.")
+@render.option()
+@context.option
+def list_(origin: str, limit: int, output: str, context_file: Path | None) -> int:
+    """List dead letters, the latest last."""
+    from services.cli import aio
+
+    return aio.run(_list(origin, limit, output, context_file))
+
+
+async def _list(origin: str, limit: int, output: str, context_file: Path | None) -> int:
+    from services.cli import deadletters
+    from shared.bus import letters
+
+    async with context.connected(context.find(context_file)) as bus:
+        found = await letters.latest(bus, limit, origin)
+    render.rows([deadletters.row(letter) for letter in found], COLUMNS, output, "seq")
+    return exits.OK
+
+
+@command.command("show", epilog="Example: noetlctl dlq show 7 -o yaml")
+@SEQ
+@render.option()
+@context.option
+def show(seq: int, output: str, context_file: Path | None) -> int:
+    """Show a dead letter with its body."""
+    from services.cli import aio
+
+    return aio.run(_show(seq, output, context_file))
+
+
+async def _show(seq: int, output: str, context_file: Path | None) -> int:
+    from services.cli import deadletters
+
+    async with context.connected(context.find(context_file)) as bus:
+        found = deadletters.whole(await _letter(bus, seq))
+    render.document(found, output, "seq", lambda: render.fields({**found, "note": ""}))
+    return exits.OK
+
+
+@command.command("replay", epilog="Examples: noetlctl dlq replay 7   noetlctl dlq replay 7 --body @mended.json --drop")
+@SEQ
+@click.option("--body", metavar="TEXT|@FILE|-", help="Instead of what was in it.")
+@click.option("--drop", "drop_it", is_flag=True, help="Drop the letter once the broker has it again.")
+@options.dry_run
+@render.option()
+@context.option
+def replay(
+    seq: int, body: str | None, drop_it: bool, dry_run: bool, output: str, context_file: Path | None
+) -> int:
+    """Publish a buried request again; of a trigger's message or a schedule's time, what they make of it now.
+
+    What would be buried again is refused with exit code 3. A record cannot be replayed.
+    """
+    from services.cli import aio
+
+    text = inputs.text(body, "--body") if body is not None else None
+    return aio.run(_replay(seq, text, drop_it, dry_run, output, context_file))
+
+
+async def _replay(
+    seq: int, body: str | None, drop_it: bool, dry_run: bool, output: str, context_file: Path | None
+) -> int:
+    from services.cli import deadletters
+    from shared.bus import letters
+
+    settings = context.find(context_file)
+    async with context.connected(settings) as bus:
+        subject, asked = await deadletters.again(bus, await _letter(bus, seq), body)
+        execution_id, status = asked.execution_id, "would replay"
+        if not dry_run:
+            execution_id, status = await _ask(bus, settings, subject, asked)
+            if drop_it:
+                await letters.drop(bus, seq)
+    done = {"seq": seq, "execution_id": execution_id, "status": status, "subject": subject,
+            "dropped": drop_it and not dry_run}
+    render.document(done, output, "execution_id", lambda: click.echo(f"{seq}: {status} {execution_id}".rstrip()))
+    return exits.OK
+
+
+async def _ask(bus: "Bus", settings: "Settings", subject: str, asked: "Request | Control") -> tuple[str, str]:
+    """The execution it is about, and what the router says."""
+    from services.cli import control, requests
+    from shared.events.request import Request
+
+    if isinstance(asked, Request):
+        answer = await requests.start(bus, asked, context.inbox(settings), settings.partitions)
+        return answer.execution_id, answer.status
+    return await control.send(bus, settings, subject, asked), "accepted"
+
+
+@command.command("drop", epilog="Example: noetlctl dlq drop 7 --yes")
+@SEQ
+@options.yes
+@render.option()
+@context.option
+def drop(seq: int, yes: bool, output: str, context_file: Path | None) -> int:
+    """Delete a dead letter for good."""
+    from services.cli import aio
+
+    return aio.run(_drop(seq, yes, output, context_file))
+
+
+async def _drop(seq: int, yes: bool, output: str, context_file: Path | None) -> int:
+    from services.cli import deadletters
+    from shared.bus import letters
+
+    async with context.connected(context.find(context_file)) as bus:
+        shown = deadletters.row(await _letter(bus, seq))
+        if not yes:
+            _confirm(shown)
+        await letters.drop(bus, seq)
+    done = {"seq": seq, "status": "dropped"}
+    render.document(done, output, "seq", lambda: click.echo(f"dropped {seq}"))
+    return exits.OK
+
+
+def _confirm(shown: dict[str, Any]) -> None:
+    what = f"letter {shown['seq']} of {shown['origin']} ({shown['reason']})"
+    if not sys.stdin.isatty():
+        raise CliError(f"this would drop {what}: add --yes", exits.USAGE)
+    click.confirm(f"drop {what}?", abort=True, err=True)
+
+
+async def _letter(bus: "Bus", seq: int) -> "Letter":
+    from shared.bus import letters
+
+    found = await letters.one(bus, seq)
+    if found is None:
+        raise CliError(f"no dead letter {seq} (`noetlctl dlq list` shows them)", exits.NOT_FOUND)
+    return found

@@ -1,0 +1,111 @@
+"""What `noetlctl get NOUN` lists: where the rows come from, and their columns."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from services.cli import times
+from services.cli.render import Column, labels
+from shared.bus import topology
+from shared.bus.ports import Bus
+from shared.events.beat import Beat
+from shared.runtime import catalog
+
+Row = dict[str, Any]
+
+
+def _took(row: Mapping[str, Any]) -> str:
+    return times.between(row["started_at"], row["finished_at"], datetime.now(UTC))
+
+
+EXECUTION_COLUMNS = (
+    Column("EXECUTION", "execution_id"),
+    Column("STATUS", "status", colour=True),
+    Column("STARTED", lambda row: times.local(row["started_at"])),
+    Column("TOOK", _took),
+    Column("PLAYBOOK", lambda row: f"{row['path']} {row['version']}".rstrip()),
+    Column("LABELS", lambda row: labels(row["labels"]), wide=True),
+    Column("PARENT", "parent_id", wide=True),
+)
+
+
+async def playbooks(bus: Bus) -> list[Row]:
+    return [
+        {"path": entry.path, "version": entry.version, "digest": entry.digest, "latest": latest}
+        for entry, latest in await catalog.everything(bus)
+    ]
+
+
+async def schedules(bus: Bus) -> list[Row]:
+    from services.cli import schedule
+    from shared.runtime import timetable
+
+    return [schedule.row(name, entry) for name, entry in (await timetable.everything(bus, "Schedule")).items()]
+
+
+async def triggers(bus: Bus) -> list[Row]:
+    from services.cli import trigger
+    from shared.runtime import timetable
+
+    return [trigger.row(entry) for entry in (await timetable.everything(bus, "Trigger")).values()]
+
+
+async def credentials(bus: Bus) -> list[Row]:
+    """Names alone: what a credential holds is for workers."""
+    return [{"name": name} for name in sorted(await bus.kv_all(topology.KEYCHAIN))]
+
+
+async def workers(bus: Bus) -> list[Row]:
+    found = [msgspec.json.decode(data, type=Beat) for data in (await bus.kv_all(topology.WORKERS)).values()]
+    rows = [{"worker": beat.worker, "pool": beat.pool, "slots": beat.slots, "held": len(beat.held)} for beat in found]
+    return sorted(rows, key=lambda row: (row["pool"], row["worker"]))
+
+
+async def pools(bus: Bus) -> list[Row]:
+    from services.cli import pools
+
+    rows = [
+        {"name": name, "workers": 0, "slots": 0, "held": 0, "queued": queued}
+        for name, queued in sorted((await pools.queued(bus)).items())
+    ]
+    for row in rows:
+        mine = [each for each in await workers(bus) if each["pool"] == row["name"]]
+        row |= {"workers": len(mine), **{key: sum(each[key] for each in mine) for key in ("slots", "held")}}
+    return rows
+
+
+class Noun(NamedTuple):
+    """`name` is the key of the rows' names."""
+
+    load: Callable[[Bus], Awaitable[list[Row]]]
+    columns: tuple[Column, ...]
+    name: str = "name"
+
+
+def _due(row: Mapping[str, Any]) -> str:
+    return "paused" if row["paused"] else str(row["next"])
+
+
+NOUNS = {
+    "playbook": Noun(playbooks, (
+        Column("PATH", "path"), Column("VERSION", "version"), Column("DIGEST", lambda row: row["digest"][:12]),
+        Column("LATEST", lambda row: "*" if row["latest"] else ""),
+    ), "path"),
+    "schedule": Noun(schedules, (
+        Column("NAME", "name"), Column("WHEN", "when"), Column("NEXT", _due), Column("PLAYBOOK", "playbook"),
+    )),
+    "trigger": Noun(triggers, (
+        Column("NAME", "name"), Column("SUBJECT", "subject"), Column("STREAM", "stream"),
+        Column("PLAYBOOK", "playbook"),
+    )),
+    "credential": Noun(credentials, (Column("NAME", "name"),)),
+    "worker": Noun(workers, (
+        Column("WORKER", "worker"), Column("POOL", "pool"), Column("SLOTS", "slots"), Column("HELD", "held"),
+    ), "worker"),
+    "pool": Noun(pools, (
+        Column("POOL", "name"), Column("WORKERS", "workers"), Column("SLOTS", "slots"), Column("HELD", "held"),
+        Column("QUEUED", "queued"),
+    )),
+}

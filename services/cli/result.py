@@ -1,0 +1,37 @@
+"""noetlctl result: the value an execution or one of its steps gave."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from services.cli import context, exits, options, render
+
+
+@click.command("result", epilog="Examples: noetlctl result 4f1c… --path 'rows[0].name' -r   "
+               "noetlctl result 4f1c… --step load")
+@click.argument("execution")
+@click.option("--step", default="", help="Of this step's latest run that gave one; of the execution unless given.")
+@options.path
+@options.raw
+@render.option("json", "yaml")
+@context.option
+def command(execution: str, step: str, path: str, raw: bool, output: str, context_file: Path | None) -> int:
+    """Print the result of an execution or of a step; values that lie outside the log are fetched."""
+    from services.cli import aio
+
+    return aio.run(_result(execution, step, path, raw, output, context_file))
+
+
+async def _result(
+    execution_id: str, step: str, path: str, raw: bool, output: str, context_file: Path | None
+) -> int:
+    from services.cli import logbook, values
+    from services.cli.output import whole
+
+    settings = context.find(context_file)
+    async with context.connected(settings) as bus:
+        book = await logbook.read(bus, execution_id, settings.partitions)
+        found: Any = await whole(bus, values.result_of(book.records, step, execution_id))
+    values.show(values.at(found, path), raw, output)
+    return exits.OK
