@@ -115,7 +115,7 @@ def test_get_without_an_id_lists_what_the_projector_wrote(up: Up, cli: Cli, regi
 @pytest.mark.parametrize("command", ["get", "events"])
 def test_an_unknown_execution_is_one_clear_line(up: Up, cli: Cli, command: str) -> None:
     done = cli(command, "nosuch", cwd=up.folder)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (7, "")
     assert done.stderr.startswith("noetlctl: no execution nosuch in the log")
 
 

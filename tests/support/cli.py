@@ -21,9 +21,9 @@ Cli = Callable[..., Result]
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """Ours, without NOETL_* of whoever runs the tests."""
+    """Ours, without NOETL_* and the contexts of whoever runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
-    return {**kept, "PYTHONPATH": str(ROOT), **extra}
+    return {**kept, "PYTHONPATH": str(ROOT), "NOETL_CONFIG": "/nonexistent/config.json", **extra}
 
 
 @pytest.fixture

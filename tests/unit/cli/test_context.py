@@ -9,6 +9,8 @@ from services.cli import context
 from services.cli.context import Context
 from services.cli.exits import CliError
 
+NOWHERE = {"NOETL_CONFIG": "/nonexistent/config.json"}
+
 
 def stored(folder: Path, url: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
@@ -31,13 +33,13 @@ def test_flag_then_environment_then_current_folder(tmp_path: Path, monkeypatch: 
     assert context.find(flag, environ).nats_url == "nats://flag"
     assert context.find(None, environ).nats_url == "nats://named"
     assert context.find(None, {"NOETL_NATS_URL": "nats://url"}).nats_url == "nats://url"
-    assert context.find(None, {}).nats_url == "nats://folder"
+    assert context.find(None, NOWHERE).nats_url == "nats://folder"
 
 
 def test_no_stack_is_an_error_with_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CliError, match="noetlctl up"):
-        context.find(None, {})
+        context.find(None, NOWHERE)
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"nats_url": 1}'])

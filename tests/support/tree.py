@@ -1,0 +1,50 @@
+"""noetlctl as a tree of commands, and the shapes its documentation promises."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from services.cli import main
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+JSON = "## What -o json prints"
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def commands() -> dict[tuple[str, ...], click.Command]:
+    """Every command and every group, by the words one types."""
+    return dict(_below(main.cli, ()))
+
+
+def _below(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None, f"{path} {name} is listed and not there"
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from _below(command, (*path, name))
+
+
+def formats(command: click.Command) -> tuple[str, ...]:
+    """The choices of its -o."""
+    for param in command.params:
+        if "-o" in param.opts:
+            assert isinstance(param.type, click.Choice)
+            return tuple(param.type.choices)
+    return ()
+
+
+def shapes() -> dict[str, str]:
+    """What is typed after `noetlctl` → the shape of its JSON, as the documentation has it."""
+    section = DOCS.read_text(encoding="utf-8").split(JSON)[1].split("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    return {typed: row[1].rstrip(" |") for row in rows for typed in _CODE.findall(row[0])}
+
+
+def keys(shape: str) -> tuple[bool, frozenset[str]]:
+    """Whether a list is printed, and the keys of each object."""
+    text = _CODE.findall(shape)[0]
+    return text.startswith("["), frozenset(text.strip("[]{}").split(", "))

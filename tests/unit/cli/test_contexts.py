@@ -1,0 +1,107 @@
+"""noetlctl context: named stacks, kept for their owner alone."""
+
+import io
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from services.cli import context, exits
+from services.cli.context import Context
+from services.cli.exits import CliError
+from tests.unit.cli.test_main import call
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("NOETL_CONTEXT", "NOETL_NATS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NOETL_CONFIG", str(tmp_path / "conf" / "config.json"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "conf" / "config.json"
+
+
+def add(name: str, *more: str) -> int:
+    return call("context", "add", name, "--url", f"nats://{name}:4222", *more)
+
+
+def test_the_first_one_added_is_in_use_until_another_is(file: Path) -> None:
+    assert [add("one"), add("two")] == [exits.OK, exits.OK]
+    assert context.find(None).nats_url == "nats://one:4222"
+    assert call("context", "use", "two") == exits.OK
+    assert context.find(None).nats_url == "nats://two:4222"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_passwords_come_from_stdin_or_a_file_and_are_never_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pw").write_text("s3cret-file\n")
+    (tmp_path / "dsn").write_text("postgresql://me:s3cret-dsn@db/x\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("s3cret-stdin\n"))
+    assert add("one", "--password-file", str(tmp_path / "pw"), "--postgres-dsn", f"@{tmp_path / 'dsn'}") == exits.OK
+    assert add("two", "--user", "ops", "--password-stdin") == exits.OK
+    one, two = context.find(Path("one")), context.find(Path("two"))
+    assert (one.nats_user, one.nats_password, one.postgres_dsn) == (
+        "admin", "s3cret-file", "postgresql://me:s3cret-dsn@db/x")
+    assert (two.nats_user, two.nats_password) == ("ops", "s3cret-stdin")
+    assert call("context", "show", "one", "-o", "json") == call("context", "list", "-o", "wide") == exits.OK
+    shown = capsys.readouterr().out
+    assert "s3cret" not in shown
+    assert "postgresql://me:***@db/x" in shown
+
+
+def test_a_context_file_can_be_given_a_name(tmp_path: Path) -> None:
+    context.write(tmp_path, Context("nats://up:1", {"admin": "pw"}, partitions=8))
+    assert call("context", "add", "local", "--from", str(tmp_path / "context.json")) == exits.OK
+    assert (context.find(Path("local")).partitions, context.find(None).nats_password) == (8, "pw")
+
+
+def test_a_name_goes_before_a_file_and_dot_slash_is_the_file(tmp_path: Path) -> None:
+    (tmp_path / "same").write_bytes(b'{"nats_url": "nats://file", "users": {}}')
+    add("same")
+    assert context.find(Path("same")).nats_url == "nats://same:4222"
+    assert context.find(None, {"NOETL_CONTEXT": "./same", "NOETL_CONFIG": "x"}).nats_url == "nats://file"
+
+
+def test_the_environment_may_name_one(file: Path) -> None:
+    add("one")
+    add("two")
+    found = context.find(None, {"NOETL_CONTEXT": "two", "NOETL_NATS_URL": "nats://url", "NOETL_CONFIG": str(file)})
+    assert found.nats_url == "nats://two:4222"
+
+
+def test_a_removed_one_is_gone_and_not_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    add("one")
+    assert call("context", "remove", "one") == exits.OK
+    capsys.readouterr()
+    assert call("context", "list", "-o", "json") == exits.OK
+    assert json.loads(capsys.readouterr().out) == []
+    assert call("context", "show") == exits.NOT_FOUND
+
+
+@pytest.mark.parametrize("command", ["use", "show", "remove"])
+def test_one_that_is_not_there_is_exit_code_7(command: str) -> None:
+    assert call("context", command, "nosuch") == exits.NOT_FOUND
+    with pytest.raises(CliError, match="no context 'nosuch'"):
+        context.find(Path("nosuch"))
+
+
+@pytest.mark.parametrize("args", [("a b", "--url", "x"), ("a",), ("a", "--url", "x", "--from", "y")])
+def test_wrong_use_is_told(args: tuple[str, ...]) -> None:
+    assert call("context", "add", *args) == exits.USAGE
+
+
+def test_a_file_others_can_read_is_not_used(file: Path) -> None:
+    add("one")
+    file.chmod(0o644)
+    with pytest.raises(CliError, match="chmod 600"):
+        context.find(None)
+
+
+def test_a_file_that_is_broken_says_which(file: Path) -> None:
+    add("one")
+    file.write_text("{")
+    with pytest.raises(CliError, match=r"config\.json cannot be used"):
+        context.find(None)
