@@ -1,7 +1,6 @@
 """One wish for one execution or for many, by their names or by what they are. A row for each says what became of it."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from services.cli import context, control, exits, options, progress, render, selection
+from services.cli.confirm import confirmed
 from services.cli.exits import CliError
 from services.cli.selection import MAX_SELECTED, Command, Selection
 
@@ -75,7 +75,8 @@ async def carry_out(wish: Wish, what: Chosen, output: str, context_file: Path | 
     if what.dry_run:
         wish = wish._replace(ask=_rehearsal(wish), text=lambda row: f"{row['status']} {row['execution_id']}")
     elif not what.names:
-        _confirm(wish, len(names), what.yes)
+        many = f"{wish.verb} {len(names)} execution{'s' if len(names) != 1 else ''}"
+        confirmed(many, what.yes or not names, " (--dry-run lists them)")
     async with context.connected(settings) as bus:
         if single:
             row = await wish.ask(bus, settings, names[0])
@@ -119,14 +120,6 @@ async def _selected(wish: Wish, found: Selection, settings: "Settings") -> tuple
     if len(rows) > MAX_SELECTED:
         raise CliError(f"over {MAX_SELECTED} executions are meant: choose fewer, or call it several times", exits.USAGE)
     return tuple(row["execution_id"] for row in rows)
-
-
-def _confirm(wish: Wish, count: int, yes: bool) -> None:
-    if yes or not count:
-        return
-    if not sys.stdin.isatty():
-        raise CliError(f"this would {wish.verb} {count} executions: add --yes (--dry-run lists them)", exits.USAGE)
-    click.confirm(f"{wish.verb} {count} execution{'s' if count != 1 else ''}?", abort=True, err=True)
 
 
 async def _each(wish: Wish, bus: "Bus", settings: "Settings", names: Sequence[str]) -> list[Row]:

@@ -1,13 +1,11 @@
 """noetlctl cancel: stops executions, their children and what their workers do."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import bulk, context, control, exits, options, render, selection
-from services.cli.exits import CliError
+from services.cli import bulk, context, control, options, render, selection
 from shared.events import subjects
 
 if TYPE_CHECKING:
@@ -36,24 +34,18 @@ def command(
     from services.cli import aio
 
     async def ask(bus: "Bus", settings: "Settings", name: str) -> bulk.Row:
+        from services.cli import requests
         from shared.events.request import Control
 
         await control.send(bus, settings, subjects.CANCEL, Control(name, reason, control.me(), grace))
-        status = await _stopped(bus, settings, name, timeout) if wait else "accepted"
+        status = "accepted"
+        if wait:
+            quiet = len(what.names) != 1
+            status = (await requests.finish_within(bus, name, settings.partitions, timeout, quiet=quiet)).status
         return {"execution_id": name, "status": status, "error": None}
 
     wish = bulk.Wish("cancel", subjects.CANCEL, selection.LIVE, ask, _waited if wait else bulk.named)
     return aio.run(bulk.carry_out(wish, what, output, context_file))
-
-
-async def _stopped(bus: "Bus", settings: "Settings", name: str, timeout: float | None) -> str:
-    from services.cli import display, requests
-
-    try:
-        async with asyncio.timeout(timeout):
-            return (await requests.finish(bus, name, settings.partitions, display.choose())).status
-    except TimeoutError:
-        raise CliError(f"{name} still runs after {timeout:g} s", exits.TIMED_OUT) from None
 
 
 def _waited(row: bulk.Row) -> str:

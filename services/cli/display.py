@@ -88,6 +88,14 @@ class Lines:
         self._out.flush()
 
 
+class Silent:
+    """For one of many."""
+
+    def update(self, summary: Summary, kin: Kin = NOBODY) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Tree:
     """For people; rich is imported only here."""
 

@@ -1,12 +1,12 @@
 """noetlctl dlq: what no service could use, and what becomes of it."""
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from services.cli import context, exits, inputs, options, render
+from services.cli.confirm import confirmed
 from services.cli.exits import CliError
 
 if TYPE_CHECKING:
@@ -139,19 +139,11 @@ async def _drop(seq: int, yes: bool, output: str, context_file: Path | None) -> 
 
     async with context.connected(context.find(context_file)) as bus:
         shown = deadletters.row(await _letter(bus, seq))
-        if not yes:
-            _confirm(shown)
+        confirmed(f"drop letter {seq} of {shown['origin']} ({shown['reason']})", yes)
         await letters.drop(bus, seq)
     done = {"seq": seq, "status": "dropped"}
     render.document(done, output, "seq", lambda: click.echo(f"dropped {seq}"))
     return exits.OK
-
-
-def _confirm(shown: dict[str, Any]) -> None:
-    what = f"letter {shown['seq']} of {shown['origin']} ({shown['reason']})"
-    if not sys.stdin.isatty():
-        raise CliError(f"this would drop {what}: add --yes", exits.USAGE)
-    click.confirm(f"drop {what}?", abort=True, err=True)
 
 
 async def _letter(bus: "Bus", seq: int) -> "Letter":

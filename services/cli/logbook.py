@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from services.cli import exits
 from services.cli.exits import CliError
+from services.cli.progress import patiently
 from shared.bus.ports import Bus
 from shared.bus.topology import events_stream
 from shared.engine.large import Missing
@@ -59,7 +60,7 @@ async def follow(bus: Bus, execution_id: str, partitions: int) -> AsyncGenerator
 
 async def read(bus: Bus, execution_id: str, partitions: int, plans: Plans | None = None) -> Logbook:
     """Exit code 7 when nobody knows the execution."""
-    found = await entries(bus, execution_id, partitions)
+    found = await patiently(entries(bus, execution_id, partitions), "reading the log")
     if not found:
         what = f"no execution {execution_id} in the log (`noetlctl get` lists the recent ones)"
         raise CliError(what, exits.NOT_FOUND)

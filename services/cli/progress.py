@@ -1,10 +1,14 @@
-"""A bar on stderr while many things are done one after the other; on a terminal alone."""
+"""Bars and spinners on stderr while something takes long; on a terminal alone."""
 
+import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 WORTH = 2  # fewer things need no bar
+PATIENCE_S = 0.5  # what is over sooner needs no spinner
+T = TypeVar("T")
 
 
 @contextmanager
@@ -19,3 +23,19 @@ def bar(label: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(label, total=total)
         yield lambda: shown.advance(task)
+
+
+async def patiently(work: Awaitable[T], label: str) -> T:
+    """A spinner if the work is not done soon. Cancelled, it cancels the work."""
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=PATIENCE_S if sys.stderr.isatty() else None)
+        if done:
+            return task.result()
+        from rich.console import Console
+
+        with Console(stderr=True).status(label):
+            return await task
+    finally:
+        if not task.done():
+            task.cancel()

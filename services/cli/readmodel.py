@@ -6,6 +6,7 @@ import asyncpg
 import msgspec
 
 from services.cli.exits import CliError
+from services.cli.progress import patiently
 from services.cli.selection import Selection, where
 
 CONNECT_S = 5.0
@@ -26,7 +27,8 @@ async def executions(dsn: str, selection: Selection, limit: int) -> list[dict[st
         raise CliError(f"no answer from PostgreSQL: {error or 'timed out'} (is `noetlctl up` running?)") from None
     condition, values = where(selection)
     try:
-        found = await connection.fetch(FOUND.format(where=condition, limit=int(limit)), *values)
+        asked = connection.fetch(FOUND.format(where=condition, limit=int(limit)), *values)
+        found = await patiently(asked, "asking PostgreSQL")
     except asyncpg.UndefinedTableError:
         return []  # the projector has not been there yet
     except asyncpg.UndefinedColumnError:

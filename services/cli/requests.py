@@ -106,31 +106,14 @@ async def finish(
     return summary
 
 
-async def finish_quietly(bus: Bus, execution_id: str, partitions: int, timeout: float | None) -> Summary:
-    """`finish` without a word, for one of many."""
-    summary = Summary(execution_id)
-    try:
-        async with asyncio.timeout(timeout), aclosing(watch.follow(bus, execution_id, partitions)) as batches:
-            async for batch in batches:
-                for record in batch:
-                    summary.apply(record)
-                if summary.over:
-                    break
-    except TimeoutError:
-        raise _late(execution_id, timeout) from None
-    return summary
-
-
-def _late(execution_id: str, timeout: float | None) -> CliError:
-    return CliError(f"{execution_id} is not finished within {timeout:g} s; it goes on", exits.TIMED_OUT)
-
-
 async def finish_within(
-    bus: Bus, execution_id: str, partitions: int, timeout: float | None, *, family: bool = False
+    bus: Bus, execution_id: str, partitions: int, timeout: float | None, *, family: bool = False, quiet: bool = False
 ) -> Summary:
     """`finish` with progress on stderr; after `timeout` seconds the command ends and the execution goes on."""
+    shown = display.Silent() if quiet else display.choose()
     try:
         async with asyncio.timeout(timeout):
-            return await finish(bus, execution_id, partitions, display.choose(), family=family)
+            return await finish(bus, execution_id, partitions, shown, family=family)
     except TimeoutError:
-        raise _late(execution_id, timeout) from None
+        what = f"{execution_id} is not finished within {timeout:g} s; it goes on"
+        raise CliError(what, exits.TIMED_OUT) from None

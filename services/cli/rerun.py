@@ -55,7 +55,7 @@ def again(
         new = await _start(bus, settings, name, step)
         status, error = "started", None
         if wait:
-            summary = await requests.finish_quietly(bus, new, settings.partitions, timeout)
+            summary = await requests.finish_within(bus, new, settings.partitions, timeout, quiet=True)
             status, error = summary.status, str(summary.error["message"]) if summary.error else None
         return {"execution_id": new, "status": status, "of": name, "error": error}
 
