@@ -1,5 +1,6 @@
 """What `noetlctl get NOUN` lists: where the rows come from, and their columns."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -59,21 +60,19 @@ async def credentials(bus: Bus) -> list[Row]:
 
 async def workers(bus: Bus) -> list[Row]:
     found = [msgspec.json.decode(data, type=Beat) for data in (await bus.kv_all(topology.WORKERS)).values()]
-    rows = [{"worker": beat.worker, "pool": beat.pool, "slots": beat.slots, "held": len(beat.held)} for beat in found]
-    return sorted(rows, key=lambda row: (row["pool"], row["worker"]))
+    rows = [{"name": beat.worker, "pool": beat.pool, "slots": beat.slots, "held": len(beat.held)} for beat in found]
+    return sorted(rows, key=lambda row: (row["pool"], row["name"]))
 
 
 async def pools(bus: Bus) -> list[Row]:
+    """`ready` are workers; `pending` commands wait for one, `in_flight` are with one."""
     from services.cli import pools
 
-    rows = [
-        {"name": name, "workers": 0, "slots": 0, "held": 0, "queued": queued}
-        for name, queued in sorted((await pools.queued(bus)).items())
+    ready = Counter(row["pool"] for row in await workers(bus))
+    return [
+        {"name": name, "ready": ready[name], "pending": pending, "in_flight": in_flight}
+        for name, (pending, in_flight) in sorted((await pools.queues(bus)).items())
     ]
-    for row in rows:
-        mine = [each for each in await workers(bus) if each["pool"] == row["name"]]
-        row |= {"workers": len(mine), **{key: sum(each[key] for each in mine) for key in ("slots", "held")}}
-    return rows
 
 
 class Noun(NamedTuple):
@@ -102,10 +101,10 @@ NOUNS = {
     )),
     "credential": Noun(credentials, (Column("NAME", "name"),)),
     "worker": Noun(workers, (
-        Column("WORKER", "worker"), Column("POOL", "pool"), Column("SLOTS", "slots"), Column("HELD", "held"),
-    ), "worker"),
+        Column("NAME", "name"), Column("POOL", "pool"), Column("SLOTS", "slots"), Column("HELD", "held"),
+    )),
     "pool": Noun(pools, (
-        Column("POOL", "name"), Column("WORKERS", "workers"), Column("SLOTS", "slots"), Column("HELD", "held"),
-        Column("QUEUED", "queued"),
+        Column("NAME", "name"), Column("READY", "ready"), Column("PENDING", "pending"),
+        Column("IN-FLIGHT", "in_flight"),
     )),
 }

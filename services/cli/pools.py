@@ -12,11 +12,11 @@ from shared.runtime.settings import Settings
 
 async def on_server(settings: Settings) -> frozenset[str]:
     async with context.connected(settings) as bus:
-        return frozenset(await queued(bus))
+        return frozenset(await queues(bus))
 
 
-async def queued(bus: Bus) -> dict[str, int]:
-    """Each pool, and how many commands wait for its workers. Asked of the broker, page by page."""
+async def queues(bus: Bus) -> dict[str, tuple[int, int]]:
+    """Each pool, how many commands wait for its workers and how many they have. Asked of the broker, page by page."""
     if not isinstance(bus, JetStreamBus):
         raise CliError("the pools are known to a NATS server only")
     found: list[dict[str, Any]] = []
@@ -25,4 +25,4 @@ async def queued(bus: Bus) -> dict[str, int]:
         consumers = page.get("consumers") or []
         found += consumers
         if not consumers or len(found) >= page["total"]:
-            return {each["name"]: each["num_pending"] for each in found}
+            return {each["name"]: (each["num_pending"], each["num_ack_pending"]) for each in found}
