@@ -56,7 +56,7 @@ async def _describe(execution_id: str, output: str, context_file: Path | None) -
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
         found = await described(await logbook.read(bus, execution_id, settings.partitions))
-    render.document(found, output, "execution_id", lambda: _tell(found, output))
+    render.document(found, output, "execution_id", lambda: tell(found, output))
     return exits.OK
 
 
@@ -90,7 +90,7 @@ async def _place(book: "Logbook", digest: str, error: dict[str, Any] | None) -> 
     return {"step": step, "task": (error or {}).get("task"), "line": line or None}
 
 
-def _tell(found: Mapping[str, Any], output: str) -> None:
+def tell(found: Mapping[str, Any], output: str) -> None:
     status = click.style(found["status"], fg=render.COLOURS.get(found["status"]))
     parent = found["parent"]
     render.fields({

@@ -76,21 +76,17 @@ class Portrait(Summary):
         self._sources: set[str] = set()
 
     def apply(self, record: Record) -> None:
-        super().apply(record)
         self.records += 1
         self.events += len(record.events)
         if record.source and record.source in self._sources:
             return  # told twice, it is the same fact
         self._sources.add(record.source)
-        for event in record.events:
-            if record.lease is None:
-                self._decided(event, record.ts)
-            else:
-                self._reported(event, record.lease, record.ts)
+        super().apply(record)
 
     # -- what was decided, and asked for
 
-    def _decided(self, event: ev.Event, ts: str) -> None:
+    def _control(self, event: ev.Event, ts: str) -> None:
+        super()._control(event, ts)
         match event:
             case ev.ExecutionRequested():
                 self.requested = event
@@ -98,7 +94,7 @@ class Portrait(Summary):
                 self.restored_from = of
             case ev.StepScheduled(run_id=run_id, step=step):
                 self.runs[run_id] = Run(run_id, step, scheduled_at=ts, pool=event.pool, compensates=event.compensates,
-                                        loop=LoopProgress() if event.loop else None)
+                                        loop=self.steps[step].loop)
             case ev.NextSelected(run_id=run_id):
                 run = self._over(run_id, "failed" if event.event == "step.failed" else "done", ts)
                 run.arcs = event.arcs
@@ -106,12 +102,9 @@ class Portrait(Summary):
                 self._over(run_id, "cancelled", ts).error = {"kind": "cancelled", "message": reason}
             case ev.StepFailed(run_id=run_id, error=error) if run_id in self.runs:
                 self._over(run_id, "failed", ts).error = error
-            case ev.LoopStarted(run_id=run_id, count=count):
+            case ev.LoopStarted(run_id=run_id, step=step):
                 run = self.runs[run_id]
-                run.status, run.started_at, run.loop = "running", run.started_at or ts, LoopProgress(total=count)
-            case ev.IterationStarted(run_id=run_id, count=count):
-                if (loop := self.runs[run_id].loop) is not None:
-                    loop.started += count
+                run.status, run.started_at, run.loop = "running", run.started_at or ts, self.steps[step].loop
             case ev.TaskResumed(run_id=run_id) if run_id in self.runs:
                 self.runs[run_id].waits = ""
                 if self.runs[run_id].status == "waiting":
@@ -141,7 +134,12 @@ class Portrait(Summary):
 
     # -- what workers reported
 
-    def _reported(self, event: ev.Event, lease: Lease, ts: str) -> None:
+    def _report(self, event: ev.Event, record: Record) -> None:
+        super()._report(event, record)
+        assert record.lease is not None
+        self._held_by(event, record.lease, record.ts)
+
+    def _held_by(self, event: ev.Event, lease: Lease, ts: str) -> None:
         run, key = self.runs.get(lease.run_id), (lease.run_id, lease.index)
         held = self._held.get(key, (0, 0))
         if run is None or lease.epoch < held or run.finished_at:
@@ -166,8 +164,8 @@ class Portrait(Summary):
                 self._waits(run, event, lease)
             case ev.StepFailed(error=error):
                 run.error = error
-            case ev.IterationDone() | ev.IterationFailed():
-                self._iterated(run, event, lease.index)
+            case ev.IterationFailed(error=error) if len(run.failures) < MAX_FAILURES:
+                run.failures.append({"index": lease.index, "error": error})
 
     def _waits(self, run: Run, event: ev.TaskWaiting, lease: Lease) -> None:
         if lease.index < 0:
@@ -175,16 +173,6 @@ class Portrait(Summary):
         child = event.child
         if child is not None and len(self.offspring) < MAX_CHILDREN:
             self.offspring.setdefault(child.execution_id, Child(child.execution_id, child.path, run.run_id))
-
-    def _iterated(self, run: Run, event: "ev.IterationDone | ev.IterationFailed", index: int) -> None:
-        if run.loop is None:
-            return
-        if isinstance(event, ev.IterationDone):
-            run.loop.done += 1
-            return
-        run.loop.failed += 1
-        if len(run.failures) < MAX_FAILURES:
-            run.failures.append({"index": index, "error": event.error})
 
 
 def shown(portrait: Portrait) -> dict[str, Any]:
