@@ -63,7 +63,7 @@ async def _events(execution_id: str, printer: "_Printer", follow: bool, context_
 class _Printer(NamedTuple):
     output: str
     formal: bool
-    since: datetime | None
+    since: datetime | None = None
 
     def show(self, entries: "list[Entry]") -> None:
         from shared.events.aliases import formal

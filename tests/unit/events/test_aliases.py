@@ -64,11 +64,11 @@ def test_a_failed_call_has_a_name_of_its_own_in_fx() -> None:
 
 
 def test_the_command_prints_formal_names_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    started = record(model.TaskStarted("fetch", 1))
+    started = (1, record(model.TaskStarted("fetch", 1)))
     _Printer("table", formal=False).show([started])
     _Printer("table", formal=True).show([started])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines] == ["task.started", "tool.started"]
+    assert [line.split()[2] for line in lines] == ["task.started", "tool.started"]
 
 
 def test_the_table_is_documented() -> None:
