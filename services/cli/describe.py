@@ -99,6 +99,8 @@ def tell(found: Mapping[str, Any], output: str) -> None:
         "labels": render.labels(found["labels"]),
         "asked": f"{times.local(times.parsed(found['requested_at']))}" + (f" by {found['by']}" if found["by"] else ""),
         "key": found["request_id"],
+        "priority": found["priority"],
+        "waits": found["waits"],
         "took": _took(found["requested_at"], found["finished_at"]),
         "parent": f"{parent['execution_id']}, run {parent['run_id']}" if parent else "",
         "rerun of": found["rerun_of"],

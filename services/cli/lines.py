@@ -132,6 +132,8 @@ def _outside(event: ev.Event) -> str:
             return "undoing what is done"
         case ev.CompensationFailed(step=step, error=error):
             return f"{step} is not undone: {_error(error)}"
+        case ev.LimitGranted(key=key):
+            return f"has a place of {key}"
         case ev.ChildEnded(child=child, status=status):
             return f"execution {child} {status}"
         case ev.PlaybookProcessed(status=status, error=error):

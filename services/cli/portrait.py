@@ -67,6 +67,8 @@ class Portrait(Summary):
         super().__init__(execution_id)
         self.requested: ev.ExecutionRequested | None = None
         self.restored_from = ""
+        self.priority: int | None = None
+        self.waits = ""
         self.runs: dict[str, Run] = {}
         self.offspring: dict[str, Child] = {}
         self.asked: list[Asked] = []
@@ -90,11 +92,20 @@ class Portrait(Summary):
         match event:
             case ev.ExecutionRequested():
                 self.requested = event
+            case ev.PlaybookStarted(priority=priority, limit=limit):
+                self.priority = priority
+                self.waits = f"for a place of {limit.key}" if limit is not None else ""
             case ev.PlaybookRestored(of=of):
                 self.restored_from = of
             case ev.StepScheduled(run_id=run_id, step=step):
                 self.runs[run_id] = Run(run_id, step, scheduled_at=ts, pool=event.pool, compensates=event.compensates,
                                         loop=self.steps[step].loop)
+                if event.limited and not event.loop:
+                    self.runs[run_id].waits = "waits for a place"
+            case ev.LimitGranted(run_id=""):
+                self.waits = ""
+            case ev.LimitGranted(run_id=run_id) if run_id in self.runs:
+                self.runs[run_id].waits = ""
             case ev.NextSelected(run_id=run_id):
                 run = self._over(run_id, "failed" if event.event == "step.failed" else "done", ts)
                 run.arcs = event.arcs
@@ -182,6 +193,7 @@ def shown(portrait: Portrait) -> dict[str, Any]:
     return {
         "execution_id": portrait.execution_id, "status": portrait.status, "path": requested.path,
         "version": requested.version, "digest": portrait.digest, "labels": requested.labels, "by": requested.by,
+        "priority": portrait.priority, "waits": "" if portrait.over else portrait.waits,
         "request_id": requested.request_id, "requested_at": portrait.started, "finished_at": portrait.ended,
         "parent": {"execution_id": parent.execution_id, "run_id": parent.run_id} if parent is not None else None,
         "rerun_of": portrait.restored_from, "error": portrait.error,

@@ -129,3 +129,17 @@ def test_a_path_to_nothing_says_where_it_ends(path: str, code: int) -> None:
     with pytest.raises(CliError) as wrong:
         values.at({"a": [1]}, path)
     assert wrong.value.code == code
+
+
+def test_what_waits_for_a_place_says_so_until_it_has_one() -> None:
+    started = ev.PlaybookStarted(priority=7, limit=ev.Limited("etl", 1))
+    scheduled = ev.StepScheduled("start:1", "start", limited=True)
+    first = Record("x1", "router", 1, stamp(NOW), (ev.ExecutionRequested("a/b"), started, scheduled))
+    granted = [
+        Record("x1", "control", 1, stamp(NOW), (ev.LimitGranted("etl", run_id),), source=f"g{run_id}")
+        for run_id in ("", "start:1")
+    ]
+    before, after = portrait(first), portrait(first, *granted)
+    assert (before["priority"], before["waits"], before["runs"][0]["waits"]) == (
+        7, "for a place of etl", "waits for a place")
+    assert (after["waits"], after["runs"][0]["waits"]) == ("", "")
