@@ -44,6 +44,15 @@ def shapes() -> dict[str, str]:
     return {typed: row[1].rstrip(" |") for row in rows for typed in _CODE.findall(row[0])}
 
 
+def is_documented(typed: str) -> bool:
+    """By a row of the table; or, where the object is larger, by a section of its own that shows it."""
+    if any(f"{row} ".startswith(f"{typed} ") for row in shapes()):
+        return True
+    heading = re.compile(rf"\A.*\b{re.escape(typed.split()[0])}\b")
+    sections = [part for file in DOCS.parent.glob("*.md") for part in file.read_text(encoding="utf-8").split("\n## ")]
+    return any(heading.match(section) and "-o json" in section for section in sections)
+
+
 def keys(shape: str) -> tuple[bool, frozenset[str]]:
     """Whether a list is printed, and the keys of each object."""
     text = _CODE.findall(shape)[0]
