@@ -47,6 +47,7 @@ COMMANDS = {
     "completion": "Print the script that completes commands in a shell.",
 }
 ALIASES = {"fmt": "migrate"}
+GAP = "   "  # between examples of a command
 MODULES = {"context": "contexts"}  # where the name is taken
 
 
@@ -63,6 +64,7 @@ class Commands(click.Group):
         module = MODULES.get(name, name.replace("-", "_"))
         command = importlib.import_module(f"services.cli.{module}").command
         assert isinstance(command, click.Command)
+        _lay_out(command)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
@@ -77,10 +79,20 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def _lay_out(command: click.Command) -> None:
+    """Several examples, three spaces apart, get a line each."""
+    head, colon, examples = (command.epilog or "").partition(": ")
+    if GAP in examples:
+        command.epilog = "\b\n" + "\n  ".join([head + colon.rstrip(), *examples.split(GAP)])
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            _lay_out(each)
+
+
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: noetlctl run examples/hello.yaml   "
+    epilog="Example: noetlctl run examples/hello.yaml\n\n"
     "Exit codes: 0 done, 1 error, 2 usage, 3 invalid playbook, 4 execution failed, 5 cancelled, "
     "6 timed out, 7 not found, 8 conflict, 130 interrupted.",
 )

@@ -7,9 +7,10 @@ import sys
 import click
 import pytest
 
-from services.cli import main
+from services.cli import exits, main
 from tests.support import tree
 from tests.support.cli import ROOT, environment
+from tests.unit.cli.test_main import call
 
 COMMANDS = tree.commands()
 LIST = tree.DOCS.read_text(encoding="utf-8").split("## Conventions")[0]
@@ -23,8 +24,17 @@ MAX_MODULES = 200  # for `noetlctl --help`, those of Python itself included
 def test_every_command_has_help_and_an_example(path: tuple[str, ...]) -> None:
     command = COMMANDS[path]
     assert command.help, "say in its docstring what it does"
-    assert (command.epilog or "").startswith("Example"), "give it epilog='Example: noetlctl …'"
-    assert f"noetlctl {' '.join(path)}" in (command.epilog or "")
+    example = (command.epilog or "").lstrip("\b\n")
+    assert example.startswith("Example"), "give it epilog='Example: noetlctl …'"
+    assert f"noetlctl {' '.join(path)}" in example
+
+
+def test_several_examples_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):  # laid out once, however often it is asked for
+        assert call("retry-failed", "--help") == exits.OK
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[-3].strip() == "Examples:"
+        assert all(line.strip().startswith("noetlctl retry-failed ") for line in lines[-2:])
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
