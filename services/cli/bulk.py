@@ -12,6 +12,8 @@ from services.cli import context, control, exits, options, progress, render, sel
 from services.cli.confirm import confirmed
 from services.cli.exits import CliError
 from services.cli.selection import MAX_SELECTED, Command, Selection
+from shared.errors import NoetlError
+from shared.events import subjects
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
@@ -49,6 +51,12 @@ class Wish(NamedTuple):
     ask: "Callable[[Bus, Settings, str], Awaitable[Row]]"
     text: Callable[[Row], str] = named
 
+    def row(self, name: str, status: str, error: str | None = None) -> Row:
+        """Of one that nothing came of; a rerun makes another execution `of` it."""
+        if self.subject == subjects.RERUN:
+            return {"execution_id": "", "status": status, "of": name, "error": error}
+        return {"execution_id": name, "status": status, "error": error}
+
 
 def arguments(command: Command) -> Command:
     """Names or a selection, `--dry-run` and `--yes`: the command gets a Chosen, `what`."""
@@ -73,7 +81,7 @@ async def carry_out(wish: Wish, what: Chosen, output: str, context_file: Path | 
     names = what.names or await _selected(wish, what.selection, settings)
     single = len(what.names) == 1
     if what.dry_run:
-        wish = wish._replace(ask=_rehearsal(wish), text=lambda row: f"{row['status']} {row['execution_id']}")
+        wish = wish._replace(ask=_rehearsal(wish), text=lambda row: f"{row['status']} {row.get('of') or named(row)}")
     elif not what.names:
         many = f"{wish.verb} {len(names)} execution{'s' if len(names) != 1 else ''}"
         confirmed(many, what.yes or not names, " (--dry-run lists them)")
@@ -99,6 +107,7 @@ def _tell(rows: Sequence[Row], single: bool, output: str, text: Callable[[Row], 
         render.document(rows[0], output, "execution_id", lambda: None)
     else:
         of = (render.Column("OF", "of"),) if any("of" in row for row in rows) else ()
+        rows = [row for row in rows if output != "name" or row["execution_id"]]
         render.rows(rows, (*COLUMNS[:2], *of, *COLUMNS[2:]), output, "execution_id")
 
 
@@ -107,7 +116,7 @@ def _rehearsal(wish: Wish) -> "Callable[[Bus, Settings, str], Awaitable[Row]]":
 
     async def ask(bus: "Bus", settings: "Settings", name: str) -> Row:
         await control.check(bus, settings, wish.subject, name)
-        return {"execution_id": name, "status": f"would {wish.verb}", "error": None}
+        return wish.row(name, f"would {wish.verb}")
 
     return ask
 
@@ -130,8 +139,8 @@ async def _each(wish: Wish, bus: "Bus", settings: "Settings", names: Sequence[st
             async with turns:
                 try:
                     row = await wish.ask(bus, settings, name)
-                except CliError as error:
-                    row = {"execution_id": name, "status": "failed", "error": str(error)}
+                except NoetlError as error:
+                    row = wish.row(name, "failed", str(error))
                 done()
                 return row
 

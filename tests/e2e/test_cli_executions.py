@@ -308,6 +308,7 @@ def test_many_at_once_have_a_row_each(ctl: Ctl) -> None:
     some = ctl("retry-failed", *started, "nosuch", "-o", "json")
     assert some.code == exits.ERROR
     assert sorted(row["status"] for row in some.json) == ["failed", "started", "started", "started"]
+    assert {row["of"] for row in some.json} == {*started, "nosuch"}
     again = {row["execution_id"] for row in some.json if row["status"] == "started"}
     until(lambda: again <= listed(ctl, "-l", "batch=one", "--status", "live"))  # a rerun keeps the labels
     assert ctl("cancel", *again, "--wait").code == exits.OK
