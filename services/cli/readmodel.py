@@ -20,7 +20,8 @@ STATUS = "SELECT status FROM noetl.execution WHERE execution_id = $1"
 async def executions(dsn: str, selection: Selection, limit: int) -> list[dict[str, Any]]:
     """The latest first."""
     if not dsn:
-        raise CliError("the list comes from PostgreSQL: set NOETL_POSTGRES_DSN, or name an execution")
+        raise CliError("the list comes from PostgreSQL: give the context its --postgres-dsn, set NOETL_POSTGRES_DSN, "
+                       "or name an execution")
     try:
         connection = await asyncpg.connect(dsn, timeout=CONNECT_S)
     except (OSError, TimeoutError, asyncpg.PostgresError) as error:

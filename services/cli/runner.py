@@ -83,7 +83,7 @@ async def _execute(wish: Wish, playbook: Valid, bus: Bus, partitions: int) -> Su
         async with asyncio.timeout(wish.timeout):
             await requests.start(bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
             shown = display.choose(origins=playbook.plan.origins)
-            return await requests.finish(bus, execution_id, partitions, shown)
+            return await requests.finish(bus, execution_id, partitions, shown, family=True)
     except TimeoutError:
         raise CliError(f"not finished within {wish.timeout:g} s", exits.TIMED_OUT) from None
 
