@@ -34,7 +34,7 @@ class Journal:
         self._bus, self._clock = bus, clock
         self._execution_id, self._lease, self._limit, self._after = execution_id, lease, limit, after
         self._own: Writer = subjects.WORKER if lease.index < 0 else subjects.ITERATION
-        self._writer = self._own
+        self._writer: Writer = self._own
         self._partition = subjects.partition_of(execution_id, partitions)
         self._waiting: list[Event] = []
         self._blobs: dict[str, bytes] = {}
