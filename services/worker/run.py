@@ -13,15 +13,16 @@ from typing import Any, NoReturn, TypeVar
 import structlog
 from msgspec.structs import replace
 
-from services.worker import credentials, history, waits
+from services.worker import credentials
+from services.worker.history import Histories
 from services.worker.journal import Journal
-from services.worker.render import Rendered
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.dsl.names import names_used
 from shared.dsl.plan import Plan, Step, Task
-from shared.dsl.template import evaluate
-from shared.engine import pipeline, promises
+from shared.engine import calling, parking, pipeline, promises
+from shared.engine.calling import MAX_RUN_S, PARK_S
 from shared.engine.elements import elements
+from shared.engine.held import History
 from shared.engine.large import TooLarge, value_of
 from shared.engine.pipeline import Progress
 from shared.errors import TemplateError, Unavailable
@@ -29,14 +30,11 @@ from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome, failed
 from shared.events.record import Lease
-from shared.events.stamp import seconds
 from shared.runtime import results
 from shared.tools.contract import Call, Waits
 from shared.tools.open import Tools
 
 log = structlog.get_logger()
-MAX_RUN_S = 24 * 3600.0  # in one worker's hands, without a timeout of its own
-PARK_S = 5.0  # a longer pause before an attempt is spent without a worker
 PURE_IN_A_ROW = 200  # tasks without effects, before what they noted is written and other runs get a turn
 T = TypeVar("T")
 
@@ -57,7 +55,7 @@ class Parked(Exception):
 class StepRun:
     def __init__(
         self, bus: Bus, clock: Clock, tools: Tools, plan: Plan, command: Command, delivery: Delivery,
-        worker: str, partitions: int, absences: Callable[[], int], mark: int, histories: history.Histories,
+        worker: str, partitions: int, absences: Callable[[], int], mark: int, histories: Histories,
     ) -> None:
         """`mark` is what `absences` said before the command came: since then nobody else can have the
         run, unless it says more."""
@@ -86,8 +84,7 @@ class StepRun:
         except Parked:
             return
         except TooLarge as error:
-            limit = {"kind": "limit", "message": str(error), "retryable": False}
-            await self._end(replace(progress, state="failed", error=limit, patches=()))
+            await self._end(calling.cut_short(progress, error))
 
     async def give_up(self, error: Exception) -> None:
         """Ends the run as failed after an error of the worker itself."""
@@ -99,13 +96,11 @@ class StepRun:
 
     async def stopped(self) -> None:
         """Ends the run because it was told to stop."""
-        error = {"kind": "cancelled", "message": "stopped while it ran", "retryable": False}
         await self._journal.settle()
         self._journal.forget()
         if self._journal.over:
             return
-        iteration = self._command.index >= 0
-        self._journal.note(ev.StepStarted(), ev.IterationFailed(error) if iteration else ev.StepFailed(error))
+        self._journal.note(*calling.stopped(iteration=self._command.index >= 0))
         await self._flush()
 
     async def _end(self, progress: Progress) -> None:
@@ -126,11 +121,11 @@ class StepRun:
         else:
             self._journal.note(ev.StepStarted())
         now = self._clock.now()
-        self._late = self._limits(began if began is not None else now)
+        self._late = calling.limits(step, command, began if began is not None else now)
         self._due = min([now + MAX_RUN_S, *self._late])
         return start
 
-    async def _claim(self) -> history.History:
+    async def _claim(self) -> History:
         await self._known()
         self._journal.note(ev.StepStarted())
         await self._journal.flush()
@@ -139,7 +134,7 @@ class StepRun:
             raise Unavailable("the log does not show this worker's own claim yet")
         return known
 
-    async def _known(self) -> history.History:
+    async def _known(self) -> History:
         known = await self._histories.read(self._command)
         if known.over or known.epoch > self._lease.epoch:
             raise Fenced(needless=known.over or known.epoch[0] > self._lease.epoch[0])
@@ -151,13 +146,6 @@ class StepRun:
         if absences != self._mark:
             await self._known()
             self._mark = absences
-
-    def _limits(self, began: float) -> list[float]:
-        """When the run has to be over, by the playbook."""
-        limits = [seconds(self._command.deadline)] if self._command.deadline else []
-        if self._step.timeout_s is not None and self._command.index < 0:
-            limits.append(began + self._step.timeout_s)
-        return limits
 
     async def _with_values(self, work: Callable[[], T]) -> T:
         return await results.brought(self._bus, self._values, work)
@@ -185,13 +173,8 @@ class StepRun:
         began = self._clock.now()
         outcome = await self._answered(task, progress, names, pure, self._due - began)
         ended = self._clock.now()
-        meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(ended - began, 6)}
-        outcome = replace(outcome, meta=meta)
-        if ended >= self._due:
-            outcome = failed("timeout", "the step-run is over its time", meta=meta)
-            events: list[ev.Event] = [ev.TaskDone(task.name, progress.attempt, outcome, "fail")]
-        else:
-            events = pipeline.decide(self._step, progress, outcome, names, self._key(progress))
+        key = calling.key_of(self._command, progress)
+        events = calling.judged(self._step, progress, outcome, names, key, ended - began, over=ended >= self._due)
         last = events[-1]
         progress = self._note(progress, *([started, *events] if pure else events))
         pausing = isinstance(last, ev.TaskRetried) and last.delay > PARK_S  # one record says both
@@ -220,8 +203,8 @@ class StepRun:
             return await self._whole(answer.outcome)
         answered = await self._call(task, progress, names, pure, left)
         if isinstance(answered, Waits):
-            now, key = self._clock.now(), self._key(progress)
-            event = waits.event(self._command, progress, answered, key, self._values, now, self._late)
+            now, key = self._clock.now(), calling.key_of(self._command, progress)
+            event = parking.event(self._command, progress, answered, key, self._values, now, self._late)
             await self._park(progress, event)
         return answered
 
@@ -240,7 +223,7 @@ class StepRun:
 
     async def _names(self, task: Task, progress: Progress) -> dict[str, Any]:
         """What the task's templates see; nothing when it has none to evaluate."""
-        if not task.config and not task.spec and task.rules is None:
+        if not calling.reads_names(task):
             return {}
         return await self._with_values(lambda: pipeline.names(self._command, progress, self._values))
 
@@ -250,29 +233,19 @@ class StepRun:
             await self._flush()
             await self._clock.sleep(max(0.0, until - self._clock.now()))
             return
-        await self._park(progress, waits.pause(progress, until))
+        await self._park(progress, parking.pause(progress, until))
 
     def _note(self, progress: Progress, *events: ev.Event) -> Progress:
         """Notes events for the log and folds them; a value too large becomes a failed run."""
         try:
             small = self._journal.note(*events)
         except TooLarge as error:
-            events = (ev.TaskDone(progress.task, progress.attempt, failed("limit", str(error)), "fail"),)
+            events = (calling.too_large(progress, error),)
             small = self._journal.note(*events)
-        for event, noted in zip(events, small, strict=True):
-            if isinstance(event, ev.TaskDone) and isinstance(noted, ev.TaskDone) and noted.outcome.ref and event.of:
-                self._values[noted.outcome.ref.checksum] = event.outcome.result
-                event = noted  # a list of elements' results is made of what the log has of them
-            progress = pipeline.evolve(self._step, progress, event)
-        return progress
+        return calling.folded(self._step, progress, events, small, self._values)
 
     async def _flush(self) -> None:
         await self._journal.flush()
-
-    def _key(self, progress: Progress) -> str:
-        index = f".{self._command.index}" if self._command.index >= 0 else ""
-        run = f"{self._command.execution_id}/{self._command.run_id}{index}"
-        return f"{run}/{progress.task}/{progress.ran + 1}"
 
     # -- the call ----------------------------------------------------------------------
 
@@ -280,7 +253,7 @@ class StepRun:
         self, task: Task, progress: Progress, names: dict[str, Any], pure: bool, left: float
     ) -> Outcome | Waits:
         if left <= 0:
-            return failed("timeout", "the step-run is over its time")
+            return calling.late()
         try:
             call = await self._render(task, progress, names, left)
         except TemplateError as error:
@@ -297,7 +270,7 @@ class StepRun:
             async with asyncio.timeout(left):
                 return await self._journal.during(work)
         except TimeoutError:
-            return failed("timeout", "the step-run is over its time")
+            return calling.late()
         finally:
             self._tools.under_way -= 1
 
@@ -307,11 +280,11 @@ class StepRun:
         if task.config and "keychain" in names_used(task.config).names:
             secrets = await self._keychain()
             names = {**names, "keychain": secrets}
-        found = Rendered(task.config, keys, names)
-        config = found.config
-        auth = await credentials.resolve(self._bus, config.pop("auth", None)) if "auth" in config else None
-        others = {path: await credentials.resolve(self._bus, each) or {} for path, each in found.credentials.items()}
-        return Call(config, evaluate(task.spec, names), auth, self._key(progress), left, secrets, others)
+        asked = calling.rendered(task, keys, names)
+        auth = await credentials.resolve(self._bus, asked.auth) if asked.auth is not None else None
+        others = {path: await credentials.resolve(self._bus, each) or {} for path, each in asked.credentials.items()}
+        key = calling.key_of(self._command, progress)
+        return Call(asked.config, asked.spec, auth, key, left, secrets, others)
 
     async def _keychain(self) -> dict[str, Any]:
         """The declared credentials that are stored; using one that is not is the template's error."""

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from shared.dsl.kinds import KeySpec, ToolSpec
 from shared.errors import Unavailable
-from shared.events.model import Child
 from shared.events.outcome import Outcome, Ref
+from shared.events.waits import Waits
 
 __all__ = ["RESULT_LIMIT", "Call", "KeySpec", "Tool", "ToolOptions", "ToolSpec", "Waits"]
 
@@ -49,18 +49,6 @@ class ToolOptions(Struct, frozen=True):
     duckdb_extensions: str = ""
     scripts: str = ""
     load: Callable[[Ref], Awaitable[Any]] = no_store
-
-
-class Waits(Struct, frozen=True):
-    """The call goes on without a worker: until the child has ended or the signal is there, at the latest after
-    `timeout_s`; or, when there is neither, until a time (RFC 3339) or for some seconds."""
-
-    child: Child | None = None
-    signal: str = ""
-    schema: dict[str, Any] = {}
-    timeout_s: float | None = None
-    until: str = ""
-    for_s: float = 0.0
 
 
 class Tool(Protocol):

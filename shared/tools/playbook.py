@@ -32,13 +32,17 @@ class PlaybookTool:
         """Nothing to open: the scheduler asks for the child."""
 
     async def run(self, call: Call) -> Outcome | Waits:
-        try:
-            return Waits(_child(call), timeout_s=own_limit(call))
-        except BadCall as error:
-            return scrubbed(failed("config", str(error)), call)
+        return answer(call)
 
     async def close(self) -> None:
         """Nothing to release."""
+
+
+def answer(call: Call) -> Outcome | Waits:
+    try:
+        return Waits(_child(call), timeout_s=own_limit(call))
+    except BadCall as error:
+        return scrubbed(failed("config", str(error)), call)
 
 
 def _child(call: Call) -> Child:

@@ -24,13 +24,17 @@ class SignalTool:
         """Nothing to open."""
 
     async def run(self, call: Call) -> Outcome | Waits:
-        try:
-            return Waits(signal=_name(call.config), schema=_schema(call.config), timeout_s=own_limit(call))
-        except BadCall as error:
-            return scrubbed(failed("config", str(error)), call)
+        return answer(call)
 
     async def close(self) -> None:
         """Nothing to release."""
+
+
+def answer(call: Call) -> Outcome | Waits:
+    try:
+        return Waits(signal=_name(call.config), schema=_schema(call.config), timeout_s=own_limit(call))
+    except BadCall as error:
+        return scrubbed(failed("config", str(error)), call)
 
 
 def _name(config: Any) -> str:

@@ -26,17 +26,21 @@ class WaitTool:
         """Nothing to open."""
 
     async def run(self, call: Call) -> Outcome | Waits:
-        try:
-            given = one_of(call.config, "for", "until")
-            if given is None:
-                raise BadCall("kind wait needs `for` or `until`")
-            name, value = given
-            return Waits(for_s=duration(value)) if name == "for" else Waits(until=_time(value))
-        except BadCall as error:
-            return scrubbed(failed("config", str(error)), call)
+        return answer(call)
 
     async def close(self) -> None:
         """Nothing to release."""
+
+
+def answer(call: Call) -> Outcome | Waits:
+    try:
+        given = one_of(call.config, "for", "until")
+        if given is None:
+            raise BadCall("kind wait needs `for` or `until`")
+        name, value = given
+        return Waits(for_s=duration(value)) if name == "for" else Waits(until=_time(value))
+    except BadCall as error:
+        return scrubbed(failed("config", str(error)), call)
 
 
 def duration(value: Any) -> float:

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from services.worker.credentials import NoCredential, resolve
-from services.worker.render import Rendered
 from shared.bus import topology
 from shared.bus.memory import MemoryBus
 from shared.bus.memory_broker import MemoryBroker
+from shared.engine.rendering import Rendered
 from shared.runtime.clock import SystemClock
 from shared.tools import registry, script
 

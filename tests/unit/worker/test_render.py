@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from services.worker.render import Rendered
 from shared.dsl.kinds import KeySpec
 from shared.dsl.template_sql import Sql
+from shared.engine.rendering import Rendered
 
 END = {"auth": KeySpec("", credential=True), "query": KeySpec("", sql=True), "table": KeySpec("")}
 KEYS = {"source": KeySpec("", fields=END), "commands": KeySpec("", sql=True), "code": KeySpec("", template=False),

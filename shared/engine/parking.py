@@ -11,7 +11,7 @@ from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.request import derive_id
 from shared.events.stamp import seconds, stamp
-from shared.tools.contract import Waits
+from shared.events.waits import Waits
 
 
 def event(

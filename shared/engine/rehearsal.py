@@ -1,0 +1,113 @@
+"""An execution from its request to its end, with the deciders of the services and without the services: no broker, no
+tools, and a clock that jumps to the next thing due. Whoever rehearses answers the calls.
+
+    found = rehearse(plan, answer, kinds, payload={"city": "Oslo"})
+    found.status, found.state.ctx, result_of(found), found.needs
+
+1. `answer(need)` says what a call comes to: an `Outcome`, at once; `Took`, after some virtual time; `Waits` or
+   `Awaits`, the task waits without a worker as it would in the services; `Never`, it does not come back; None, nobody
+   knows: that run stays where it is and the rest goes on as far as it can.
+2. The log of a rehearsal is real: `verify` accepts it, `Summary` shows it.
+3. `wishes` come from outside: signals, cancel, pause, resume.
+4. A `chooser` says what happens next of all that can: `FirstReady` the first, `Seeded` any. `faults` are seeded too.
+5. It ends by itself or by `limits`, whatever the playbook and the answers do.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.plan import Plan
+from shared.engine.execution import Execution
+from shared.engine.large import resolve
+from shared.engine.rehearsal_order import Chooser, FirstReady, Ready, Seeded
+from shared.engine.rehearsal_stage import Stage
+from shared.engine.rehearsal_types import (
+    Answer,
+    Answered,
+    Awaits,
+    Decided,
+    Ended,
+    Entry,
+    Faults,
+    Limits,
+    Need,
+    Never,
+    Rehearsed,
+    Took,
+    Wish,
+)
+from shared.engine.summary import awaited
+from shared.events import model as ev
+from shared.events.outcome import Result
+from shared.events.request import Request
+from shared.events.waits import Waits
+
+__all__ = [
+    "Answer", "Answered", "Awaits", "Chooser", "Decided", "Ended", "Entry", "Faults", "FirstReady", "Limits", "Need",
+    "Never", "Ready", "Rehearsed", "Seeded", "Took", "Waits", "Wish", "rehearse", "result_of", "step_result",
+]
+NO_FAULTS = Faults()
+NO_LIMITS = Limits()
+
+
+def rehearse(
+    plan: Plan, answer: Answer, kinds: Mapping[str, ToolSpec], *,
+    payload: Mapping[str, Any] | None = None, execution_id: str = "rehearsal", start: float = 0.0,
+    chooser: Chooser | None = None, faults: Faults = NO_FAULTS, seed: object = 0,
+    wishes: Sequence[Wish] = (), limits: Limits = NO_LIMITS, restored: ev.PlaybookRestored | None = None,
+    parent: ev.Parent | None = None, request_id: str = "", values: dict[str, Any] | None = None, timed: bool = True,
+) -> Rehearsed:
+    """`kinds` are the tool kinds, whose keys are rendered. `start` is the time of the request. `values` are stored ones
+    that answers may refer to. Not `timed`: `timeout_s` of steps is left to the answers."""
+    stage = Stage(
+        plan, answer, kinds, execution_id, start=start, chooser=chooser or FirstReady(), faults=faults, seed=seed,
+        limits=limits, timed=timed, values={} if values is None else values,
+    )
+    stage.begin(Request(plan.path, plan.version, dict(payload or {}), "", parent), request_id, restored)
+    for at, wish in enumerate(wishes):
+        stage.expect(stage.now + wish.after, wish.event, wish.source or f"wish-{at}")
+    began = stage.now
+    reason = stage.play()
+    state = stage.router.state
+    status = _status(state, reason)
+    return Rehearsed(
+        execution_id, status, _reason(stage, reason) if status == "stuck" else reason, state, stage.scheduler.state,
+        stage.log.entries, stage.log.values, stage.calls, stage.needs, stage.crashes, stage.now - began,
+    )
+
+
+def _status(state: Execution, reason: str) -> Literal["completed", "failed", "cancelled", "stuck", "limit"]:
+    if state.status in ("completed", "failed", "cancelled"):
+        return state.status
+    return "limit" if reason.startswith("over ") else "stuck"
+
+
+def _reason(stage: Stage, reason: str) -> str:
+    """What it is that does not come."""
+    if stage.needs:
+        need = stage.needs[0]
+        more = f", and {len(stage.needs) - 1} more" if len(stage.needs) > 1 else ""
+        return f"nobody answers the call of task {need.task} ({need.kind}) in step {need.step}{more}"
+    for wait in stage.scheduler.state.waits.values():
+        if not wait.over:
+            return f"run {wait.run_id} waits {awaited(wait.event)}, which does not come"
+    return "the execution is paused" if stage.router.state.paused else reason
+
+
+def result_of(found: Rehearsed) -> Any:
+    """The result of the execution as people see it."""
+    return plain(found.state.result, found.values)
+
+
+def step_result(found: Rehearsed, step: str) -> Any:
+    """The result of a step's last run; None when it has none."""
+    return plain(found.state.results.get(step), found.values)
+
+
+def plain(result: Result | None, values: Mapping[str, Any]) -> Any:
+    """A result with its stored values; of a loop, the list of its results."""
+    if result is None:
+        return None
+    whole = resolve(result, values)
+    return whole.value["results"] if whole.shape == "loop" else whole.value

@@ -1,0 +1,308 @@
+"""A worker's lease on a run in a rehearsal: what `services/worker/run.py` does over the bus, as a generator that yields
+the time at which it goes on. Instead of a tool a callable answers."""
+
+from collections.abc import Generator, Mapping
+from typing import Any, Literal, NoReturn, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.names import names_used
+from shared.dsl.plan import Plan, Step, Task
+from shared.engine import calling, held, parking, pipeline, promises
+from shared.engine.elements import elements
+from shared.engine.large import TooLarge, value_of
+from shared.engine.pipeline import Progress
+from shared.engine.rehearsal_log import Key, Log
+from shared.engine.rehearsal_types import Answer, Awaits, Decided, Ended, Need, Never, Took
+from shared.engine.secrets import keychain
+from shared.errors import TemplateError
+from shared.events import model as ev
+from shared.events.command import Command
+from shared.events.outcome import Outcome, failed
+from shared.events.record import Epoch, Lease, Writer
+from shared.events.stamp import seconds, stamp
+from shared.events.waits import Waits
+
+FOREVER = float("inf")
+Death = Literal["", "before", "after", "zombie"]
+T = TypeVar("T")
+Steps = Generator[float, None, T]  # the times at which the run goes on, and what comes of it
+
+
+def tick(time: float) -> float:
+    """The time as a record tells it, so that a clock which jumps there has reached it."""
+    return time if time == FOREVER else seconds(stamp(time))
+
+
+class Died(Exception):
+    """The worker is gone, with what it had noted and not written."""
+
+
+class Parked(Exception):
+    """The task at hand waits; the lease is over."""
+
+
+class Stage(Protocol):
+    """What a lease sees of the rehearsal around it."""
+
+    now: float
+    plan: Plan
+    kinds: Mapping[str, ToolSpec]
+    log: Log
+    answer: Answer
+    calls: list[Need]
+    needs: list[Need]
+    timed: bool
+
+    def write(self, hold: "Hold", writer: Writer, events: list[ev.Event]) -> None: ...
+
+    def parks(self, hold: "Hold", event: ev.TaskWaiting, ended: Ended | None) -> None: ...
+
+    def death(self, call: str) -> Death: ...
+
+    def given_up(self, hold: "Hold") -> None:
+        """The worker is taken for dead while it goes on."""
+
+
+class Hold:
+    """`wake` is when it goes on; `over`: it has said its last word."""
+
+    def __init__(self, stage: Stage, command: Command, epoch: Epoch, *, fresh: bool) -> None:
+        self._stage, self.command, self._fresh = stage, command, fresh
+        self.key: Key = (command.run_id, command.index)
+        self.step: Step = stage.plan.steps[command.step]
+        self.lease = Lease(command.run_id, command.step, epoch, f"worker-{epoch[0]}", command.index)
+        self.n = 0
+        self.over = False
+        self.wake = stage.now
+        self.values = stage.log.values
+        self._noted: list[ev.Event] = []
+        self._late: list[float] = []
+        self._due = FOREVER
+        self._steps = self._run()
+
+    def go_on(self) -> bool:
+        """As far as it gets; False when the lease is over or its worker dead."""
+        try:
+            self.wake = next(self._steps)
+            return True
+        except (StopIteration, Parked):
+            return False
+
+    def stop(self) -> None:
+        """It was told to."""
+        self._steps.close()
+        self._noted = []
+        if not self.over:
+            self._note(*calling.stopped(iteration=self.command.index >= 0))
+            self._flush()
+
+    def _run(self) -> Steps[None]:
+        progress = self._begin()
+        if progress is None:
+            return
+        try:
+            while progress.state == "running":
+                if progress.waiting:
+                    return
+                progress = yield from self._advance(progress)
+            self._end(progress)
+        except TooLarge as error:
+            self._noted = []
+            self._end(calling.cut_short(progress, error))
+
+    def _begin(self) -> Progress | None:
+        """None: the run is over, or a later lease has it."""
+        start: Progress | None = pipeline.begin(self.step, self.command, self.values)
+        began = self._stage.now
+        self._note(ev.StepStarted())
+        if not self._fresh:
+            known = held.accept(self._stage.log.about(self.key), *self.key)
+            if known.over or known.epoch > self.lease.epoch:
+                return None
+            self._flush()
+            assert start is not None
+            start, began = known.progress(self.step, start), known.began or began
+        if self._stage.timed:
+            self._late = calling.limits(self.step, self.command, began)
+            self._due = min([self._stage.now + calling.MAX_RUN_S, *self._late])
+        return start
+
+    def _end(self, progress: Progress) -> None:
+        self._note(pipeline.ending(progress, iteration=self.command.index >= 0))
+        self._flush()
+        self.over = True
+
+    # -- one task ----------------------------------------------------------------------
+
+    def _advance(self, progress: Progress) -> Steps[Progress]:
+        task = pipeline.task_at(self.step, progress)
+        if task.loop is not None:
+            arrived = self._arrive(task, progress)
+            if isinstance(arrived, ev.TaskDone):
+                return self._fold(progress, ev.TaskStarted(task.name, progress.attempt), arrived)
+            progress = arrived
+        names = pipeline.names(self.command, progress, self.values) if calling.reads_names(task) else {}
+        pure = self._stage.kinds[task.kind].pure
+        started = ev.TaskStarted(task.name, progress.attempt)
+        waited = progress.answer is not None and progress.answer.outcome is not None
+        if not pure and not waited:
+            if progress.ran:
+                self._flush()
+            self._note(started)
+        events = yield from self._outcome(task, progress, names)
+        death = self._stage.death(calling.key_of(self.command, progress))
+        if death == "before":
+            raise Died
+        progress = self._fold(progress, *([started, *events] if pure else events))
+        if death:
+            yield from self._die(death)
+        last = events[-1]
+        pausing = isinstance(last, ev.TaskRetried) and last.delay > calling.PARK_S
+        if progress.state == "running" and not pausing and not pure:
+            self._flush()
+        if isinstance(last, ev.TaskRetried) and last.delay > 0:
+            yield from self._pause(progress, last.delay)
+        return progress
+
+    def _die(self, death: Death) -> Steps[None]:
+        if death == "zombie":
+            self._stage.given_up(self)
+            yield self._stage.now
+        self._flush()
+        raise Died
+
+    def _arrive(self, task: Task, progress: Progress) -> Progress | ev.TaskDone:
+        progress = pipeline.entered(progress)
+        seen = pipeline.around(self.command, progress, self.values)
+        return pipeline.at_element(task, progress, elements(task, seen))
+
+    def _pause(self, progress: Progress, delay: float) -> Steps[None]:
+        until = min(self._stage.now + delay, self._due)
+        if delay > calling.PARK_S:
+            self._park(parking.pause(progress, until), None)
+        self._flush()
+        yield tick(until)
+
+    # -- the call ----------------------------------------------------------------------
+
+    def _outcome(self, task: Task, progress: Progress, names: dict[str, Any]) -> Steps[list[ev.Event]]:
+        """The events that follow from the end of the call."""
+        began = self._stage.now
+        answer = progress.answer
+        found: Outcome | Decided
+        if answer is not None and answer.outcome is not None:
+            found = self._whole(answer.outcome)
+        elif self._due <= began:
+            found = calling.late()
+        else:
+            found = yield from self._call(task, progress, names)
+        if isinstance(found, Decided):
+            return list(found.events)
+        now, key = self._stage.now, calling.key_of(self.command, progress)
+        return calling.judged(self.step, progress, found, names, key, now - began, over=now >= self._due)
+
+    def _call(self, task: Task, progress: Progress, names: dict[str, Any]) -> Steps[Outcome | Decided]:
+        need = self._need(task, progress, names)
+        if isinstance(need, Outcome):
+            return need
+        self._stage.calls.append(need)
+        answered = self._stage.answer(need)
+        match answered:
+            case None:
+                self._stage.needs.append(need)
+                self._flush()
+                while True:
+                    yield FOREVER
+            case Waits() | Awaits():
+                waits = answered if isinstance(answered, Awaits) else Awaits(answered)
+                if waits.begins is not None:
+                    yield from self._until(waits.begins)
+                now, key = self._stage.now, calling.key_of(self.command, progress)
+                event = parking.event(self.command, progress, waits.waits, key, self.values, now, self._late)
+                if event.child is not None and waits.ended is None and not event.child.detached:
+                    self._stage.needs.append(need)
+                self._park(event, waits.ended)
+            case Never():
+                yield from self._until(FOREVER)
+                return calling.late()
+            case Decided(at=at):
+                yield from self._until(at or 0.0)
+                return answered
+            case Took(outcome=outcome, seconds=took, at=at):
+                yield from self._until(self._stage.now + took if at is None else at)
+                return self._whole(outcome)
+        return self._whole(answered)
+
+    def _until(self, time: float) -> Steps[None]:
+        """A call under way, at most until the run is over its time."""
+        if time <= self._stage.now:
+            return
+        self._flush()
+        until = tick(min(time, self._due))
+        while self._stage.now < until:
+            yield until
+
+    def _need(self, task: Task, progress: Progress, names: dict[str, Any]) -> Need | Outcome:
+        """The call as a tool would get it; or the outcome of one that is not made."""
+        spec = self._stage.kinds[task.kind]
+        if task.config and "keychain" in names_used(task.config).names:
+            names = {**names, "keychain": keychain(self._stage.plan)}
+        try:
+            asked = calling.rendered(task, spec.keys, names)
+        except TemplateError as error:
+            return failed("template", f"task {task.name}: {error}")
+        if task.expects and (wrong := promises.expected(task, asked.config)) is not None:
+            return wrong
+        command, each = self.command, progress.each
+        return Need(
+            command.execution_id, self._stage.plan.path, self.step.name, command.run_id, command.index,
+            progress.iter, task.name, task.kind, progress.attempt, each.at if each is not None else -1,
+            progress.ran + 1, asked.config, asked.spec, asked.auth, asked.credentials, command.args,
+            calling.key_of(command, progress), self._stage.now, self.step.line,
+            names or pipeline.names(command, progress, self.values),
+        )
+
+    def _whole(self, outcome: Outcome) -> Outcome:
+        if outcome.ref is None:
+            return outcome
+        return replace(outcome, result=value_of(outcome.ref, self.values), ref=None)
+
+    # -- what it writes ----------------------------------------------------------------
+
+    def _park(self, event: ev.TaskWaiting, ended: Ended | None) -> NoReturn:
+        self._note(event)
+        self._flush("waiting")
+        self.over = True
+        self._stage.parks(self, event, ended)
+        raise Parked
+
+    def _note(self, *events: ev.Event) -> list[ev.Event]:
+        small = self._stage.log.small(list(events), self.step.max_payload_bytes)
+        self._noted += small
+        return small
+
+    def _fold(self, progress: Progress, *events: ev.Event) -> Progress:
+        try:
+            small = self._note(*events)
+        except TooLarge as error:
+            events = (calling.too_large(progress, error),)
+            small = self._note(*events)
+        return calling.folded(self.step, progress, events, small, self.values)
+
+    def _flush(self, writer: Writer | None = None) -> None:
+        events, self._noted = self._noted, []
+        if events:
+            self._write(writer or ("worker" if self.command.index < 0 else "iteration"), events)
+
+    def _write(self, writer: Writer, events: list[ev.Event]) -> None:
+        """What does not fit into one record goes into several."""
+        try:
+            self._stage.write(self, writer, events)
+        except TooLarge:
+            if len(events) == 1:
+                raise
+            half = len(events) // 2
+            self._write("worker" if self.command.index < 0 else "iteration", events[:half])
+            self._write(writer, events[half:])

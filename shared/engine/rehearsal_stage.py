@@ -1,0 +1,256 @@
+"""A rehearsal under way: the log, the two deciders, the queue of commands, the workers, and a clock that jumps."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.plan import Plan
+from shared.engine import routing, scheduling, waiting
+from shared.engine.execution import is_over
+from shared.engine.rehearsal_desk import Desk, RouterSide, SchedulerSide
+from shared.engine.rehearsal_hold import Death, Died, Hold
+from shared.engine.rehearsal_log import Key, Log
+from shared.engine.rehearsal_order import Act, Chooser, Dice, Ready
+from shared.engine.rehearsal_types import Answer, Ended, Entry, Faults, Limits, Need
+from shared.events import model as ev
+from shared.events.command import Command
+from shared.events.record import Writer
+from shared.events.request import Request
+from shared.events.stamp import seconds, stamp
+
+MAX_DEATHS = 2  # of workers over one call: a rehearsal must end
+TICK_S = 1e-6  # the finest time that a record tells
+
+
+class Stage:
+    def __init__(
+        self, plan: Plan, answer: Answer, kinds: Mapping[str, ToolSpec], execution_id: str, *,
+        start: float, chooser: Chooser, faults: Faults, seed: object, limits: Limits, timed: bool,
+        values: dict[str, Any],
+    ) -> None:
+        self.plan, self.answer, self.kinds, self.timed = plan, answer, kinds, timed
+        self.now = self._began = seconds(stamp(start))
+        self.log = Log(execution_id, values)
+        self.calls: list[Need] = []
+        self.needs: list[Need] = []
+        self.crashes = 0
+        self.router = RouterSide(execution_id, self._plan_of)
+        self.scheduler = SchedulerSide(execution_id, self._plan_of)
+        self._desks: dict[Literal["router", "scheduler"], Desk] = {
+            "router": Desk(self.router), "scheduler": Desk(self.scheduler),
+        }
+        self._chooser, self._faults, self._limits = chooser, faults, limits
+        self._dice = Dice(f"faults {seed}")
+        self._inputs: list[tuple[float, ev.Event, str]] = []
+        self._stops: list[tuple[float, str]] = []
+        self._queue: list[tuple[float, Command]] = []
+        self._holds: list[Hold] = []
+        self._zombies: list[Hold] = []      # taken for dead: their runs are given to others
+        self._known: set[Key] = set()       # runs whose command was given out
+        self._parked: dict[Key, str] = {}   # runs that wait, and for what
+        self._deaths: dict[str, int] = {}
+        self._epochs = 0
+
+    def _plan_of(self, digest: str) -> Plan:
+        return self.plan
+
+    # -- the whole ---------------------------------------------------------------------
+
+    def begin(self, request: Request, request_id: str, restored: ev.PlaybookRestored | None) -> None:
+        events = routing.start(
+            self.log.execution_id, request, request_id, self.plan, self.now, restored, self.log.values)
+        self._decided(self._desks["router"], events)
+
+    def expect(self, at: float, event: ev.Event, source: str) -> None:
+        """Something from outside that comes at a time."""
+        self._inputs.append((at, event, source))
+        self._inputs.sort(key=lambda each: each[0])
+
+    def play(self) -> str:
+        """Until the execution is over, or nothing goes on; why, when it is not over."""
+        while not is_over(self.router.state):
+            if self.log.events > self._limits.events:
+                return f"over {self._limits.events} events"
+            ready, due = self._ready(), self._due()
+            chosen = self._chooser.choose(ready, self.now, due)
+            if chosen is None and due is None:
+                chosen = 0 if ready else None
+            if chosen is not None:
+                self._do(ready[chosen])
+            elif due is None:
+                return "nothing goes on"
+            elif due - self._began > self._limits.seconds:
+                return f"over {self._limits.seconds:.0f} seconds of virtual time"
+            else:
+                self.now = max(self.now, seconds(stamp(due)))
+        for _, run_id in self._stops:
+            self._stop(run_id)
+        return ""
+
+    def _ready(self) -> list[Ready]:
+        """In the order in which the default takes them."""
+        soon = self.now + TICK_S / 2
+        found = [Ready("input", at) for at, _, _ in self._inputs[:1] if at <= soon]
+        for name, desk in self._desks.items():
+            due = desk.due()
+            if desk.unread or (due is not None and due <= soon):
+                found.append(Ready(name, seconds(desk.unread[0][1].ts) if desk.unread else self.now))
+        found += [Ready("stop", at, run_id) for at, run_id in self._stops]
+        found += [Ready("take", at, command.run_id, command.index) for at, command in self._queue]
+        found += [Ready("work", hold.wake, *hold.key, hold.lease.epoch[0]) for hold in self._awake(soon)]
+        return found
+
+    def _awake(self, soon: float) -> list[Hold]:
+        held = (hold for hold in (*self._holds, *self._zombies) if hold.wake <= soon)
+        return sorted(held, key=lambda hold: hold.wake)
+
+    def _due(self) -> float | None:
+        """When something happens that cannot happen yet."""
+        soon = self.now + TICK_S / 2
+        times = [at for at, _, _ in self._inputs] + [hold.wake for hold in self._holds]
+        times += [due for desk in self._desks.values() if (due := desk.due()) is not None]
+        return min((time for time in times if soon < time < float("inf")), default=None)
+
+    def _do(self, ready: Ready) -> None:
+        match ready.act:
+            case "input":
+                self._tell(*self._inputs.pop(0)[1:])
+            case "router" | "scheduler":
+                self._turn(ready.act)
+            case "stop":
+                self._stops = [stop for stop in self._stops if stop[1] != ready.run_id]
+                self._stop(ready.run_id)
+            case "take":
+                queued = [(command.run_id, command.index) for _, command in self._queue]
+                self._take(self._queue.pop(queued.index((ready.run_id, ready.index)))[1])
+            case "work":
+                held = (*self._holds, *self._zombies)
+                self._work(next(hold for hold in held if hold.lease.epoch[0] == ready.lease))
+
+    # -- the log and its readers -------------------------------------------------------
+
+    def _append(self, writer: Writer, n: int, events: list[ev.Event], **fields: Any) -> Entry:
+        entry = self.log.append(writer, n, self.now, events, **fields)
+        self._heard(entry)
+        return entry
+
+    def _heard(self, entry: Entry) -> None:
+        for desk in self._desks.values():
+            desk.hear(entry)
+
+    def _tell(self, event: ev.Event, source: str) -> None:
+        """What comes from outside; told twice, it is the same."""
+        for _ in range(2 if self._dice.chance(self._faults.dup) else 1):
+            self._append("control", 1, [event], source=source)
+
+    def _turn(self, name: Literal["router", "scheduler"]) -> None:
+        desk = self._desks[name]
+        if self._dice.chance(self._faults.crash):
+            self.crashes += 1
+            desk.restart(self.log.entries)
+            self._again(name)
+        news = desk.read(self._chooser.portion(len(desk.unread))) if desk.unread else []
+        events = desk.side.decide(self.now, self.log.values)
+        if events:
+            self._decided(desk, events)
+            self._chooser.made(name)
+        else:
+            desk.looked = self.now
+        if name == "scheduler" and (events or any(record.lease is None for _, record in news) or self._parked):
+            self._issue()
+
+    def _again(self, name: Act) -> None:
+        """A scheduler that lost its state gives out what the log says is due, whoever has it."""
+        if name == "scheduler":
+            held = {hold.key for hold in self._holds}
+            for command in scheduling.outstanding(self._plan_of, self.scheduler.state, self.log.values):
+                if (command.run_id, command.index) in self._known - held and not self._is_queued(command):
+                    self._queue.append((self.now, command))
+
+    def _decided(self, desk: Desk, events: list[ev.Event]) -> None:
+        side = desk.side
+        entry = self._append(side.writer, side.n + 1, self.log.small(events), as_of=side.as_of)
+        side.fold([entry])
+        for event in entry[1].events:
+            if isinstance(event, ev.StepCancelled | ev.StepFailed) and event.pool:
+                self._stops.append((self.now, event.run_id))
+
+    # -- commands and workers ----------------------------------------------------------
+
+    def _issue(self) -> None:
+        """The commands that follow from the log and were not given out."""
+        for command in scheduling.outstanding(self._plan_of, self.scheduler.state, self.log.values):
+            key = (command.run_id, command.index)
+            if key in self._known and not self._resumes(key):
+                continue
+            self._known.add(key)
+            self._parked.pop(key, None)
+            for _ in range(2 if self._dice.chance(self._faults.dup) else 1):
+                self._queue.append((self.now, command))
+
+    def _resumes(self, key: Key) -> bool:
+        wait = self.scheduler.state.waits.get(waiting.place(*key))
+        return key in self._parked and wait is not None and wait.over and wait.event.wait == self._parked[key]
+
+    def _is_queued(self, command: Command) -> bool:
+        return any((each.run_id, each.index) == (command.run_id, command.index) for _, each in self._queue)
+
+    def _take(self, command: Command) -> None:
+        key = (command.run_id, command.index)
+        if any(hold.key == key for hold in self._holds):
+            return  # a second command of a run that someone has
+        self._epochs += 1
+        hold = Hold(self, command, (self._epochs, 1), fresh=not self.log.about(key))
+        self._holds.append(hold)
+        self._work(hold)
+
+    def _work(self, hold: Hold) -> None:
+        try:
+            alive = hold.go_on()
+        except Died:
+            alive = False
+            if hold in self._holds:
+                self._queue.append((self.now, hold.command))
+        if not alive:
+            for held in (self._holds, self._zombies):
+                if hold in held:
+                    held.remove(hold)
+
+    def _stop(self, run_id: str) -> None:
+        self._queue = [(at, command) for at, command in self._queue if command.run_id != run_id]
+        for hold in [hold for hold in self._holds if hold.key[0] == run_id]:
+            self._holds.remove(hold)
+            hold.stop()
+
+    # -- what a lease asks of it -------------------------------------------------------
+
+    def write(self, hold: Hold, writer: Writer, events: list[ev.Event]) -> None:
+        entry = self._append(writer, hold.n + 1, events, lease=hold.lease)
+        hold.n += len(events)
+        if self._dice.chance(self._faults.dup):
+            self._heard(self.log.add(entry[1]))
+
+    def parks(self, hold: Hold, event: ev.TaskWaiting, ended: Ended | None) -> None:
+        self._parked[hold.key] = event.wait
+        if event.child is None or ended is None:
+            return
+        at = self.now + ended.seconds if ended.at is None else ended.at
+        child = event.child.execution_id
+        told = ev.ChildEnded(hold.key[0], event.wait, child, ended.status, hold.key[1], ended.result, ended.error)
+        self.expect(max(at, self.now), told, child)
+
+    def death(self, call: str) -> Death:
+        if not self._dice.chance(self._faults.crash):
+            return ""
+        self._deaths[call] = self._deaths.get(call, 0) + 1
+        if self._deaths[call] > MAX_DEATHS:
+            return ""
+        self.crashes += 1
+        deaths: Sequence[Death] = ("before", "after", "zombie")
+        return deaths[self._dice.below(3)]
+
+    def given_up(self, hold: Hold) -> None:
+        """The worker goes on, but its run is given to another: two leases, of which the later counts."""
+        self._holds.remove(hold)
+        self._zombies.append(hold)
+        self._queue.append((self.now, hold.command))

@@ -1,0 +1,126 @@
+"""What a rehearsal asks, what it may be answered, and what comes of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from shared.engine.execution import Execution
+from shared.engine.schedule import Schedule
+from shared.events import model as ev
+from shared.events.outcome import Outcome, Result
+from shared.events.record import Record
+from shared.events.waits import Waits
+
+Entry = tuple[int, Record]
+
+
+class Need(Struct, frozen=True):
+    """A call that a worker would make now. `config` is rendered as the worker renders it, with `<keychain.…>` in
+    place of secrets; `auth` and `credentials` name credentials. `element` is the place in the task's own loop,
+    `number` counts the calls of the run: after a crash the same one comes again. `names` is all that the task's
+    templates see."""
+
+    execution_id: str
+    path: str
+    step: str
+    run_id: str
+    index: int
+    iter: dict[str, Any]
+    task: str
+    kind: str
+    attempt: int
+    element: int
+    number: int
+    config: dict[str, Any]
+    spec: dict[str, Any]
+    auth: Any
+    credentials: dict[str, Any]
+    args: dict[str, Any]
+    key: str
+    at: float
+    line: int
+    names: Mapping[str, Any]
+
+
+class Took(Struct, frozen=True):
+    """The call ends with this after some virtual seconds, or at a time."""
+
+    outcome: Outcome
+    seconds: float = 0.0
+    at: float | None = None
+
+
+class Ended(Struct, frozen=True):
+    """How the child of a wait ends, some seconds after it was asked for or at a time."""
+
+    status: ev.Ending
+    result: Result = Result()
+    error: dict[str, Any] | None = None
+    seconds: float = 0.0
+    at: float | None = None
+
+
+class Awaits(Struct, frozen=True):
+    """The task waits for a child, which ends so. `begins`: when it says that it waits."""
+
+    waits: Waits
+    ended: Ended | None = None
+    begins: float | None = None
+
+
+class Never(Struct, frozen=True):
+    """The call does not come back: time or a stop ends it."""
+
+
+class Decided(Struct, frozen=True):
+    """What was decided about the call, taken over as it is."""
+
+    events: tuple[ev.Event, ...]
+    at: float | None = None
+
+
+Answered = Outcome | Took | Waits | Awaits | Never | Decided | None
+Answer = Callable[[Need], Answered]
+
+
+class Wish(Struct, frozen=True):
+    """Something from outside, some virtual seconds after the start: a signal, a cancel, a pause, a resume. A signal
+    may come before its wait. `source` names it; without one its place in the script does."""
+
+    event: ev.SignalReceived | ev.CancelRequested | ev.PauseRequested | ev.ResumeRequested
+    after: float = 0.0
+    source: str = ""
+
+
+class Limits(Struct, frozen=True):
+    """`events` in the log, `seconds` of virtual time."""
+
+    events: int = 100_000
+    seconds: float = 400 * 86_400.0
+
+
+class Faults(Struct, frozen=True):
+    """How often, of 1. `crash`: a worker dies before or after the record of a task, or is taken for dead and goes
+    on; a state of the router or the scheduler is thrown away. `dup`: what a worker or someone outside wrote stands
+    in the log twice, a command is given out twice. Another order of what is ready is a matter of the chooser."""
+
+    crash: float = 0.0
+    dup: float = 0.0
+
+
+class Rehearsed(Struct, frozen=True):
+    """`stuck`: nothing goes on any more, for the `reason`; `needs` are the calls that nobody answered, `calls` all
+    that were asked for. `entries` is the log, `values` what is stored beside it."""
+
+    execution_id: str
+    status: Literal["completed", "failed", "cancelled", "stuck", "limit"]
+    reason: str
+    state: Execution
+    schedule: Schedule
+    entries: list[Entry]
+    values: dict[str, Any]
+    calls: list[Need]
+    needs: list[Need]
+    crashes: int
+    seconds: float
