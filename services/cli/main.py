@@ -37,6 +37,8 @@ COMMANDS = {
     "resume": "Let a paused execution go on.",
     "rerun": "Start a new execution from a step of an earlier one, or from what failed in it.",
     "retry-failed": "Run what failed in an execution again, as a new execution.",
+    "replay": "Run recorded outcomes through an edited playbook, without calling a tool.",
+    "debug": "Show the state of an execution at any point of its log.",
     "signal": "Give an execution the signal it waits for.",
     "events": "Print the events of an execution.",
     "schedule": "Run playbooks at their times: cron and interval schedules.",

@@ -111,6 +111,11 @@ def fields(found: Mapping[str, Any]) -> None:
             click.echo(f"{key + ':':<{width}} {each if isinstance(each, str) else _json(each)}")
 
 
+def text(found: Any) -> str:
+    """A value within a line."""
+    return found if isinstance(found, str) else _json(found)
+
+
 def table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
     """Columns as wide as they have to be; the last one is not padded."""
     everything = [list(titles), *(list(line) for line in lines)]

@@ -21,7 +21,6 @@ from shared.dsl.names import names_used
 from shared.dsl.plan import Plan, Step, Task
 from shared.engine import calling, parking, pipeline, promises
 from shared.engine.calling import MAX_RUN_S, PARK_S
-from shared.engine.elements import elements
 from shared.engine.held import History
 from shared.engine.large import TooLarge, value_of
 from shared.engine.pipeline import Progress
@@ -70,7 +69,7 @@ class StepRun:
             bus, clock, command.execution_id, lease, partitions, self._step.max_payload_bytes, command.cause
         )
         self._due, self._late = 0.0, list[float]()
-        self._elements: dict[tuple[str, int], list[Any] | Outcome] = {}
+        self._elements: calling.Elements = {}
         self._absences, self._mark = absences, mark
 
     async def run(self) -> None:
@@ -157,7 +156,8 @@ class StepRun:
             raise Parked
         task = pipeline.task_at(self._step, progress)
         if task.loop is not None:
-            arrived = await self._arrive(task, progress)
+            arrived = await self._with_values(
+                lambda: calling.arrived(task, self._command, progress, self._values, self._elements))
             if isinstance(arrived, ev.TaskDone):
                 return self._note(progress, ev.TaskStarted(task.name, progress.attempt), arrived)
             progress = arrived
@@ -183,16 +183,6 @@ class StepRun:
         if isinstance(last, ev.TaskRetried) and last.delay > 0:
             await self._pause(progress, last.delay)
         return progress
-
-    async def _arrive(self, task: Task, progress: Progress) -> Progress | ev.TaskDone:
-        """At the element of the task's loop that is to be worked on."""
-        progress = pipeline.entered(progress)
-        assert progress.each is not None
-        place = task.name, progress.each.began
-        if place not in self._elements:
-            seen = await self._with_values(lambda: pipeline.around(self._command, progress, self._values))
-            self._elements = {place: elements(task, seen)}
-        return pipeline.at_element(task, progress, self._elements[place])
 
     async def _answered(
         self, task: Task, progress: Progress, names: dict[str, Any], pure: bool, left: float

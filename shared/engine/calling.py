@@ -11,7 +11,8 @@ from shared.dsl.kinds import KeySpec
 from shared.dsl.plan import Step, Task
 from shared.dsl.template import evaluate
 from shared.engine import pipeline
-from shared.engine.large import TooLarge
+from shared.engine.elements import elements
+from shared.engine.large import TooLarge, Values
 from shared.engine.pipeline import Progress
 from shared.engine.rendering import Rendered
 from shared.events import model as ev
@@ -21,6 +22,8 @@ from shared.events.stamp import seconds
 
 MAX_RUN_S = 24 * 3600.0  # in one worker's hands, without a timeout of its own
 PARK_S = 5.0  # a longer pause before an attempt is spent without a worker
+
+Elements = dict[tuple[str, int], list[Any] | Outcome]  # of a task's loop, by the task and when it was reached
 
 
 class Asked(Struct, frozen=True):
@@ -49,6 +52,20 @@ def limits(step: Step, command: Command, began: float) -> list[float]:
 def reads_names(task: Task) -> bool:
     """Whether the task has anything to evaluate."""
     return bool(task.config or task.spec or task.rules is not None)
+
+
+def arrived(
+    task: Task, command: Command, progress: Progress, values: Values, known: Elements
+) -> Progress | ev.TaskDone:
+    """At the element of the task's loop that is to be worked on; `known` keeps the elements of the last loop."""
+    progress = pipeline.entered(progress)
+    assert progress.each is not None
+    place = task.name, progress.each.began
+    if place not in known:
+        found = elements(task, pipeline.around(command, progress, values))
+        known.clear()
+        known[place] = found
+    return pipeline.at_element(task, progress, known[place])
 
 
 def rendered(task: Task, keys: Mapping[str, KeySpec], names: Mapping[str, Any]) -> Asked:

@@ -26,6 +26,7 @@ from shared.engine.rehearsal_types import (
     Answer,
     Answered,
     Awaits,
+    Breaks,
     Decided,
     Ended,
     Entry,
@@ -44,8 +45,8 @@ from shared.events.request import Request
 from shared.events.waits import Waits
 
 __all__ = [
-    "Answer", "Answered", "Awaits", "Chooser", "Decided", "Ended", "Entry", "Faults", "FirstReady", "Limits", "Need",
-    "Never", "Ready", "Rehearsed", "Seeded", "Took", "Waits", "Wish", "rehearse", "result_of", "step_result",
+    "Answer", "Answered", "Awaits", "Breaks", "Chooser", "Decided", "Ended", "Entry", "Faults", "FirstReady", "Limits",
+    "Need", "Never", "Ready", "Rehearsed", "Seeded", "Took", "Waits", "Wish", "rehearse", "result_of", "step_result",
 ]
 NO_FAULTS = Faults()
 NO_LIMITS = Limits()

@@ -10,11 +10,10 @@ from shared.dsl.kinds import ToolSpec
 from shared.dsl.names import names_used
 from shared.dsl.plan import Plan, Step, Task
 from shared.engine import calling, held, parking, pipeline, promises
-from shared.engine.elements import elements
 from shared.engine.large import TooLarge, value_of
 from shared.engine.pipeline import Progress
 from shared.engine.rehearsal_log import Key, Log
-from shared.engine.rehearsal_types import Answer, Awaits, Decided, Ended, Need, Never, Took
+from shared.engine.rehearsal_types import Answer, Awaits, Breaks, Decided, Ended, Need, Never, Took
 from shared.engine.secrets import keychain
 from shared.errors import TemplateError
 from shared.events import model as ev
@@ -37,6 +36,14 @@ def tick(time: float) -> float:
 
 class Died(Exception):
     """The worker is gone, with what it had noted and not written."""
+
+
+class Broken(Exception):
+    """The run ends here, by a fault of its worker."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(str(error.get("message")))
+        self.error = error
 
 
 class Parked(Exception):
@@ -80,6 +87,7 @@ class Hold:
         self._noted: list[ev.Event] = []
         self._late: list[float] = []
         self._due = FOREVER
+        self._elements: calling.Elements = {}
         self._steps = self._run()
 
     def go_on(self) -> bool:
@@ -111,6 +119,9 @@ class Hold:
         except TooLarge as error:
             self._noted = []
             self._end(calling.cut_short(progress, error))
+        except Broken as broken:
+            self._noted = []
+            self._end(replace(progress, state="failed", error=broken.error, patches=()))
 
     def _begin(self) -> Progress | None:
         """None: the run is over, or a later lease has it."""
@@ -139,7 +150,7 @@ class Hold:
     def _advance(self, progress: Progress) -> Steps[Progress]:
         task = pipeline.task_at(self.step, progress)
         if task.loop is not None:
-            arrived = self._arrive(task, progress)
+            arrived = calling.arrived(task, self.command, progress, self.values, self._elements)
             if isinstance(arrived, ev.TaskDone):
                 return self._fold(progress, ev.TaskStarted(task.name, progress.attempt), arrived)
             progress = arrived
@@ -173,11 +184,6 @@ class Hold:
         self._flush()
         raise Died
 
-    def _arrive(self, task: Task, progress: Progress) -> Progress | ev.TaskDone:
-        progress = pipeline.entered(progress)
-        seen = pipeline.around(self.command, progress, self.values)
-        return pipeline.at_element(task, progress, elements(task, seen))
-
     def _pause(self, progress: Progress, delay: float) -> Steps[None]:
         until = min(self._stage.now + delay, self._due)
         if delay > calling.PARK_S:
@@ -191,7 +197,7 @@ class Hold:
         """The events that follow from the end of the call."""
         began = self._stage.now
         answer = progress.answer
-        found: Outcome | Decided
+        found: Outcome | Took | Decided
         if answer is not None and answer.outcome is not None:
             found = self._whole(answer.outcome)
         elif self._due <= began:
@@ -201,9 +207,11 @@ class Hold:
         if isinstance(found, Decided):
             return list(found.events)
         now, key = self._stage.now, calling.key_of(self.command, progress)
+        if isinstance(found, Took):
+            return pipeline.decide(self.step, progress, self._whole(found.outcome), names, key)
         return calling.judged(self.step, progress, found, names, key, now - began, over=now >= self._due)
 
-    def _call(self, task: Task, progress: Progress, names: dict[str, Any]) -> Steps[Outcome | Decided]:
+    def _call(self, task: Task, progress: Progress, names: dict[str, Any]) -> Steps[Outcome | Took | Decided]:
         need = self._need(task, progress, names)
         if isinstance(need, Outcome):
             return need
@@ -230,9 +238,12 @@ class Hold:
             case Decided(at=at):
                 yield from self._until(at or 0.0)
                 return answered
+            case Breaks(error=error, at=at):
+                yield from self._until(at or 0.0)
+                raise Broken(error)
             case Took(outcome=outcome, seconds=took, at=at):
                 yield from self._until(self._stage.now + took if at is None else at)
-                return self._whole(outcome)
+                return answered if answered.told else self._whole(outcome)
         return self._whole(answered)
 
     def _until(self, time: float) -> Steps[None]:

@@ -44,11 +44,13 @@ class Need(Struct, frozen=True):
 
 
 class Took(Struct, frozen=True):
-    """The call ends with this after some virtual seconds, or at a time."""
+    """The call ends with this after some virtual seconds, or at a time. `told`: its meta is what a worker made of
+    it, and stays as it is."""
 
     outcome: Outcome
     seconds: float = 0.0
     at: float | None = None
+    told: bool = False
 
 
 class Ended(Struct, frozen=True):
@@ -80,7 +82,14 @@ class Decided(Struct, frozen=True):
     at: float | None = None
 
 
-Answered = Outcome | Took | Waits | Awaits | Never | Decided | None
+class Breaks(Struct, frozen=True):
+    """The run fails wherever it is, by a fault of its worker."""
+
+    error: dict[str, Any]
+    at: float | None = None
+
+
+Answered = Outcome | Took | Waits | Awaits | Never | Decided | Breaks | None
 Answer = Callable[[Need], Answered]
 
 

@@ -136,6 +136,13 @@ def told(state: Execution) -> Iterator[Note]:
     yield Note(parent.execution_id, state.execution_id, ended)
 
 
+def names_at_end(plan: Plan, state: Execution, run: Run, values: Values = NO_VALUES) -> dict[str, Any]:
+    """What the arcs of a run that has ended see, as of this state."""
+    assert run.end is not None
+    turn = _Turn(plan, draft(state), state.started, values)
+    return turn.names_at_end(plan.steps[run.step], run, run.end)
+
+
 class _Turn:
     """One decision under way: a draft of the state and the events so far."""
 

@@ -1,0 +1,37 @@
+"""The latest executions of a playbook: from the read model, or, where there is none, by walking the end of the log."""
+
+from shared.bus import topology
+from shared.bus.ports import Bus
+from shared.events import model as ev
+from shared.events import subjects
+from shared.events.record import decode
+from shared.runtime.settings import Settings
+
+MAX_WALKED = 200_000  # messages at the end of each partition
+
+
+async def latest(bus: Bus, settings: Settings, path: str, last: int) -> list[str]:
+    """The newest first."""
+    if settings.postgres_dsn:
+        from services.cli.readmodel import executions
+        from services.cli.selection import Selection
+
+        rows = await executions(settings.postgres_dsn, Selection(path=path), last)
+        return [str(row["execution_id"]) for row in rows]
+    found: list[tuple[str, str]] = []
+    for partition in range(settings.partitions):
+        found += await _begun(bus, partition, path)
+    return [execution_id for _, execution_id in sorted(found, reverse=True)[:last]]
+
+
+async def _begun(bus: Bus, partition: int, path: str) -> list[tuple[str, str]]:
+    """When and which, of one partition."""
+    stream = topology.events_stream(partition)
+    after = max(0, await bus.last_seq(stream) - MAX_WALKED)
+    found = []
+    for message in await bus.read(stream, [subjects.events_by(partition, "router")], after=after):
+        record = decode(message.data)
+        first = record.events[0]
+        if record.n == 1 and isinstance(first, ev.ExecutionRequested) and first.path == path:
+            found.append((record.ts, record.execution_id))
+    return found

@@ -1,0 +1,171 @@
+"""noetlctl replay: recorded executions through an edited playbook, without calling a tool."""
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from services.cli import context, exits, render
+from services.cli.exits import CliError
+
+if TYPE_CHECKING:
+    from services.cli.logbook import Logbook
+    from shared.bus.ports import Bus
+    from shared.dsl.plan import Plan
+    from shared.runtime.settings import Settings
+
+MAX_REPLAYS = 10_000
+COLUMNS = (
+    render.Column("EXECUTION", "execution_id"), render.Column("PLAYBOOK", "path", wide=True),
+    render.Column("RECORDED", "recorded"), render.Column("VERDICT", "verdict"),
+    render.Column("AT", lambda row: _at(row)), render.Column("NOTES", lambda row: len(row["notes"]), wide=True),
+)
+
+
+@click.command("replay", epilog="Examples: noetlctl replay 4f1c… --against edited.yaml   "
+               "noetlctl replay --playbook shop/orders --last 200 --against edited.yaml")
+@click.argument("execution", required=False)
+@click.option("--against", "file", metavar="FILE", type=click.Path(path_type=Path),
+              help="The edited playbook; without it every execution is replayed against its own source.")
+@click.option("--playbook", "path", metavar="PATH", help="The latest executions of this playbook instead of one.")
+@click.option("--last", metavar="N", type=click.IntRange(1, MAX_REPLAYS), default=20, show_default=True,
+              help="How many of them.")
+@render.option("table", "wide", "json", "yaml", "name", "jsonl")
+@context.option
+def command(
+    execution: str | None, file: Path | None, path: str | None, last: int, output: str, context_file: Path | None
+) -> int:
+    """Run recorded outcomes through an edited playbook, without calling a tool.
+
+    identical: it decides as the log did. diverges: the first decision that differs is shown. needs_calls: it makes
+    calls that were never recorded. The log keeps outcomes and not how calls were rendered: a task that was edited is
+    told as a note. Exits 0 when all are identical, 1 otherwise, 3 when FILE is not valid.
+    """
+    from services.cli import aio
+
+    if (execution is None) == (path is None):
+        raise CliError("say what to replay: an execution, or --playbook PATH", exits.USAGE)
+    plan = _plan(file) if file is not None else None
+    return aio.run(_replay(execution, path, last, plan, file, output, context.find(context_file)))
+
+
+def _plan(file: Path) -> "Plan":
+    from services.cli import playbooks
+
+    return playbooks.valid(file).plan
+
+
+async def _replay(
+    execution: str | None, path: str | None, last: int, plan: "Plan | None", file: Path | None, output: str,
+    settings: "Settings",
+) -> int:
+    found: list[dict[str, Any]] = []
+    async with context.connected(settings) as bus:
+        wanted = [execution] if execution else await _recorded(bus, settings, path or "", last)
+        async for replayed in _all(bus, settings, wanted, plan):
+            found.append(replayed)
+            if output == "jsonl":
+                render.value(replayed, "jsonl")
+    _show(found, file, output)
+    return exits.OK if all(each["verdict"] == "identical" for each in found) else exits.ERROR
+
+
+async def _recorded(bus: "Bus", settings: "Settings", path: str, last: int) -> list[str]:
+    from services.cli.recorded import latest
+
+    found = await latest(bus, settings, path, last)
+    if not found:
+        raise CliError(f"no execution of playbook {path!r} is known (`noetlctl get` lists the recent ones)",
+                       exits.NOT_FOUND)
+    return found
+
+
+async def _all(
+    bus: "Bus", settings: "Settings", wanted: list[str], plan: "Plan | None"
+) -> AsyncIterator[dict[str, Any]]:
+    from services.cli import logbook
+    from shared.runtime.plans import Plans
+
+    plans = Plans(bus)
+    for execution_id in wanted:
+        yield await _one(await logbook.read(bus, execution_id, settings.partitions, plans), plan)
+
+
+async def _one(book: "Logbook", plan: "Plan | None") -> dict[str, Any]:
+    from shared.engine.replay import replay
+    from shared.engine.replay_recording import Recording, digest_of
+    from shared.engine.replay_words import shape
+    from shared.tools import registry
+    from shared.tools.natural import natural
+
+    digest = digest_of(book.entries)
+    own = await book.plans.load(digest) if digest else None
+    against = plan or own
+    if against is None:
+        raise CliError(f"the request of execution {book.execution_id} was refused: replay it --against a playbook")
+
+    def work() -> dict[str, Any]:
+        recording = Recording(book.execution_id, book.entries, own)
+        return shape(replay(recording, against, registry.specs(), natural, book.values))
+
+    return await book.ask(work)
+
+
+def _show(found: list[dict[str, Any]], file: Path | None, output: str) -> None:
+    match output:
+        case "json" | "yaml":
+            render.value(_summary(found, file), output)
+        case "name":
+            for each in found:
+                click.echo(each["execution_id"])
+        case "table" | "wide":
+            if len(found) == 1:
+                _text(found[0])
+            else:
+                render.rows(found, COLUMNS, output, "execution_id")
+                click.echo(_counted(_summary(found, file)), err=True)
+
+
+def _summary(found: list[dict[str, Any]], file: Path | None) -> dict[str, Any]:
+    counts = {verdict: sum(each["verdict"] == verdict for each in found)
+              for verdict in ("identical", "diverges", "needs_calls")}
+    return {"against": str(file) if file is not None else None, "total": len(found), **counts, "replays": found}
+
+
+def _counted(summary: Mapping[str, Any]) -> str:
+    return (f"{summary['total']} replayed: {summary['identical']} identical, {summary['diverges']} diverge, "
+            f"{summary['needs_calls']} need calls")
+
+
+def _at(row: Mapping[str, Any]) -> str:
+    if row["divergence"]:
+        return str(row["divergence"]["message"])
+    return ", ".join(_need(need) for need in row["needs"])
+
+
+def _need(need: Mapping[str, Any]) -> str:
+    run = need["run_id"] + (f".{need['index']}" if need["index"] >= 0 else "")
+    element = f" element {need['element']}" if need["element"] >= 0 else ""
+    return f"{run}/{need['task']} ({need['kind']}) attempt {need['attempt']}{element}"
+
+
+def _text(found: Mapping[str, Any]) -> None:
+    click.echo(f"{found['verdict']}: {found['execution_id']} of {found['path']}, recorded as {found['recorded']}")
+    divergence = found["divergence"]
+    if divergence:
+        click.echo(f"diverges at {divergence['message']}")
+        for reason in divergence["because"]:
+            click.echo(f"  {_reason(reason)}")
+    for need in found["needs"]:
+        click.echo(f"needs {_need(need)}: {render.text(need['config'])}")
+    for note in found["notes"]:
+        click.echo(f"note: {note}", err=True)
+
+
+def _reason(reason: Mapping[str, Any]) -> str:
+    what = f"arc to {reason['arc']}" if "arc" in reason else f"rule {reason['rule'] + 1} ({reason['do']})"
+    if reason["when"] is None:
+        return f"{what}: no condition"
+    holds = {True: "holds", False: "does not hold"}.get(reason["holds"], str(reason["holds"]))
+    return f"{what}: {reason['when']} {holds}, with {render.text(reason['values'])}"

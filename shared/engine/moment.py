@@ -1,0 +1,161 @@
+"""The state of an execution at any point of its log: what both deciders had folded, where every run was, and what would
+be decided next."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from shared.dsl.plan import Plan, Step
+from shared.engine import control, execution, held, looping, pipeline, routing, schedule, scheduling
+from shared.engine.execution import LIVE, Execution
+from shared.engine.large import Values
+from shared.engine.pipeline import Progress
+from shared.engine.schedule import Dispatch, Loop, Schedule
+from shared.engine.verify_history import Entry, Key
+from shared.events import model as ev
+from shared.events.command import Command
+from shared.events.record import Lease, Record
+from shared.events.stamp import seconds, stamp
+
+PlanOf = Callable[[str], Plan]
+ROUTER_HEARS = ("router", "worker", "scheduler", "waiting", "control")
+SCHEDULER_HEARS = ("scheduler", "router", "iteration", "waiting", "control")
+
+
+class Place(Struct, frozen=True):
+    """A run, or an iteration of it, as far as its workers had got."""
+
+    key: Key
+    step: Step
+    command: Command
+    progress: Progress
+    lease: Lease | None
+    over: bool
+
+
+class Moment:
+    """The log up to and with the record at `position`, counted from 1. Asks for plans and stored values by raising
+    PlanMissing and `Missing`."""
+
+    def __init__(
+        self, execution_id: str, entries: Sequence[Entry], position: int, plan_of: PlanOf, values: Values
+    ) -> None:
+        assert 1 <= position <= len(entries)
+        self.execution_id, self.position, self.total = execution_id, position, len(entries)
+        self.entries = entries[:position]
+        self.seq, self.record = self.entries[-1]
+        self.now = seconds(self.record.ts)
+        self.plan_of, self.values = plan_of, values
+        self.state = Execution(execution_id)
+        self.schedule = Schedule(execution_id)
+        self._scheduled: dict[str, tuple[int, ev.StepScheduled]] = {}
+        self._loops: dict[str, Loop] = {}
+        self._about: dict[Key, list[Record]] = {}
+        for entry in self.entries:
+            self._fold(entry)
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.plan_of(self.state.digest) if self.state.digest else None
+
+    def _fold(self, entry: Entry) -> None:
+        seq, record = entry
+        if record.writer in ROUTER_HEARS:
+            self.state = execution.evolve(self.state, record, seq)
+        if record.writer in SCHEDULER_HEARS:
+            self.schedule = schedule.evolve(self.schedule, [entry])
+            self._loops.update({run_id: loop for run_id, loop in self.schedule.loops.items() if loop.started})
+        if record.lease is not None:
+            self._about.setdefault(Key(record.lease.run_id, record.lease.index), []).append(record)
+        for event in record.events:
+            if isinstance(event, ev.TaskResumed):
+                self._about.setdefault(Key(event.run_id, event.index), []).append(record)
+            elif isinstance(event, ev.StepScheduled):
+                self._scheduled[event.run_id] = seq, event
+
+    # -- what comes next ---------------------------------------------------------------
+
+    def router_next(self) -> list[ev.Event]:
+        """What the router decides once it has read this record."""
+        if self.state.status not in LIVE or self.plan is None:
+            return []
+        return routing.decide(self.plan, self.state, self.now, self.values)
+
+    def scheduler_next(self) -> list[ev.Event]:
+        return scheduling.decide(self.plan_of, self.schedule, self.now, self.values)
+
+    def commands(self) -> list[Command]:
+        """What workers have, or are about to be given."""
+        return scheduling.outstanding(self.plan_of, self.schedule, self.values)
+
+    def due(self) -> str:
+        """When something follows by time alone; empty when nothing does."""
+        times = [time for time in (control.due(self.state), scheduling.due(self.schedule)) if time is not None]
+        return stamp(min(times)) if times else ""
+
+    # -- runs --------------------------------------------------------------------------
+
+    def places(self) -> Iterator[Place]:
+        """Every run and iteration that is not over, as far as this record goes."""
+        for run_id in self.schedule.runs:
+            if (found := self.place(Key(run_id))) is not None:
+                yield found
+        for run_id, loop in self.schedule.loops.items():
+            for index in sorted(loop.live):
+                if (found := self.place(Key(run_id, index))) is not None:
+                    yield found
+
+    def place(self, key: Key) -> Place | None:
+        """Also of a run that is over; None when it has not come into being."""
+        if key.run_id not in self._scheduled:
+            return None
+        seq, event = self._scheduled[key.run_id]
+        step = self.plan_of(event.digest or self.state.digest).steps[event.step]
+        if not step.tasks or event.loop != (key.index >= 0):
+            return None
+        command = self._command(step, key, seq, event)
+        if command is None:
+            return None
+        known = held.accept(self._about.get(key, []), key.run_id, key.index)
+        progress = known.progress(step, pipeline.begin(step, command, self.values))
+        leases = [record.lease for record in self._about.get(key, []) if record.lease is not None]
+        lease = next((each for each in reversed(leases) if each.epoch == known.epoch), None)
+        return Place(key, step, command, progress, lease, known.over)
+
+    def _command(self, step: Step, key: Key, seq: int, event: ev.StepScheduled) -> Command | None:
+        if key.index < 0:
+            return scheduling.run_command(self.execution_id, Dispatch(event, seq), fresh=False)
+        loop = self._loops.get(key.run_id)
+        if loop is None or key.index >= loop.next:
+            return None
+        return scheduling.loop_commands(step, self.execution_id, loop, [key.index], self.values, fresh=False)[0]
+
+    def elements(self, run_id: str) -> list[Any]:
+        return looping.elements_of(self.schedule.loops[run_id], self.values)
+
+
+def position_of(entries: Sequence[Entry], at: str) -> int:
+    """The record that `at` names: a sequence, `#n`, or a time; what lies between two is the earlier one. ValueError
+    says what it could be."""
+    if at.startswith("#") and at[1:].isdecimal():
+        found = int(at[1:])
+    elif at.isdecimal():
+        found = sum(seq <= int(at) for seq, _ in entries)
+    else:
+        try:
+            until = seconds(at)
+        except (ValueError, OverflowError):
+            raise ValueError(f"{at!r} is neither a sequence, nor #n, nor an RFC 3339 time") from None
+        found = sum(seconds(record.ts) <= until for _, record in entries)
+    if not 1 <= found <= len(entries):
+        first, last = entries[0], entries[-1]
+        raise ValueError(f"{at} is outside the log: records #1 … #{len(entries)}, sequences {first[0]} … {last[0]}, "
+                         f"{first[1].ts} … {last[1].ts}")
+    return found
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it."""
+    return msgspec.to_builtins(value, enc_hook=str, str_keys=True)

@@ -1,0 +1,65 @@
+"""Expressions in the state of an execution: what its templates would have seen at that point of the log."""
+
+from typing import Any
+
+from shared.dsl.names import names_used
+from shared.dsl.template import evaluate, is_template
+from shared.engine import calling, pipeline
+from shared.engine.large import resolve_scope
+from shared.engine.moment import Moment
+from shared.engine.scope import visible
+from shared.engine.verify_history import Key
+from shared.errors import TemplateError
+from shared.events import model as ev
+
+
+class NotThere(Exception):
+    """The run does not exist at this point."""
+
+
+def key_of(text: str) -> Key:
+    """`fetch:2`, or `fetch:2.7` for an iteration. ValueError says how a run is written."""
+    run_id, dot, index = text.partition(".")
+    step, colon, number = run_id.rpartition(":")
+    if not (step and colon and number.isdecimal()) or (dot and not index.isdecimal()):
+        raise ValueError(f"{text!r} is not a run: write STEP:NUMBER, or STEP:NUMBER.ITERATION")
+    return Key(run_id, int(index) if dot else -1)
+
+
+def names_of(moment: Moment, key: Key | None) -> dict[str, Any]:
+    """Without a run: workload, ctx and the results of steps so far."""
+    state = moment.state
+    if key is None:
+        caller = state.parent.iter if state.parent is not None else {}
+        scope = ev.Scope(state.workload, state.ctx, state.results, caller)
+        return visible(state.execution_id, resolve_scope(scope, None, moment.values), {})
+    place = moment.place(key)
+    if place is None:
+        raise NotThere(f"there is no run {key.run_id}{f'.{key.index}' if key.index >= 0 else ''} with tasks at record "
+                       f"#{moment.position}{_iterations(moment, key)}")
+    progress = place.progress
+    if progress.state == "running" and pipeline.task_at(place.step, progress).loop is not None:
+        progress = _at_element(moment, key)
+    return pipeline.names(place.command, progress, moment.values)
+
+
+def _iterations(moment: Moment, key: Key) -> str:
+    if key.index < 0 and key.run_id in moment.schedule.loops:
+        return f": it is a loop, name an iteration such as {key.run_id}.0"
+    return ""
+
+
+def _at_element(moment: Moment, key: Key) -> pipeline.Progress:
+    place = moment.place(key)
+    assert place is not None
+    task = pipeline.task_at(place.step, place.progress)
+    found = calling.arrived(task, place.command, place.progress, moment.values, {})
+    return place.progress if isinstance(found, ev.TaskDone) else found
+
+
+def evaluated(moment: Moment, expression: str, key: Key | None = None) -> Any:
+    """TemplateError when it cannot be; a text without `{{ }}` is an expression as a whole."""
+    source = expression if is_template(expression) else f"{{{{ {expression} }}}}"
+    if "keychain" in names_used(source).names:
+        raise TemplateError("keychain values are never in the log: only a worker that makes the call knows them")
+    return evaluate(source, names_of(moment, key))

@@ -1,0 +1,116 @@
+"""Runs what was recorded of an execution through another playbook, without calling a tool.
+
+1. The request, and the end of every call by run, iteration, task, attempt and element, are taken from the log; names
+   are what matches them, so a renamed step or task is a new one. The log does not keep how a call was rendered: its
+   outcome is used although the call may read otherwise now, and the edit is told.
+2. Tasks without an effect (`noop`, `wait`) are not looked up but made anew.
+3. Deciders read in the order of the log. `timeout_s` of steps is not judged: what the log has of a call was in time.
+4. A call that the log does not have is needed; one that never came back does not come back here either.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.plan import Plan, Task
+from shared.engine.rehearsal import rehearse
+from shared.engine.rehearsal_types import Answer, Answered, Breaks, Decided, Need, Never, Rehearsed, Took
+from shared.engine.replay_compare import Divergence, changed_workload, first_difference
+from shared.engine.replay_order import Recorded
+from shared.engine.replay_recording import Fact, Recording, is_opaque
+from shared.engine.verify_history import Key
+from shared.events import model as ev
+from shared.events.outcome import Outcome, failed
+
+Verdict = Literal["identical", "diverges", "needs_calls"]
+MADE_ANEW = ("noop", "wait")
+
+
+class Replayed(Struct, frozen=True):
+    """`needs` are the calls that the log does not have; `notes` what a reader of the verdict should know."""
+
+    execution_id: str
+    path: str
+    verdict: Verdict
+    recorded: str
+    status: str
+    divergence: Divergence | None
+    needs: list[Need]
+    notes: list[str]
+    rehearsed: Rehearsed
+
+
+class Answers:
+    """The recorded outcomes, each given once, and what was noticed on the way."""
+
+    def __init__(self, recording: Recording, plan: Plan, natural: Answer) -> None:
+        self._recording, self._plan, self._natural = recording, plan, natural
+        self.notes: dict[str, None] = {}
+        self._facts = {call: facts.copy() for call, facts in recording.facts.items()}
+
+    def __call__(self, need: Need) -> Answered:
+        facts = self._facts.get((need.run_id, need.index, need.task, need.attempt, need.element))
+        if facts:
+            return self._given(need, facts.popleft())
+        if need.kind in MADE_ANEW:
+            self._note(f"task {need.task} of step {need.step} is new; it has no effect outside, and was made")
+            return self._natural(need)
+        key = Key(need.run_id, need.index)
+        if (broke := self._recording.broke(key)) is not None:
+            return Breaks(broke[1], broke[0])
+        return Never() if self._recording.was_cut(key) else None
+
+    def _given(self, need: Need, fact: Fact) -> Answered:
+        before, now = self._recording.task(need.run_id, need.task), self._task(need)
+        opaque = is_opaque(before, fact.event)
+        if opaque and before == now:
+            return Decided((fact.event,), fact.at)
+        if need.kind == "noop":
+            made = self._natural(need)
+            outcome = made if isinstance(made, Outcome) else failed("noop", "no outcome")
+            return Took(replace(outcome, meta=fact.event.outcome.meta), at=fact.at, told=True)
+        what = f"task {need.task} of step {need.step}"
+        if opaque:
+            self._note(f"{what}: the log has its outcome as a rule changed it; that one was used")
+        if before is not None and _call(before) != _call(now):
+            self._note(f"{what} was edited; its recorded outcome was used")
+        return Took(fact.event.outcome, at=fact.at, told=True)
+
+    def _task(self, need: Need) -> Task:
+        return next(task for task in self._plan.steps[need.step].tasks if task.name == need.task)
+
+    def _note(self, text: str) -> None:
+        self.notes[text] = None
+
+
+def _call(task: Task) -> tuple[Any, ...]:
+    """What its tool is called with."""
+    return task.kind, task.config, task.spec, task.loop
+
+
+def replay(
+    recording: Recording, plan: Plan, kinds: Mapping[str, ToolSpec], natural: Answer, values: dict[str, Any]
+) -> Replayed:
+    """`natural` answers for tasks without an effect. Raises `Missing` for a stored value that is not among `values`."""
+    request, recorded = recording.request, recording.history
+    assert request is not None, "a log without a request"
+    answers = Answers(recording, plan, natural)
+    found = rehearse(
+        plan, answers, kinds, payload=request.payload, execution_id=recording.execution_id, start=recording.start,
+        chooser=Recorded(recording), wishes=recording.wishes, restored=recording.restored, parent=request.parent,
+        request_id=request.request_id, values=dict(values), timed=False,
+    )
+    differs = first_difference(recording, found, plan)
+    notes = list(answers.notes)
+    if changed := changed_workload(recording, found):
+        notes.append(f"the workload differs from the recorded one: {', '.join(changed)}")
+    verdict: Verdict = "diverges" if differs is not None else "needs_calls" if found.needs else "identical"
+    ended = next((event.status for _, record in reversed(recorded.entries) for event in record.events
+                  if isinstance(event, ev.PlaybookProcessed)), "running")
+    status = "running" if found.status == "stuck" else found.status
+    return Replayed(
+        recording.execution_id, request.path, verdict, ended, status, differs, found.needs, notes, found
+    )
