@@ -221,7 +221,7 @@ def test_a_rehearsal_ends_by_its_limits() -> None:
     assert (late.status, late.reason) == ("limit", "over 302400 seconds of virtual time")
 
 
-def test_the_driver_needs_no_tool() -> None:
-    program = ("import sys, shared.engine.rehearsal\n"
+def test_neither_rehearsals_nor_replays_need_a_tool() -> None:
+    program = ("import sys, shared.engine.rehearsal, shared.engine.replay, shared.engine.moment_scope\n"
                "assert not [m for m in sys.modules if m.startswith(('shared.tools', 'shared.bus', 'asyncio', 'nats'))]")
     subprocess.run([sys.executable, "-c", program], check=True)
