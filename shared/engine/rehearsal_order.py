@@ -22,11 +22,14 @@ class Ready(Struct, frozen=True):
 
 
 class Chooser(Protocol):
-    def choose(self, ready: Sequence[Ready], now: float, due: float | None) -> int | None:
+    def choose(self, ready: Sequence[Ready], now: float) -> int | None:
         """The next of them; None: time passes first, if anything is due."""
 
-    def portion(self, count: int) -> int:
-        """How many of the records that a decider has not read it gets to see, at least one."""
+    def due(self, now: float) -> float | None:
+        """When it wants to be asked again, whatever else is due."""
+
+    def portion(self, act: Act, times: Sequence[float]) -> int:
+        """How many of the records that a decider has not read, written at these times, it gets to see."""
 
     def made(self, act: Act) -> None:
         """A decider made a decision."""
@@ -35,11 +38,14 @@ class Chooser(Protocol):
 class FirstReady:
     """First ready, first done; deciders see everything."""
 
-    def choose(self, ready: Sequence[Ready], now: float, due: float | None) -> int | None:
+    def choose(self, ready: Sequence[Ready], now: float) -> int | None:
         return 0 if ready else None
 
-    def portion(self, count: int) -> int:
-        return count
+    def due(self, now: float) -> float | None:
+        return None
+
+    def portion(self, act: Act, times: Sequence[float]) -> int:
+        return len(times)
 
     def made(self, act: Act) -> None:
         """Nothing depends on it."""
@@ -60,17 +66,14 @@ class Dice:
         return odds > 0 and self.below(1_000_000) < odds * 1_000_000
 
 
-class Seeded:
+class Seeded(FirstReady):
     """Anything that is ready may come next, and deciders see any part of what they have not read."""
 
     def __init__(self, seed: object) -> None:
         self._dice = Dice(f"order {seed}")
 
-    def choose(self, ready: Sequence[Ready], now: float, due: float | None) -> int | None:
+    def choose(self, ready: Sequence[Ready], now: float) -> int | None:
         return self._dice.below(len(ready)) if ready else None
 
-    def portion(self, count: int) -> int:
-        return 1 + self._dice.below(count)
-
-    def made(self, act: Act) -> None:
-        """Nothing depends on it."""
+    def portion(self, act: Act, times: Sequence[float]) -> int:
+        return 1 + self._dice.below(len(times))

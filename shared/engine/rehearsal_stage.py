@@ -72,7 +72,7 @@ class Stage:
             if self.log.events > self._limits.events:
                 return f"over {self._limits.events} events"
             ready, due = self._ready(), self._due()
-            chosen = self._chooser.choose(ready, self.now, due)
+            chosen = self._chooser.choose(ready, self.now)
             if chosen is None and due is None:
                 chosen = 0 if ready else None
             if chosen is not None:
@@ -109,6 +109,8 @@ class Stage:
         soon = self.now + TICK_S / 2
         times = [at for at, _, _ in self._inputs] + [hold.wake for hold in self._holds]
         times += [due for desk in self._desks.values() if (due := desk.due()) is not None]
+        if (wanted := self._chooser.due(self.now)) is not None:
+            times.append(wanted)
         return min((time for time in times if soon < time < float("inf")), default=None)
 
     def _do(self, ready: Ready) -> None:
@@ -149,8 +151,12 @@ class Stage:
             self.crashes += 1
             desk.restart(self.log.entries)
             self._again(name)
-        news = desk.read(self._chooser.portion(len(desk.unread))) if desk.unread else []
+        times = [seconds(record.ts) for _, record in desk.unread]
+        news = desk.read(self._chooser.portion(name, times)) if desk.unread else []
         events = desk.side.decide(self.now, self.log.values)
+        if not events and not news:  # nothing follows by time alone: what there is to read is read
+            news = desk.read(len(desk.unread))
+            events = desk.side.decide(self.now, self.log.values)
         if events:
             self._decided(desk, events)
             self._chooser.made(name)

@@ -1,12 +1,12 @@
-"""The order of a recording: a decider takes its turn when everything has happened that it had read when it decided, and
-nothing else. Once a rehearsal has gone another way, what is left of the order still says who waits for whom."""
+"""The order of a recording: a decider takes its turn at the time of its record, and gets to see what it had read then.
+Once a rehearsal has gone another way, its decisions come at once."""
 
 from collections.abc import Sequence
 
 from shared.engine.rehearsal_order import Act, Ready
 from shared.engine.replay_recording import TICK_S, Recording, Turn
 
-ACTS = ("input", "work")
+DECIDERS: tuple[Act, ...] = ("router", "scheduler")
 
 
 class Recorded:
@@ -17,40 +17,35 @@ class Recorded:
         self._turns: dict[Act, list[Turn]] = {
             "router": recording.turns["router"][1:], "scheduler": list(recording.turns["scheduler"]),
         }
+        self._now = recording.start
 
-    def choose(self, ready: Sequence[Ready], now: float, due: float | None) -> int | None:
-        for act in ("take", "router", "scheduler"):
-            for at, each in enumerate(ready):
-                if each.act == act and (act == "take" or self._may_decide(each, ready, due)):
-                    return at
-        for at, each in enumerate(ready):
-            if each.act == "stop" and self._may_stop(each, now):
-                return at
-        acting = [at for at, each in enumerate(ready) if each.act in ACTS]
-        return min(acting, key=lambda at: ready[at].since, default=None)
+    def choose(self, ready: Sequence[Ready], now: float) -> int | None:
+        """Commands are taken at once: when a run goes on, the end of its call says."""
+        self._now = now
+        taken = next((at for at, each in enumerate(ready) if each.act == "take"), None)
+        if taken is not None:
+            return taken
+        times = [(time, at) for at, each in enumerate(ready) if (time := self._time(each)) <= now + TICK_S / 2]
+        return min(times)[1] if times else None
 
-    def _may_decide(self, each: Ready, ready: Sequence[Ready], due: float | None) -> bool:
-        turns = self._turns[each.act]
-        if not turns:
-            return True
-        read = turns[0].read + TICK_S / 2
-        if due is not None and due <= read:
-            return False
-        other: Act = "scheduler" if each.act == "router" else "router"
-        for rival in ready:
-            if rival.act in ACTS and rival.since <= read:
-                return False
-            if rival.act == other and self._turns[other] and self._turns[other][0].at <= read:
-                return False
-        return True
+    def _time(self, each: Ready) -> float:
+        """When it happened; what did not happen at all does not happen by itself either."""
+        if each.act in DECIDERS:
+            turns = self._turns[each.act]
+            return turns[0].at if turns else each.since
+        if each.act == "stop":
+            stopped = self._recording.stopped(each.run_id)
+            return float("inf") if stopped is None else stopped
+        return each.since
 
-    def _may_stop(self, each: Ready, now: float) -> bool:
-        at = self._recording.stopped(each.run_id)
-        return at is not None and at <= now + TICK_S / 2
+    def due(self, now: float) -> float | None:
+        times = [turns[0].at for turns in self._turns.values() if turns and turns[0].at > now + TICK_S / 2]
+        return min(times, default=None)
 
-    def portion(self, count: int) -> int:
-        return count
+    def portion(self, act: Act, times: Sequence[float]) -> int:
+        turns = self._turns[act]
+        return sum(time <= turns[0].read + TICK_S / 2 for time in times) if turns else len(times)
 
     def made(self, act: Act) -> None:
-        if self._turns.get(act):
-            self._turns[act].pop(0)
+        turns = self._turns[act]
+        self._turns[act] = [turn for turn in turns[1:] if turn.at > self._now + TICK_S / 2]
