@@ -100,16 +100,28 @@ async def _one(book: "Logbook", plan: "Plan | None") -> dict[str, Any]:
     from shared.tools.natural import natural
 
     digest = digest_of(book.entries)
-    own = await book.plans.load(digest) if digest else None
+    own = await _own(book, digest) if digest else None
     against = plan or own
     if against is None:
-        raise CliError(f"the request of execution {book.execution_id} was refused: replay it --against a playbook")
+        why = "its source is gone from the catalogue" if digest else "its request was refused"
+        raise CliError(f"execution {book.execution_id} cannot be replayed as it was: {why} (--against FILE)")
 
     def work() -> dict[str, Any]:
         recording = Recording(book.execution_id, book.entries, own)
         return shape(replay(recording, against, registry.specs(), natural, book.values))
 
     return await book.ask(work)
+
+
+async def _own(book: "Logbook", digest: str) -> "Plan | None":
+    """The playbook as it was recorded; without it, edited tasks cannot be told."""
+    from shared.runtime.catalog import NotRegistered
+
+    try:
+        return await book.plans.load(digest)
+    except NotRegistered:
+        click.echo(f"warning: the source of {book.execution_id} is gone: what was edited cannot be told", err=True)
+        return None
 
 
 def _show(found: list[dict[str, Any]], file: Path | None, output: str) -> None:
@@ -163,8 +175,12 @@ def _text(found: Mapping[str, Any]) -> None:
         click.echo(f"note: {note}", err=True)
 
 
+def _then(rule: Mapping[str, Any]) -> str:
+    return str(rule["do"]) if "do" in rule else "allow" if rule["allow"] else "deny"
+
+
 def _reason(reason: Mapping[str, Any]) -> str:
-    what = f"arc to {reason['arc']}" if "arc" in reason else f"rule {reason['rule'] + 1} ({reason['do']})"
+    what = f"arc to {reason['arc']}" if "arc" in reason else f"rule {reason['rule'] + 1} ({_then(reason)})"
     if reason["when"] is None:
         return f"{what}: no condition"
     holds = {True: "holds", False: "does not hold"}.get(reason["holds"], str(reason["holds"]))

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.dsl.plan import Plan, Step
-from shared.engine import control, execution, held, looping, pipeline, routing, schedule, scheduling
+from shared.engine import control, execution, held, pipeline, routing, schedule, scheduling
 from shared.engine.execution import LIVE, Execution
 from shared.engine.large import Values
 from shared.engine.pipeline import Progress
@@ -21,6 +21,7 @@ from shared.events.stamp import seconds, stamp
 
 PlanOf = Callable[[str], Plan]
 ROUTER_HEARS = ("router", "worker", "scheduler", "waiting", "control")
+ENDS = ev.LoopDone | ev.StepFailed | ev.StepCancelled | ev.NextSelected
 SCHEDULER_HEARS = ("scheduler", "router", "iteration", "waiting", "control")
 
 
@@ -49,24 +50,19 @@ class Moment:
         self.now = seconds(self.record.ts)
         self.plan_of, self.values = plan_of, values
         self.state = Execution(execution_id)
-        self.schedule = Schedule(execution_id)
+        self.schedule = _scheduled(execution_id, self.entries)
         self._scheduled: dict[str, tuple[int, ev.StepScheduled]] = {}
-        self._loops: dict[str, Loop] = {}
         self._about: dict[Key, list[Record]] = {}
-        for entry in self.entries:
-            self._fold(entry)
+        for seq, record in self.entries:
+            if record.writer in ROUTER_HEARS:
+                self.state = execution.evolve(self.state, record, seq)
+            self._read(seq, record)
 
     @property
     def plan(self) -> Plan | None:
         return self.plan_of(self.state.digest) if self.state.digest else None
 
-    def _fold(self, entry: Entry) -> None:
-        seq, record = entry
-        if record.writer in ROUTER_HEARS:
-            self.state = execution.evolve(self.state, record, seq)
-        if record.writer in SCHEDULER_HEARS:
-            self.schedule = schedule.evolve(self.schedule, [entry])
-            self._loops.update({run_id: loop for run_id, loop in self.schedule.loops.items() if loop.started})
+    def _read(self, seq: int, record: Record) -> None:
         if record.lease is not None:
             self._about.setdefault(Key(record.lease.run_id, record.lease.index), []).append(record)
         for event in record.events:
@@ -127,13 +123,23 @@ class Moment:
     def _command(self, step: Step, key: Key, seq: int, event: ev.StepScheduled) -> Command | None:
         if key.index < 0:
             return scheduling.run_command(self.execution_id, Dispatch(event, seq), fresh=False)
-        loop = self._loops.get(key.run_id)
-        if loop is None or key.index >= loop.next:
+        loop = self._loop(key.run_id)
+        if loop is None or loop.started is None or key.index >= loop.next:
             return None
         return scheduling.loop_commands(step, self.execution_id, loop, [key.index], self.values, fresh=False)[0]
 
-    def elements(self, run_id: str) -> list[Any]:
-        return looping.elements_of(self.schedule.loops[run_id], self.values)
+    def _loop(self, run_id: str) -> Loop | None:
+        """Of a loop that is over: as it was before the record that ended it."""
+        if run_id in self.schedule.loops:
+            return self.schedule.loops[run_id]
+        end = next((place for place, (_, record) in enumerate(self.entries)
+                    for event in record.events if isinstance(event, ENDS) and event.run_id == run_id), None)
+        return None if end is None else _scheduled(self.execution_id, self.entries[:end]).loops.get(run_id)
+
+
+def _scheduled(execution_id: str, entries: Sequence[Entry]) -> Schedule:
+    """In one go: a state is copied for every call."""
+    return schedule.evolve(Schedule(execution_id), [entry for entry in entries if entry[1].writer in SCHEDULER_HEARS])
 
 
 def position_of(entries: Sequence[Entry], at: str) -> int:

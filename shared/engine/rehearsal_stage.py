@@ -1,6 +1,6 @@
 """A rehearsal under way: the log, the two deciders, the queue of commands, the workers, and a clock that jumps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from shared.dsl.kinds import ToolSpec
@@ -71,12 +71,14 @@ class Stage:
         while not is_over(self.router.state):
             if self.log.events > self._limits.events:
                 return f"over {self._limits.events} events"
-            ready, due = self._ready(), self._due()
+            ready = self._ready()
             chosen = self._chooser.choose(ready, self.now)
-            if chosen is None and due is None:
-                chosen = 0 if ready else None
             if chosen is not None:
                 self._do(ready[chosen])
+                continue
+            due = self._due()
+            if due is None and ready:
+                self._do(ready[0])
             elif due is None:
                 return "nothing goes on"
             elif due - self._began > self._limits.seconds:
@@ -169,9 +171,9 @@ class Stage:
         """A scheduler that lost its state gives out what the log says is due, whoever has it."""
         if name == "scheduler":
             held = {hold.key for hold in self._holds}
-            for command in scheduling.outstanding(self._plan_of, self.scheduler.state, self.log.values):
-                if (command.run_id, command.index) in self._known - held and not self._is_queued(command):
-                    self._queue.append((self.now, command))
+            held |= {(command.run_id, command.index) for _, command in self._queue}
+            for command in self._outstanding(lambda *key: key in self._known and key not in held):
+                self._queue.append((self.now, command))
 
     def _decided(self, desk: Desk, events: list[ev.Event]) -> None:
         side = desk.side
@@ -185,21 +187,21 @@ class Stage:
 
     def _issue(self) -> None:
         """The commands that follow from the log and were not given out."""
-        for command in scheduling.outstanding(self._plan_of, self.scheduler.state, self.log.values):
+        for command in self._outstanding(lambda *key: key not in self._known or self._resumes(key)):
             key = (command.run_id, command.index)
-            if key in self._known and not self._resumes(key):
-                continue
             self._known.add(key)
             self._parked.pop(key, None)
             for _ in range(2 if self._dice.chance(self._faults.dup) else 1):
                 self._queue.append((self.now, command))
 
     def _resumes(self, key: Key) -> bool:
+        if key not in self._parked:
+            return False
         wait = self.scheduler.state.waits.get(waiting.place(*key))
-        return key in self._parked and wait is not None and wait.over and wait.event.wait == self._parked[key]
+        return wait is not None and wait.over and wait.event.wait == self._parked[key]
 
-    def _is_queued(self, command: Command) -> bool:
-        return any((each.run_id, each.index) == (command.run_id, command.index) for _, each in self._queue)
+    def _outstanding(self, wanted: Callable[[str, int], bool]) -> list[Command]:
+        return scheduling.outstanding(self._plan_of, self.scheduler.state, self.log.values, wanted)
 
     def _take(self, command: Command) -> None:
         key = (command.run_id, command.index)

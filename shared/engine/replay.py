@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from shared.dsl.kinds import ToolSpec
 from shared.dsl.plan import Plan, Task
 from shared.engine.rehearsal import rehearse
-from shared.engine.rehearsal_types import Answer, Answered, Breaks, Decided, Need, Never, Rehearsed, Took
+from shared.engine.rehearsal_types import Answer, Answered, Breaks, Decided, Limits, Need, Never, Rehearsed, Took
 from shared.engine.replay_compare import Divergence, changed_workload, first_difference
 from shared.engine.replay_order import Recorded
 from shared.engine.replay_recording import Fact, Recording, is_opaque
@@ -27,6 +27,7 @@ from shared.events.outcome import Outcome, failed
 
 Verdict = Literal["identical", "diverges", "needs_calls"]
 MADE_ANEW = ("noop", "wait")
+NEVER_UNDER = 10_000  # events that a replay may have more than twice those of the log
 
 
 class Replayed(Struct, frozen=True):
@@ -102,6 +103,7 @@ def replay(
         plan, answers, kinds, payload=request.payload, execution_id=recording.execution_id, start=recording.start,
         chooser=Recorded(recording), wishes=recording.wishes, restored=recording.restored, parent=request.parent,
         request_id=request.request_id, values=dict(values), timed=False,
+        limits=Limits(events=NEVER_UNDER + 2 * sum(len(record.events) for _, record in recorded.entries)),
     )
     differs = first_difference(recording, found, plan)
     notes = list(answers.notes)

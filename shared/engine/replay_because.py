@@ -1,6 +1,6 @@
 """Why a rehearsal decided as it did: the conditions, whether they held, and the values they read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,26 +20,43 @@ MAX_VALUE_TEXT = 200
 
 def because_arcs(plan: Plan, found: Rehearsed, run_id: str) -> list[dict[str, Any]]:
     """Every arc of the run's step, as it was looked at when the run had ended."""
-    at = _before_selection(found, run_id)
-    if at is None:
+    before = _before(found, lambda event: isinstance(event, ev.NextSelected) and event.run_id == run_id)
+    run = before[0].runs.get(run_id) if before is not None else None
+    if before is None or run is None or run.end is None:
         return []
-    run, step = at.runs[run_id], plan.steps[at.runs[run_id].step]
-    if run.end is None or all(arc.when is None for arc in step.arcs):
+    step = plan.steps[run.step]
+    if all(arc.when is None for arc in step.arcs):
         return []
-    names = routing.names_at_end(plan, at, run, found.values)
+    names = routing.names_at_end(plan, before[0], run, found.values)
     return [{"arc": arc.step, **held(arc.when, names)} for arc in step.arcs]
 
 
-def _before_selection(found: Rehearsed, run_id: str) -> Execution | None:
-    """The state in the middle of the decision, right before the run's arcs were selected."""
+def because_admission(plan: Plan, found: Rehearsed, name: str) -> list[dict[str, Any]]:
+    """The admission rules of a step, as the first token to enter it, or not, was held against them."""
+    step = plan.steps.get(name)
+    before = _before(found, lambda event: _comes_to(event, name)) if step is not None and step.admit else None
+    if step is None or before is None:
+        return []
+    state, event = before
+    args = event.args if isinstance(event, ev.StepScheduled) else state.tokens[event.token_id].args
+    names = routing.names_at_entry(plan, state, step, args, found.values)
+    return [{"rule": at, "allow": rule.allow, **held(rule.when, names)} for at, rule in enumerate(step.admit)]
+
+
+def _comes_to(event: ev.Event, step: str) -> bool:
+    return isinstance(event, ev.StepScheduled | ev.TokenRejected) and event.step == step
+
+
+def _before(found: Rehearsed, wanted: Callable[[ev.Event], bool]) -> tuple[Execution, Any] | None:
+    """The state in the middle of a decision, right before the first such event, and the event."""
     state = Execution(found.execution_id)
     for seq, record in found.entries:
-        for place, event in enumerate(record.events):
-            if isinstance(event, ev.NextSelected) and event.run_id == run_id:
+        for place, event in enumerate(record.events if record.writer == "router" else ()):
+            if wanted(event):
                 state = draft(state)
                 for earlier in record.events[:place]:
                     apply(state, earlier, record.ts)
-                return state if run_id in state.runs else None
+                return state, event
         if record.writer != "iteration":
             state = evolve(state, record, seq)
     return None

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from shared.dsl.plan import Plan
 from shared.engine.rehearsal_types import Entry, Rehearsed
-from shared.engine.replay_because import because_arcs, because_rules
+from shared.engine.replay_because import because_admission, because_arcs, because_rules
 from shared.engine.replay_recording import Recording
 from shared.engine.verify_history import BOUNDARY, History, Key
 from shared.events import model as ev
@@ -19,6 +19,7 @@ from shared.events import model as ev
 What = Literal["request", "args", "task", "loop", "result", "ctx", "arcs", "admission", "join", "end", "path"]
 Subject = tuple[Any, ...]
 NOTHING = "nothing"
+ENTERS = "a run of it"
 
 
 class Decision(Struct, frozen=True):
@@ -73,18 +74,23 @@ def first_difference(recording: Recording, found: Rehearsed, plan: Plan) -> Dive
     extra = next((each for subject, each in theirs.items() if subject not in ours and subject[0] == "scheduled"), None)
     if extra is None:
         return None
-    path = f"enters step {extra.step} ({extra.run_id})"
-    return Divergence("path", extra.step, extra.run_id, -1, "", NOTHING, path, [], 0, _line(plan, extra.step))
+    because = because_admission(plan, found, extra.step)
+    return Divergence("path", extra.step, extra.run_id, -1, "", NOTHING, ENTERS, because, 0, _line(plan, extra.step))
 
 
 def _divergence(decision: Decision, other: Decision | None, found: Rehearsed, plan: Plan) -> Divergence:
+    what, log = decision.what, decision.value
     because: list[dict[str, Any]] = []
-    if decision.what == "arcs" and other is not None:
+    if what == "args" and other is None:
+        what, log = "path", ENTERS
+    if what in ("path", "admission"):
+        because = because_admission(plan, found, decision.step)
+    elif what == "arcs" and other is not None:
         because = because_arcs(plan, found, decision.run_id)
-    elif decision.what == "task" and other is not None:
+    elif what == "task" and other is not None:
         because = because_rules(plan, found, decision.run_id, decision.index, decision.task, decision.attempt)
     return Divergence(
-        decision.what, decision.step, decision.run_id, decision.index, decision.task, decision.value,
+        what, decision.step, decision.run_id, decision.index, decision.task, log,
         NOTHING if other is None else other.value, because, decision.seq, _line(plan, decision.step),
     )
 

@@ -1,6 +1,7 @@
 """The order of a recording: a decider takes its turn at the time of its record, and gets to see what it had read then.
 Once a rehearsal has gone another way, its decisions come at once."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from shared.engine.rehearsal_order import Act, Ready
@@ -14,8 +15,8 @@ class Recorded:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._turns: dict[Act, list[Turn]] = {
-            "router": recording.turns["router"][1:], "scheduler": list(recording.turns["scheduler"]),
+        self._turns: dict[Act, deque[Turn]] = {
+            "router": deque(recording.turns["router"][1:]), "scheduler": deque(recording.turns["scheduler"]),
         }
         self._now = recording.start
 
@@ -48,4 +49,7 @@ class Recorded:
 
     def made(self, act: Act) -> None:
         turns = self._turns[act]
-        self._turns[act] = [turn for turn in turns[1:] if turn.at > self._now + TICK_S / 2]
+        if turns:
+            turns.popleft()
+        while turns and turns[0].at <= self._now + TICK_S / 2:
+            turns.popleft()

@@ -143,6 +143,13 @@ def names_at_end(plan: Plan, state: Execution, run: Run, values: Values = NO_VAL
     return turn.names_at_end(plan.steps[run.step], run, run.end)
 
 
+def names_at_entry(
+    plan: Plan, state: Execution, step: Step, args: dict[str, Any], values: Values = NO_VALUES
+) -> dict[str, Any]:
+    """What the admission rules of a step see, as of this state."""
+    return _Turn(plan, draft(state), state.started, values).names_at_entry(step, args)
+
+
 class _Turn:
     """One decision under way: a draft of the state and the events so far."""
 
@@ -297,9 +304,7 @@ class _Turn:
             self.finish(msgspec.structs.replace(self.state.runs[run_id], end=End("step.done", self.state.as_of)))
 
     def admitted(self, step: Step, ids: tuple[str, ...], args: dict[str, Any]) -> bool:
-        needs = names_used([rule.when for rule in step.admit])
-        scope = narrow(needs, self.state.workload, self.state.ctx, self.state.results, self.caller)
-        names = visible(self.state.execution_id, resolve_scope(scope, None, self.values), args)
+        names = self.names_at_entry(step, args)
         try:
             decided = next((i for i, rule in enumerate(step.admit) if rule.when is None or truth(rule.when, names)), -1)
         except TemplateError as error:
@@ -310,6 +315,11 @@ class _Turn:
         for token_id in ids:
             self.emit(ev.TokenRejected(token_id, step.name, decided))
         return False
+
+    def names_at_entry(self, step: Step, args: dict[str, Any]) -> dict[str, Any]:
+        needs = names_used([rule.when for rule in step.admit])
+        scope = narrow(needs, self.state.workload, self.state.ctx, self.state.results, self.caller)
+        return visible(self.state.execution_id, resolve_scope(scope, None, self.values), args)
 
     def schedule(self, step: Step, run_id: str, ids: tuple[str, ...], args: dict[str, Any]) -> None:
         state = self.state

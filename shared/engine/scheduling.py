@@ -160,16 +160,20 @@ def resumed_command(
     return loop_commands(_step(plans, loop), state, loop, [index], values, fresh=False, since=since)
 
 
-def outstanding(plans: Plans, state: Schedule, values: Values = NO_VALUES) -> list[Command]:
-    """Every command the log says is due and not answered: what to issue when the queue was lost."""
+def outstanding(
+    plans: Plans, state: Schedule, values: Values = NO_VALUES, wanted: Callable[[str, int], bool] = lambda *_: True
+) -> list[Command]:
+    """Every command the log says is due and not answered: what to issue when the queue was lost. `wanted` says of
+    which runs and iterations."""
     commands: list[Command] = []
     for run_id, dispatch in state.runs.items():
-        if not waiting.is_waiting(state, run_id) and limiting.is_free(state, dispatch.event):
+        if not waiting.is_waiting(state, run_id) and limiting.is_free(state, dispatch.event) and wanted(run_id, -1):
             since = state.seq if run_id in state.waits else 0
             commands.append(run_command(state, dispatch, fresh=False, since=since))
     for loop in state.loops.values():
         if loop.started is not None:
-            live = [index for index in sorted(loop.live) if is_due(state, loop, index)]
+            run_id = loop.event.run_id
+            live = [index for index in sorted(loop.live) if wanted(run_id, index) and is_due(state, loop, index)]
             since = state.seq if state.waits else 0
             step = _step(plans, loop)
             commands += loop_commands(step, state, loop, live, values, fresh=False, since=since)

@@ -107,6 +107,8 @@ def test_expressions_see_what_templates_saw(recorded: Rehearsed, plan: Plan) -> 
     assert evaluated(moment, "line in {{ iter.index }}", Key("each:1", 1)) == "line in 1"
     assert evaluated(moment, "{{ [line, args.sum, _task] }}", Key("each:1", 1)) == ["b", 3, "save"]
     assert evaluated(moment, "{{ fetch.data }}", Key("start:1")) == [1, 2], "also of a run that is over"
+    last = Moment("e1", recorded.entries, len(recorded.entries), lambda _digest: plan, recorded.values)
+    assert evaluated(last, "{{ [line, save.saved] }}", Key("each:1", 2)) == ["c", "c"], "and of a loop that is over"
     early = at(recorded, plan, ev.StepScheduled)
     with pytest.raises(TemplateError, match="'start' is undefined"):
         evaluated(early, "{{ start + 1 }}")

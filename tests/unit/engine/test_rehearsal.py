@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shared.dsl.plan import Plan
+from shared.engine import held
 from shared.engine.rehearsal import (
     Answered,
     Awaits,
@@ -205,6 +206,19 @@ def test_the_same_seed_gives_the_same_history() -> None:
 
     assert once(1) == once(1)
     assert once(1) != once(2)
+
+
+def test_faults_find_a_worker_that_takes_over_without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held, "accept", lambda *_: held.History())
+    plan = plan_of("""
+    - step: start
+      tool:
+        - {name: one, kind: python, code: "-"}
+        - {name: two, kind: python, code: "-"}
+    """)
+    found = [rehearse(plan, lambda need: ok(need.task), KINDS, faults=Faults(0.5), seed=seed) for seed in range(20)]
+    wrong = [verify(each.execution_id, each.entries, lambda _digest: plan, each.values) for each in found]
+    assert {violation.rule for each in wrong for violation in each} >= {"pipeline"}
 
 
 def test_a_rehearsal_ends_by_its_limits() -> None:

@@ -182,6 +182,45 @@ def test_a_task_without_effect_is_made_anew() -> None:
     assert (found.divergence.log.value, found.divergence.new.value) == ({"n": 2}, {"n": 3})
 
 
+def test_another_admission_diverges_where_the_step_is_entered_or_not() -> None:
+    text = """
+    - step: start
+      next: {{arcs: [{{step: gate, args: {{n: 3}}}}]}}
+    - step: gate
+      spec: {{policy: {{admit: {{rules: [{{when: "{{{{ args.n > {0} }}}}", then: {{allow: true}}}}]}}}}}}
+      tool: {{kind: python, code: "-"}}
+    """
+    open_, shut = plan_of(text.format(1)), plan_of(text.format(5))
+    found = replayed(open_, shut)
+    assert found.divergence is not None
+    assert (found.divergence.what, found.divergence.step, found.divergence.new) == ("path", "gate", "nothing")
+    assert found.divergence.because == [
+        {"rule": 0, "allow": True, "when": "{{ args.n > 5 }}", "holds": False, "values": {"args": {"n": 3}}}]
+    found = replayed(shut, open_)
+    assert found.divergence is None or found.divergence.what == "admission"
+    assert [need.step for need in found.needs] == ["gate"]
+    assert found.verdict == "needs_calls"
+
+
+def test_a_refused_request_is_replayed_against_a_playbook_that_takes_it() -> None:
+    strict, mild = plan_of(SHOP, '{id: "{{ payload.nosuch }}", limit: 1}'), shop()
+    refused = record(strict)
+    assert refused.status == "failed"
+    found = replay(Recording("e1", refused.entries, None), mild, KINDS, natural, {})
+    assert found.divergence is not None
+    assert (found.verdict, found.divergence.what, found.divergence.new) == ("diverges", "request", {"error": None})
+
+
+def test_a_loop_of_many_iterations_is_replayed_in_its_order() -> None:
+    plan = plan_of("""
+    - step: start
+      loop: {in: "{{ range(400) | list }}", iterator: i, spec: {mode: parallel, max_in_flight: 50}}
+      tool: {kind: python, code: "-"}
+    """)
+    whole = rehearse(plan, lambda need: Took(ok(need.index), (need.index * 7919) % 13), KINDS, execution_id="e1")
+    assert replayed(plan, plan, whole).verdict == "identical"
+
+
 def test_a_cancelled_execution_is_replayed_with_its_cancel() -> None:
     plan = shop()
     cancelled = record(plan, (Wish(ev.CancelRequested("enough"), 1.2),))
