@@ -107,6 +107,7 @@ class Debugger:
         for loop in found["loops"]:
             lines += _loop_lines(loop)
         lines += [f"wait     {_place(wait)} {wait['for']}" for wait in found["waits"]]
+        lines += [_key_line(each) for each in found["places"]]
         lines += [f"ctx      {key} = {_short(value)}" for key, value in found["ctx"].items()]
         lines += [f"result   {step} = {_short(value)}" for step, value in found["results"].items()]
         if found["error"]:
@@ -134,6 +135,11 @@ def _loop_lines(loop: Mapping[str, Any]) -> list[str]:
         at = f"task {each['task']} attempt {each['attempt']}, worker {each['worker']}"
         lines.append(f"         [{each['index']}] {at if each['worker'] else 'in the queue'}")
     return lines
+
+
+def _key_line(each: Mapping[str, Any]) -> str:
+    who = _place(each) if each["run_id"] else "the execution"
+    return f"place    {who} {'holds' if each['granted'] else 'waits for'} {each['key']}"
 
 
 def _next_lines(following: Mapping[str, Any]) -> list[str]:

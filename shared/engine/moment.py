@@ -8,9 +8,10 @@ import msgspec
 from msgspec import Struct
 
 from shared.dsl.plan import Plan, Step
-from shared.engine import control, execution, held, pipeline, routing, schedule, scheduling
+from shared.engine import control, execution, held, limiting, looping, pipeline, routing, schedule, scheduling
 from shared.engine.execution import LIVE, Execution
 from shared.engine.large import Values
+from shared.engine.limiting import Want
 from shared.engine.pipeline import Progress
 from shared.engine.schedule import Dispatch, Loop, Schedule
 from shared.engine.verify_history import Entry, Key
@@ -86,6 +87,10 @@ class Moment:
         """What workers have, or are about to be given."""
         return scheduling.outstanding(self.plan_of, self.schedule, self.values)
 
+    def places_wanted(self) -> list[Want]:
+        """Places of keys that runs, or the execution itself, wait for or hold."""
+        return list(limiting.wants(self.plan_of, self.schedule, self.values, looping.iter_of))
+
     def due(self) -> str:
         """When something follows by time alone; empty when nothing does."""
         times = [time for time in (control.due(self.state), scheduling.due(self.schedule)) if time is not None]
@@ -122,11 +127,11 @@ class Moment:
 
     def _command(self, step: Step, key: Key, seq: int, event: ev.StepScheduled) -> Command | None:
         if key.index < 0:
-            return scheduling.run_command(self.execution_id, Dispatch(event, seq), fresh=False)
+            return scheduling.run_command(self.schedule, Dispatch(event, seq), fresh=False)
         loop = self._loop(key.run_id)
         if loop is None or loop.started is None or key.index >= loop.next:
             return None
-        return scheduling.loop_commands(step, self.execution_id, loop, [key.index], self.values, fresh=False)[0]
+        return scheduling.loop_commands(step, self.schedule, loop, [key.index], self.values, fresh=False)[0]
 
     def _loop(self, run_id: str) -> Loop | None:
         """Of a loop that is over: as it was before the record that ended it."""

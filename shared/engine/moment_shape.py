@@ -34,6 +34,8 @@ def shape(moment: Moment) -> dict[str, Any]:
         "runs": [_run(run, places.get((run.run_id, -1))) for run in state.runs.values()],
         "loops": [_loop(moment, run_id, places) for run_id in moment.schedule.loops],
         "waits": [_wait(wait) for wait in moment.schedule.waits.values() if not wait.over],
+        "places": [{"key": want.limit.key, "run_id": want.run_id, "index": want.index, "granted": want.granted}
+                   for want in moment.places_wanted()],
         "next": next_shape(moment),
     }
 

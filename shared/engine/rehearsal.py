@@ -57,7 +57,8 @@ def rehearse(
     payload: Mapping[str, Any] | None = None, execution_id: str = "rehearsal", start: float = 0.0,
     chooser: Chooser | None = None, faults: Faults = NO_FAULTS, seed: object = 0,
     wishes: Sequence[Wish] = (), limits: Limits = NO_LIMITS, restored: ev.PlaybookRestored | None = None,
-    parent: ev.Parent | None = None, request_id: str = "", values: dict[str, Any] | None = None, timed: bool = True,
+    parent: ev.Parent | None = None, request_id: str = "", priority: int | None = None,
+    values: dict[str, Any] | None = None, timed: bool = True,
 ) -> Rehearsed:
     """`kinds` are the tool kinds, whose keys are rendered. `start` is the time of the request. `values` are stored ones
     that answers may refer to. Not `timed`: `timeout_s` of steps is left to the answers."""
@@ -65,7 +66,7 @@ def rehearse(
         plan, answer, kinds, execution_id, start=start, chooser=chooser or FirstReady(), faults=faults, seed=seed,
         limits=limits, timed=timed, values={} if values is None else values,
     )
-    stage.begin(Request(plan.path, plan.version, dict(payload or {}), "", parent), request_id, restored)
+    stage.begin(Request(plan.path, plan.version, dict(payload or {}), "", parent, priority), request_id, restored)
     for at, wish in enumerate(wishes):
         stage.expect(stage.now + wish.after, wish.event, wish.source or f"wish-{at}")
     began = stage.now

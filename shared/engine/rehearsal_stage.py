@@ -5,12 +5,13 @@ from typing import Any, Literal
 
 from shared.dsl.kinds import ToolSpec
 from shared.dsl.plan import Plan
-from shared.engine import routing, scheduling, waiting
+from shared.engine import limiting, looping, routing, scheduling, waiting
 from shared.engine.execution import is_over
 from shared.engine.rehearsal_desk import Desk, RouterSide, SchedulerSide
 from shared.engine.rehearsal_hold import Death, Died, Hold
 from shared.engine.rehearsal_log import Key, Log
 from shared.engine.rehearsal_order import Act, Chooser, Dice, Ready
+from shared.engine.rehearsal_places import Places
 from shared.engine.rehearsal_types import Answer, Ended, Entry, Faults, Limits, Need
 from shared.events import model as ev
 from shared.events.command import Command
@@ -49,6 +50,8 @@ class Stage:
         self._known: set[Key] = set()       # runs whose command was given out
         self._parked: dict[Key, str] = {}   # runs that wait, and for what
         self._deaths: dict[str, int] = {}
+        self._places = Places(counted=timed)
+        self._limited = plan.limit is not None or any(step.limit is not None for step in plan.steps.values())
         self._epochs = 0
 
     def _plan_of(self, digest: str) -> Plan:
@@ -93,6 +96,8 @@ class Stage:
         """In the order in which the default takes them."""
         soon = self.now + TICK_S / 2
         found = [Ready("input", at) for at, _, _ in self._inputs[:1] if at <= soon]
+        if self._places.again is not None and self._places.again <= soon:
+            found.append(Ready("place", self._places.again))
         for name, desk in self._desks.items():
             due = desk.due()
             if desk.unread or (due is not None and due <= soon):
@@ -111,14 +116,15 @@ class Stage:
         soon = self.now + TICK_S / 2
         times = [at for at, _, _ in self._inputs] + [hold.wake for hold in self._holds]
         times += [due for desk in self._desks.values() if (due := desk.due()) is not None]
-        if (wanted := self._chooser.due(self.now)) is not None:
-            times.append(wanted)
+        times += [at for at in (self._chooser.due(self.now), self._places.again) if at is not None]
         return min((time for time in times if soon < time < float("inf")), default=None)
 
     def _do(self, ready: Ready) -> None:
         match ready.act:
             case "input":
                 self._tell(*self._inputs.pop(0)[1:])
+            case "place":
+                self._grant()
             case "router" | "scheduler":
                 self._turn(ready.act)
             case "stop":
@@ -164,6 +170,8 @@ class Stage:
             self._chooser.made(name)
         else:
             desk.looked = self.now
+        if name == "scheduler" and self._limited:
+            self._grant()
         if name == "scheduler" and (events or any(record.lease is None for _, record in news) or self._parked):
             self._issue()
 
@@ -184,6 +192,12 @@ class Stage:
                 self._stops.append((self.now, event.run_id))
 
     # -- commands and workers ----------------------------------------------------------
+
+    def _grant(self) -> None:
+        """Places that are free go to those who wait for them."""
+        wants = limiting.wants(self._plan_of, self.scheduler.state, self.log.values, looping.iter_of)
+        for granted, source in self._places.grant(wants, self.now):
+            self._tell(granted, source)
 
     def _issue(self) -> None:
         """The commands that follow from the log and were not given out."""

@@ -102,7 +102,7 @@ def replay(
     found = rehearse(
         plan, answers, kinds, payload=request.payload, execution_id=recording.execution_id, start=recording.start,
         chooser=Recorded(recording), wishes=recording.wishes, restored=recording.restored, parent=request.parent,
-        request_id=request.request_id, values=dict(values), timed=False,
+        request_id=request.request_id, priority=request.priority, values=dict(values), timed=False,
         limits=Limits(events=NEVER_UNDER + 2 * sum(len(record.events) for _, record in recorded.entries)),
     )
     differs = first_difference(recording, found, plan)

@@ -162,7 +162,7 @@ async def test_the_state_at_any_point_of_the_log(
     shown = json.loads(noetlctl("debug", "e107", "--at", "#2", "-o", "json").stdout)
     assert set(shown) == {
         "execution_id", "path", "position", "records", "seq", "ts", "record", "status", "paused", "workload", "ctx",
-        "results", "result", "error", "tokens", "runs", "loops", "waits", "next"}
+        "results", "result", "error", "tokens", "runs", "loops", "waits", "places", "next"}
     assert (shown["position"], shown["record"]["writer"], shown["status"]) == (2, "worker", "running")
     assert [(run["run_id"], run["state"]) for run in shown["runs"]] == [("start:1", "ended")]
     assert [event["event_type"] for event in shown["next"]["router"]] == [

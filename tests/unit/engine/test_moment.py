@@ -134,6 +134,18 @@ def test_what_the_router_would_decide_is_what_it_decided(recorded: Rehearsed, pl
     assert checked >= 3
 
 
+def test_places_are_shown_with_their_keys() -> None:
+    plan = compiled(next(book.source for book in BOOKS if book.name == "sim/places")).plan
+    assert plan is not None
+    found = rehearse(plan, simulated, registry.specs(), execution_id="e1")
+    moment = Moment("e1", found.entries, 1, lambda _digest: plan, found.values)
+    assert shape(moment)["places"] == [{"key": "door", "run_id": "start:1", "index": -1, "granted": False}]
+    assert not shape(moment)["next"]["commands"], "nobody has it before it holds its place"
+    shown = shape(Moment("e1", found.entries, 2, lambda _digest: plan, found.values))
+    assert [place["granted"] for place in shown["places"]] == [True]
+    assert [each["run_id"] for each in shown["next"]["commands"]] == ["start:1"]
+
+
 @pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
 def test_every_point_of_every_history_can_be_shown(book: Any) -> None:
     plan = compiled(book.source).plan

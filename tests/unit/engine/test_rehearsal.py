@@ -171,6 +171,18 @@ def test_a_signal_ends_its_wait_whether_it_comes_before_or_after() -> None:
     assert (stuck.status, stuck.reason) == ("stuck", "run start:1 waits for signal go, which does not come")
 
 
+def test_places_are_given_as_the_limits_say() -> None:
+    plan = plan_of("""
+    - step: start
+      spec: {policy: {limits: {key: "door", max: 2, rate: "2/m"}}}
+      loop: {in: [1, 2, 3, 4, 5], iterator: i, spec: {mode: parallel, max_in_flight: 5}}
+      tool: {kind: python, code: "-"}
+    """)
+    found = play(plan, lambda _need: Took(ok(1), 10.0))
+    begun = [need.at for need in found.calls]
+    assert begun == [0.0, 0.0, 60.0, 60.0, 120.0], "two at once, and two in a minute"
+
+
 def test_a_cancel_stops_what_runs() -> None:
     plan = plan_of("""
     - step: start
