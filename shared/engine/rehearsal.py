@@ -36,6 +36,7 @@ from shared.engine.rehearsal_types import (
     Never,
     Rehearsed,
     Took,
+    Watch,
     Wish,
 )
 from shared.engine.summary import awaited
@@ -46,7 +47,8 @@ from shared.events.waits import Waits
 
 __all__ = [
     "Answer", "Answered", "Awaits", "Breaks", "Chooser", "Decided", "Ended", "Entry", "Faults", "FirstReady", "Limits",
-    "Need", "Never", "Ready", "Rehearsed", "Seeded", "Took", "Waits", "Wish", "rehearse", "result_of", "step_result",
+    "Need", "Never", "Ready", "Rehearsed", "Seeded", "Took", "Waits", "Watch", "Wish", "rehearse", "result_of",
+    "step_result",
 ]
 NO_FAULTS = Faults()
 NO_LIMITS = Limits()
@@ -58,13 +60,13 @@ def rehearse(
     chooser: Chooser | None = None, faults: Faults = NO_FAULTS, seed: object = 0,
     wishes: Sequence[Wish] = (), limits: Limits = NO_LIMITS, restored: ev.PlaybookRestored | None = None,
     parent: ev.Parent | None = None, request_id: str = "", priority: int | None = None,
-    values: dict[str, Any] | None = None, timed: bool = True,
+    values: dict[str, Any] | None = None, timed: bool = True, watch: Watch | None = None,
 ) -> Rehearsed:
     """`kinds` are the tool kinds, whose keys are rendered. `start` is the time of the request. `values` are stored ones
     that answers may refer to. Not `timed`: `timeout_s` of steps is left to the answers."""
     stage = Stage(
         plan, answer, kinds, execution_id, start=start, chooser=chooser or FirstReady(), faults=faults, seed=seed,
-        limits=limits, timed=timed, values={} if values is None else values,
+        limits=limits, timed=timed, values={} if values is None else values, watch=watch,
     )
     stage.begin(Request(plan.path, plan.version, dict(payload or {}), "", parent, priority), request_id, restored)
     for at, wish in enumerate(wishes):

@@ -13,7 +13,7 @@ from shared.engine import calling, held, parking, pipeline, promises
 from shared.engine.large import TooLarge, value_of
 from shared.engine.pipeline import Progress
 from shared.engine.rehearsal_log import Key, Log
-from shared.engine.rehearsal_types import Answer, Awaits, Breaks, Decided, Ended, Need, Never, Took
+from shared.engine.rehearsal_types import Answer, Awaits, Breaks, Decided, Ended, Need, Never, Took, Watch
 from shared.engine.secrets import keychain
 from shared.errors import TemplateError
 from shared.events import model as ev
@@ -61,6 +61,7 @@ class Stage(Protocol):
     calls: list[Need]
     needs: list[Need]
     timed: bool
+    watch: Watch | None
 
     def write(self, hold: "Hold", writer: Writer, events: list[ev.Event]) -> None: ...
 
@@ -209,6 +210,8 @@ class Hold:
         now, key = self._stage.now, calling.key_of(self.command, progress)
         if isinstance(found, Took):
             return pipeline.decide(self.step, progress, self._whole(found.outcome), names, key)
+        if self._stage.watch is not None and now < self._due:
+            self._stage.watch(self.step, progress, found, names)
         return calling.judged(self.step, progress, found, names, key, now - began, over=now >= self._due)
 
     def _call(self, task: Task, progress: Progress, names: dict[str, Any]) -> Steps[Outcome | Took | Decided]:

@@ -12,7 +12,7 @@ from shared.engine.rehearsal_hold import Death, Died, Hold
 from shared.engine.rehearsal_log import Key, Log
 from shared.engine.rehearsal_order import Act, Chooser, Dice, Ready
 from shared.engine.rehearsal_places import Places
-from shared.engine.rehearsal_types import Answer, Ended, Entry, Faults, Limits, Need
+from shared.engine.rehearsal_types import Answer, Ended, Entry, Faults, Limits, Need, Watch
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.record import Writer
@@ -27,9 +27,10 @@ class Stage:
     def __init__(
         self, plan: Plan, answer: Answer, kinds: Mapping[str, ToolSpec], execution_id: str, *,
         start: float, chooser: Chooser, faults: Faults, seed: object, limits: Limits, timed: bool,
-        values: dict[str, Any],
+        values: dict[str, Any], watch: Watch | None = None,
     ) -> None:
         self.plan, self.answer, self.kinds, self.timed = plan, answer, kinds, timed
+        self.watch = watch
         self.now = self._began = seconds(stamp(start))
         self.log = Log(execution_id, values)
         self.calls: list[Need] = []
@@ -49,6 +50,7 @@ class Stage:
         self._zombies: list[Hold] = []      # taken for dead: their runs are given to others
         self._known: set[Key] = set()       # runs whose command was given out
         self._parked: dict[Key, str] = {}   # runs that wait, and for what
+        self._taken: set[Key] = set()       # runs that someone has had: whoever takes one again claims it first
         self._deaths: dict[str, int] = {}
         self._places = Places(counted=timed)
         self._limited = plan.limit is not None or any(step.limit is not None for step in plan.steps.values())
@@ -222,7 +224,8 @@ class Stage:
         if any(hold.key == key for hold in self._holds):
             return  # a second command of a run that someone has
         self._epochs += 1
-        hold = Hold(self, command, (self._epochs, 1), fresh=not self.log.about(key))
+        hold = Hold(self, command, (self._epochs, 1), fresh=key not in self._taken)
+        self._taken.add(key)
         self._holds.append(hold)
         self._work(hold)
 

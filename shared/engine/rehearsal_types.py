@@ -5,7 +5,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from shared.dsl.plan import Step
 from shared.engine.execution import Execution
+from shared.engine.pipeline import Progress
 from shared.engine.schedule import Schedule
 from shared.events import model as ev
 from shared.events.outcome import Outcome, Result
@@ -91,6 +93,7 @@ class Breaks(Struct, frozen=True):
 
 Answered = Outcome | Took | Waits | Awaits | Never | Decided | Breaks | None
 Answer = Callable[[Need], Answered]
+Watch = Callable[[Step, Progress, Outcome, Mapping[str, Any]], None]  # what a policy is about to decide on
 
 
 class Wish(Struct, frozen=True):
