@@ -42,7 +42,7 @@ CODES: dict[str, Code] = {
     "DSL306": Code("root `vars`", "Inputs go to `workload`, state to `ctx` by `set_ctx` (V10 §2)."),
     "DSL307": Code("key in the wrong place", "The key exists, but belongs to another part of the playbook."),
     # 4xx: the workflow
-    "DSL401": Code("duplicate name", "Two steps, tasks of one step, or keychain entries share a name."),
+    "DSL401": Code("duplicate name", "Two steps, tasks of one step, keychain entries or cases share a name."),
     "DSL402": Code("no start step", "The workflow has no step named `start` (FX §12)."),
     "DSL403": Code("unknown step", "An arc leads to a step that does not exist (FX §12)."),
     "DSL404": Code("incomplete loop", "`loop` needs `in`, `iterator`, and a `tool` to run (FX §12)."),
@@ -52,6 +52,9 @@ CODES: dict[str, Code] = {
     "DSL408": Code("unknown workbook task", "`kind: workbook` names a task that the workbook does not have."),
     "DSL409": Code("unknown pool", "The server has no worker pool of that name; told when a server is known."),
     "DSL410": Code("compensation in the workflow", "A step that compensates another has arcs, admission or no tool."),
+    "DSL411": Code("unknown step in a test", "A mock or an expectation names a step that the playbook does not have."),
+    "DSL412": Code("unknown task in a test", "A mock or an expectation names no task, or one the step does not have."),
+    "DSL413": Code("playbook of a test", "A playbook that the test names is not there, or is not valid."),
     # 5xx: policies
     "DSL501": Code("bad rule", "A rule is `{when, then}`, or `else` with `then`, last in its list."),
     "DSL502": Code("control action outside a task", "`do` belongs in a task's policy rules (V10 §5.4)."),
@@ -67,7 +70,7 @@ CODES: dict[str, Code] = {
     # 7xx: not supported
     "DSL701": Code("not supported", "The construct is known, but this version does not run it."),
     # 8xx: limits
-    "DSL801": Code("workflow limit", "Too many steps, tasks or arcs of a step, or templates."),
+    "DSL801": Code("workflow limit", "Too many steps, tasks or arcs of a step, templates, cases or mocks."),
     "DSL802": Code("too many mistakes", "The list of diagnostics was cut off."),
     # 9xx: warnings
     "DSL901": Code("rules without else", "An outcome no rule matches continues silently, errors too."),
@@ -89,4 +92,5 @@ CODES: dict[str, Code] = {
     "DSL917": Code("error without that field", "A rule reads a field of `error` that this kind of task never has."),
     "DSL918": Code("value inside a program", "`{{ }}` in code, which is taken as written; its value is handed over."),
     "DSL919": Code("join of more than can come", "A join waits for more tokens than its arcs can bring."),
+    "DSL920": Code("mock never asked", "An earlier mock of the same task answers every call."),
 }

@@ -13,6 +13,7 @@ from shared.dsl.schedules import Schedule, read_schedule
 from shared.dsl.triggers import Trigger, read_trigger
 
 KINDS: dict[str, Any] = {"Schedule": read_schedule, "Trigger": read_trigger}
+TEST = "Test"  # of a playbook, which is read with it (`playtest_read.py`)
 
 
 class Compiled(Struct, frozen=True):
@@ -23,11 +24,12 @@ class Compiled(Struct, frozen=True):
 
 
 def kind_in(source: str | bytes) -> str:
-    """Which of KINDS the source says it is; empty for anything else."""
+    """Which of KINDS and TEST the source says it is; empty for anything else."""
+    known = (*KINDS, TEST)
     text = source.decode("utf-8", "replace") if isinstance(source, bytes) else source
-    document = load(source)[0] if any(kind in text for kind in KINDS) else None  # most playbooks name neither
+    document = load(source)[0] if any(kind in text for kind in known) else None  # most playbooks name none
     kind = document.data.get("kind") if document is not None else None
-    return kind if isinstance(kind, str) and kind in KINDS else ""
+    return kind if isinstance(kind, str) and kind in known else ""
 
 
 def compile_document(source: str | bytes, *, kind: str, file: str = "") -> Compiled:

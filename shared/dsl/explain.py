@@ -4,10 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from shared.dsl.codes import CODES
 from shared.dsl.kinds import KeySpec, ToolSpec
-from shared.dsl.language import SHAPES, Key, Shape
+from shared.dsl.language import SHAPES as PLAYBOOK_SHAPES
+from shared.dsl.language import Key, Shape
+from shared.dsl.language_tests import TEST_SHAPES
 from shared.dsl.overlay import all_knobs
 from shared.dsl.reader import nearest
 
+SHAPES = {**PLAYBOOK_SHAPES, **TEST_SHAPES}
 _STARTS = {"workflow": "step", "tool": "task", "tasks": "task", "arcs": "arc", "rules": "rule"}
 
 
@@ -16,7 +19,7 @@ class Unknown(Exception):
 
 
 def explain(path: str, kinds: Mapping[str, ToolSpec]) -> str:
-    """Paths begin at the root (`metadata.name`) or at a part: step, task, loop, next, arc, rule, then."""
+    """Paths begin at the root (`metadata.name`) or at a part: step, task, loop, next, arc, rule, then, test."""
     if path in CODES:
         return f"{path}: {CODES[path].title}\n\n{CODES[path].doc}"
     parts = [part for part in path.replace("[]", "").strip(".").split(".") if part]

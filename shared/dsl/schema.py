@@ -1,5 +1,5 @@
-"""JSON Schema (2020-12) of a playbook, made from the table of keys and the installed tools. Editors use
-it through `# yaml-language-server: $schema=…`."""
+"""JSON Schema (2020-12) of a playbook and of its tests, made from the table of keys and the installed tools.
+Editors use it through `# yaml-language-server: $schema=…`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +7,15 @@ from typing import Any
 from shared.dsl.flow import JOINS, MAX_JOIN, MIN_JOIN
 from shared.dsl.kinds import KeySpec, ToolSpec
 from shared.dsl.language import SHAPES, Key, Shape
+from shared.dsl.language_tests import TEST_SHAPES
 from shared.dsl.lower_parts import other_names
 from shared.dsl.overlay import all_knobs
+from shared.dsl.playtest import ANSWERS
 from shared.dsl.reader import MAX_NAME, NAME
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILE = "noetl.schema.json"
+TEST_FILE = "noetl.test.schema.json"
 FORMAL_KINDS = ("iterator", "workbook")
 SUGAR = ("choose", "while", "until")  # V10 §14
 LEFT_OUT = {"playbook": ("task",), "postgres": ("mode", "pool")}  # keys that lowering takes away
@@ -27,6 +30,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "whole": {"type": "integer"},
     "count": {"type": ["integer", "string"]},
     "paths": {"type": ["array", "object"]},
+    "texts": {"type": "array", "items": {"type": "string"}},
     "seconds": _SECONDS,
     "delay": {"type": ["number", "string"], "minimum": 0},
     "mapping": {"type": "object"},
@@ -58,6 +62,17 @@ def schema(kinds: Mapping[str, ToolSpec]) -> Json:
                                                 "required": ["metadata"]}]}
     return {"$schema": DIALECT, "title": "NoETL playbook", **_shape(SHAPES["playbook"], kinds), **named,
             "$defs": shapes}
+
+
+def schema_of_tests() -> Json:
+    """That of `kind: Test`."""
+    shapes = {name: _shape(shape, {}) for name, shape in TEST_SHAPES.items() if name != "test"}
+    shapes["expect"]["properties"]["steps"]["additionalProperties"] = _ref("step_expect")
+    shapes["expect"]["properties"]["calls"]["additionalProperties"] = {"type": "integer", "minimum": 0}
+    shapes["expect"]["properties"]["elapsed"]["anyOf"] = [{"type": ["number", "string"]}, _ref("elapsed")]
+    shapes["mock"]["properties"]["error"]["type"] = ["string", "object"]
+    shapes["mock"]["oneOf"] = [{"required": [answer]} for answer in ANSWERS]
+    return {"$schema": DIALECT, "title": "NoETL test of a playbook", **_shape(TEST_SHAPES["test"], {}), "$defs": shapes}
 
 
 def _ref(name: str) -> Json:

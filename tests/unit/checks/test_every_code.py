@@ -1,6 +1,7 @@
 """One faulty playbook for every code: the right code, line, column, message and fix, and nothing else.
 
-`# strict` takes the canonical form alone; `# pools: a b` are the pools of the server it is for."""
+`# strict` takes the canonical form alone; `# pools: a b` are the pools of the server it is for. A document of kind
+Test is one of a playbook in `codes/books`."""
 
 import re
 from pathlib import Path
@@ -9,22 +10,36 @@ import pytest
 
 from services.cli.explain import command as explain
 from shared.dsl.codes import CODES
-from shared.dsl.compile import compile_playbook
+from shared.dsl.compile import Compiled, compile_playbook
+from shared.dsl.documents import kind_in
+from shared.dsl.plan import Plan
+from shared.dsl.playtest_read import compile_test
 from shared.dsl.source import MAX_SOURCE_ERRORS
 from tests.unit.checks.test_faulty_playbooks import FILES as FAULTY
 from tests.unit.checks.test_faulty_playbooks import expected
 from tests.unit.dsl.tool_kinds import KINDS
 
-FILES = sorted((Path(__file__).parent / "codes").glob("*.yaml"))
+FOLDER = Path(__file__).parent / "codes"
+FILES = sorted(FOLDER.glob("*.yaml"))
 LONG = {"DSL802"}  # it takes hundreds of mistakes: shown below
+
+
+def compile_book(source: str) -> Compiled:
+    pools = re.search(r"^# pools: (.+)$", source, re.MULTILINE)
+    return compile_playbook(source, kinds=KINDS, strict="# strict\n" in source,
+                            pools=pools[1].split() if pools else None)
+
+
+def book(name: str) -> Plan | str:
+    file = FOLDER / name
+    plan = compile_playbook(file.read_bytes(), kinds=KINDS).plan if file.exists() else None
+    return plan or "there is no such file"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_faulty_playbook_tells_code_place_message_and_fix(file: Path) -> None:
     source = file.read_text(encoding="utf-8")
-    pools = re.search(r"^# pools: (.+)$", source, re.MULTILINE)
-    compiled = compile_playbook(source, kinds=KINDS, strict="# strict\n" in source,
-                                pools=pools[1].split() if pools else None)
+    compiled = compile_test(source, book) if kind_in(source) == "Test" else compile_book(source)
     found = [(each.line, each.column, each.code, each.message, each.fix) for each in compiled.diagnostics]
     assert found == expected(source)
     assert {code for _, _, code, _, _ in found} == {file.stem.split("_")[0]}

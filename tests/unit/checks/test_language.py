@@ -13,10 +13,10 @@ from shared.dsl.language import SHAPES
 from shared.dsl.schema import TYPES, schema
 from shared.tools import registry
 from tests.conformance.formal_books import BOOKS
+from tests.support.examples import PLAYBOOKS
 
 KINDS = registry.specs()
 JUDGE = Draft202012Validator(schema(KINDS))
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
 
 def faults(document: Any) -> list[str]:
@@ -92,7 +92,7 @@ def test_an_unknown_path_names_what_is_near(path: str, near: str) -> None:
         explain(path, KINDS)
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", PLAYBOOKS, ids=lambda file: file.stem)
 def test_examples_fit_the_schema(file: Path) -> None:
     assert faults(yaml.safe_load(file.read_text(encoding="utf-8"))) == []
 

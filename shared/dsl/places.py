@@ -1,0 +1,39 @@
+"""The lines on which the parts of a compiled playbook stand in its source: a plan itself keeps those of steps alone."""
+
+from collections.abc import Mapping
+
+from shared.dsl.kinds import ToolSpec
+from shared.dsl.load import load
+from shared.dsl.lower import lower
+from shared.dsl.sites import Sites
+from shared.dsl.source import Document, Path
+
+
+class Lines:
+    """Of a source that compiles; a generated part has the line of what it was made from."""
+
+    def __init__(self, source: str | bytes, kinds: Mapping[str, ToolSpec]) -> None:
+        document, _ = load(source)
+        assert document is not None
+        self._document: Document = lower(document, kinds).document
+        data = self._document.data
+        self._sites = Sites(data, {step["step"]: ("workflow", index) for index, step in enumerate(data["workflow"])})
+
+    def step(self, name: str) -> int:
+        return self._line(self._sites.step(name))
+
+    def arc(self, step: str, index: int) -> int:
+        return self._line(self._sites.arc(step, index))
+
+    def rule(self, step: str, task: int, index: int) -> int:
+        return self._line(self._sites.rule(step, task, index))
+
+    def admission(self, step: str, index: int) -> int:
+        return self._line((*self._sites.step(step), "spec", "policy", "admit", "rules", index))
+
+    def compensation(self, step: str) -> int:
+        path: Path = (*self._sites.step(step), "spec", "policy", "compensate")
+        return self._document.key(path).line
+
+    def _line(self, path: Path) -> int:
+        return self._document.node(path).place.line
