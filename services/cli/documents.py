@@ -29,7 +29,7 @@ class Checked(Struct, frozen=True):
 
 
 def kind(file: Path) -> str:
-    """`Schedule`, `Trigger`, or empty for anything else."""
+    """`Schedule`, `Trigger`, `Test`, or empty for anything else."""
     return kind_in(_read(file))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--server", is_flag=True, help="Also look which worker pools the stack has.")
 @context.option
 def command(files: tuple[Path, ...], strict: bool, output: str, server: bool, context_file: Path | None) -> int:
-    """Say everything that is wrong with a playbook, a schedule or a trigger. Exits 3 when one cannot run."""
+    """Say everything that is wrong with a playbook, its tests, a schedule or a trigger. Exits 3 when one cannot run."""
     from services.cli import findings, sarif  # late: `--help` does without the compiler
 
     pools = _pools(context_file) if server or context_file else None
@@ -51,9 +51,14 @@ def _pools(context_file: Path | None) -> frozenset[str]:
 
 def _check(file: Path, strict: bool, pools: Collection[str] | None) -> "tuple[Sequence[Diagnostic], str]":
     """What is wrong, and one line about the file if it can be used."""
-    from services.cli import documents, playbooks
+    from services.cli import documents, playbooks, suites
+    from shared.dsl.documents import TEST
 
-    if kind := documents.kind(file):
+    kind = documents.kind(file)
+    if kind == TEST:
+        tested = suites.Library().test(file).compiled
+        return tested.diagnostics, suites.summary(tested.test) if tested.test is not None else ""
+    if kind:
         found = documents.check(file, kind)
         return found.diagnostics, documents.summary(found.document) if found.document is not None else ""
     checked = playbooks.check(file, strict=strict, pools=pools)

@@ -108,14 +108,17 @@ def codes(sqlstate: str | None) -> dict[str, Any]:
     return {"code": sqlstate, "sqlstate": sqlstate}
 
 
+def is_retryable(sqlstate: str) -> bool:
+    return sqlstate in RETRYABLE_STATES or sqlstate.startswith(RETRYABLE_CLASSES)
+
+
 def _failure(error: "PostgresError", kind: str) -> Outcome:
     state = error.sqlstate or ""
-    retryable = state in RETRYABLE_STATES or state.startswith(RETRYABLE_CLASSES)
     details = {"detail": error.detail} if getattr(error, "detail", None) else {}
     message = str(error.message or error)
     if getattr(error, "severity", None) is None:  # asyncpg's own, while encoding: the value comes after the colon
         message = str(error).partition(":")[0]
-    return failed(kind, message, retryable=retryable, pg=codes(state or None), details=details)
+    return failed(kind, message, retryable=is_retryable(state), pg=codes(state or None), details=details)
 
 
 async def _execute(connection: "AnyConnection", statements: list[Statement], results: Results) -> None:

@@ -12,9 +12,9 @@ from shared.dsl.compile import compile_playbook
 from shared.dsl.load import load
 from shared.dsl.lower import lower
 from shared.tools import registry
+from tests.support.examples import PLAYBOOKS
 from tests.support.trees import replaced
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 FORMAL = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -91,7 +91,7 @@ def check(source: str) -> None:
             assert again.document is once.document
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", PLAYBOOKS, ids=lambda file: file.stem)
 def test_a_canonical_document_comes_back_as_it_is(file: Path) -> None:
     document, _ = load(file.read_bytes())
     assert document is not None

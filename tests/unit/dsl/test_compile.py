@@ -8,6 +8,7 @@ import pytest
 from shared.dsl.compile import compile_playbook
 from shared.dsl.plan import AdmitRule, Arc, Directive, Loop, Plan, Rule, Step
 from shared.tools.registry import specs
+from tests.support.examples import PLAYBOOKS
 from tests.unit.dsl.tool_kinds import KINDS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -33,7 +34,7 @@ def test_examples_of_the_specifications_compile_clean(name: str) -> None:
     assert compiled.plan.name == name
 
 
-@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", PLAYBOOKS, ids=lambda file: file.stem)
 def test_every_example_compiles_clean_with_the_installed_tools(file: Path) -> None:
     assert compile_playbook(file.read_bytes(), kinds=specs()).diagnostics == ()
 

@@ -21,12 +21,12 @@ from shared.dsl.plan import Plan
 from shared.tools import registry
 from tests.conformance.formal_books import BOOKS
 from tests.property.test_lowering import FORMAL, NOW, TREE, values, words
+from tests.support.examples import PLAYBOOKS
 from tests.support.trees import replaced
 from tests.unit.engine.support import HEAD
 
 ROOT = Path(__file__).parents[3]
 KINDS = registry.specs()
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 BODIES = sorted((ROOT / "tests/conformance/canonical").glob("*.yaml"))
 TESTS = sorted([*(ROOT / "tests/unit/lower").glob("test_*.py"), ROOT / "tests/conformance/test_formal.py"])
 SMALL = HEAD + "workflow:\n  - {step: start, tool: {kind: noop, args: VALUE}}\n"
@@ -65,7 +65,7 @@ def playbooks_in(file: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", PLAYBOOKS, ids=lambda file: file.stem)
 def test_a_canonical_playbook_keeps_its_data_and_its_plan(file: Path) -> None:
     text = file.read_bytes()
     written = check(text)
