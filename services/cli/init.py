@@ -1,39 +1,15 @@
-"""noetlctl init: a playbook to begin with, and the schema its editor header names."""
+"""noetlctl init: a playbook to begin with, its test, the schemas their editor headers name, and a job for CI."""
 
 from pathlib import Path
 
 import click
 
-from services.cli import exits
+from services.cli import exits, init_texts
 from services.cli.exits import CliError
 from services.cli.schema import text as schema_text
 
-PLAYBOOK = """\
-# yaml-language-server: $schema=./{schema}
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata:
-  name: {name}
-  path: {name}
-workload:
-  who: world
-workflow:
-  - step: start
-    tool:
-      - name: greet
-        kind: python
-        args:
-          who: "{{{{ workload.who }}}}"
-        code: |
-          result = f"Hello, {{who}}!"
-    next:
-      arcs:
-        - step: end
-  - step: end
-"""
 
-
-@click.command("init", epilog="Example: noetlctl init orders")
+@click.command("init", epilog="Example: noetlctl init orders --ci github && noetlctl test")
 @click.argument("name")
 @click.option(
     "--folder",
@@ -41,20 +17,59 @@ workflow:
     default=Path(),
     help="Where to write; here unless given.",
 )
-def command(name: str, folder: Path) -> int:
-    """Write a playbook that runs, with a schema for editors."""
+@click.option(
+    "--ci", type=click.Choice([*init_texts.CI, "none"]), default="github", show_default=True,
+    help="Whose CI gets a job that runs the tests.",
+)
+def command(name: str, folder: Path, ci: str) -> int:
+    """Write a playbook that runs, a test that passes, and a job for CI.
+
+    Their first lines name schemas for editors, which are written too. A playbook, a test or a job that is there
+    already is left alone.
+    """
     from shared.dsl.reader import NAME_FIX, is_name  # late: `--help` does without the compiler
-    from shared.dsl.schema import FILE
+    from shared.dsl.schema import FILE, TEST_FILE
 
     if not is_name(name):
         raise CliError(f"{name!r} is not a name for a playbook: {NAME_FIX}", exits.USAGE)
-    file = folder / f"{name}.yaml"
+    file, test = folder / f"{name}.yaml", folder / f"{name}.test.yaml"
+    for each in (file, test):
+        if each.exists():
+            raise CliError(f"{each} exists already; choose another name", exits.USAGE)
     folder.mkdir(parents=True, exist_ok=True)
+    _write(file, init_texts.PLAYBOOK.format(schema=FILE, name=name))
+    _write(test, init_texts.TEST.format(schema=TEST_FILE, name=name))
+    (folder / FILE).write_text(schema_text(), encoding="utf-8")
+    (folder / TEST_FILE).write_text(schema_text("test"), encoding="utf-8")
+    job = _job(folder, ci)
+    click.echo(f"wrote {file} and {test}, with {FILE} and {TEST_FILE} for editors{job}; "
+               f"try: noetlctl run {file}, noetlctl test {test}")
+    return exits.OK
+
+
+def _write(file: Path, text: str) -> None:
     try:
         with file.open("x", encoding="utf-8") as target:
-            target.write(PLAYBOOK.format(schema=FILE, name=name))
+            target.write(text)
     except FileExistsError:
         raise CliError(f"{file} exists already; choose another name", exits.USAGE) from None
-    (folder / FILE).write_text(schema_text(), encoding="utf-8")
-    click.echo(f"wrote {file} and {folder / FILE}; try: noetlctl run {file}")
-    return exits.OK
+
+
+def _job(folder: Path, ci: str) -> str:
+    """What was done about CI, in words."""
+    if ci == "none":
+        return ""
+    place, text = init_texts.CI[ci]
+    file = _root(folder) / place
+    if file.exists():
+        return f", and left {file} as it is"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _write(file, text)
+    return f", and {file}"
+
+
+def _root(folder: Path) -> Path:
+    """That of the repository around the folder; the folder itself where there is none."""
+    here = folder.resolve()
+    found = next((each for each in (here, *here.parents) if (each / ".git").exists()), None)
+    return folder if found is None or found == here else found

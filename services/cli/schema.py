@@ -1,4 +1,4 @@
-"""noetlctl schema: JSON Schema of playbooks, for editors."""
+"""noetlctl schema: JSON Schema of playbooks and of their tests, for editors."""
 
 import json
 
@@ -6,16 +6,20 @@ import click
 
 from services.cli import exits
 
+KINDS = ("playbook", "test")
 
-@click.command("schema", epilog="Example: noetlctl schema > noetl.schema.json")
-def command() -> int:
-    """Print the JSON Schema of playbooks."""
-    click.echo(text(), nl=False)
+
+@click.command("schema", epilog="Example: noetlctl schema --kind test > noetl.test.schema.json")
+@click.option("--kind", type=click.Choice(KINDS), default=KINDS[0], show_default=True, help="Of which documents.")
+def command(kind: str) -> int:
+    """Print the JSON Schema of playbooks, or of their tests."""
+    click.echo(text(kind), nl=False)
     return exits.OK
 
 
-def text() -> str:
-    from shared.dsl.schema import schema  # late: `--help` does without the compiler
+def text(kind: str = KINDS[0]) -> str:
+    from shared.dsl.schema import schema, schema_of_tests  # late: `--help` does without the compiler
     from shared.tools import registry
 
-    return json.dumps(schema(registry.specs()), indent=1, ensure_ascii=False) + "\n"
+    found = schema_of_tests() if kind == "test" else schema(registry.specs())
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"

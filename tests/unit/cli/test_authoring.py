@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from services.cli import exits
 from tests.unit.cli.test_main import call
@@ -22,6 +23,43 @@ def test_init_writes_a_playbook_that_validates_and_its_schema(
     assert json.loads((file.parent / header.partition("=")[2]).read_text(encoding="utf-8"))["$defs"]
     assert call("validate", "--strict", str(file)) == exits.OK
     assert capsys.readouterr().err == ""
+
+
+def test_init_writes_a_test_that_passes_and_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("init", "first", "--folder", str(tmp_path)) == exits.OK
+    file = tmp_path / "first.test.yaml"
+    header = file.read_text(encoding="utf-8").splitlines()[0]
+    assert json.loads((tmp_path / header.partition("=")[2]).read_text(encoding="utf-8"))["$defs"]["mock"]
+    assert call("test", str(tmp_path), "--coverage-min", "100", "--faults", "crash,dup,reorder") == exits.OK
+    shown = capsys.readouterr()
+    assert "2 passed in " in shown.out
+    assert shown.err == ""
+
+
+@pytest.mark.parametrize(("ci", "place"), [("github", ".github/workflows/playbooks.yml"), ("gitlab", ".gitlab-ci.yml")])
+def test_init_writes_a_job_for_ci_at_the_root_of_the_repository(ci: str, place: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    assert call("init", "first", "--folder", str(tmp_path / "flows"), "--ci", ci) == exits.OK
+    job = yaml.safe_load((tmp_path / place).read_text(encoding="utf-8"))
+    assert any("noetlctl test . " in str(part) for part in job.values())
+    assert not (tmp_path / "flows" / place).exists()
+
+
+def test_init_leaves_a_job_alone_and_writes_none_where_none_is_wanted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".gitlab-ci.yml").write_text("mine: {}", encoding="utf-8")
+    assert call("init", "first", "--folder", str(tmp_path), "--ci", "gitlab") == exits.OK
+    assert f"left {tmp_path / '.gitlab-ci.yml'} as it is" in capsys.readouterr().out
+    assert (tmp_path / ".gitlab-ci.yml").read_text(encoding="utf-8") == "mine: {}"
+    assert call("init", "second", "--folder", str(tmp_path), "--ci", "none") == exits.OK
+    assert not (tmp_path / ".github").exists()
+
+
+def test_init_does_not_overwrite_a_test(tmp_path: Path) -> None:
+    (tmp_path / "mine.test.yaml").write_text("precious", encoding="utf-8")
+    assert call("init", "mine", "--folder", str(tmp_path)) == exits.USAGE
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.test.yaml"]
 
 
 def test_init_does_not_overwrite_a_playbook(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,3 +104,5 @@ def test_schema_prints_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["$schema"].startswith("https://json-schema.org/")
     assert "http" in found["$defs"]["task"]["properties"]["kind"]["enum"]
+    assert call("schema", "--kind", "test") == exits.OK
+    assert "mock" in json.loads(capsys.readouterr().out)["$defs"]
