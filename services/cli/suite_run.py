@@ -156,9 +156,7 @@ def _since(began: float) -> float:
 
 
 def _failures(case: Case, ran: Ran, got: Came) -> Iterator[Failure]:
-    for need in ran.missing:
-        message = f"no mock answers {need.step}.{need.task} ({need.kind}), attempt {need.attempt}"
-        yield Failure("mock", message, mock=mock_for(need, main=need.path == ran.plan.path), call=call_of(need))
+    yield from _missing(ran)
     for reason in ran.stuck:
         yield Failure("stuck", reason)
     if got.status in ("stuck", "limit") and not (ran.missing or ran.stuck):
@@ -169,6 +167,17 @@ def _failures(case: Case, ran: Ran, got: Came) -> Iterator[Failure]:
             yield Failure("unused", f"the mock of {mock.step}.{mock.task} on line {mock.line} answers no call")
     for violation in violations(ran):
         yield Failure("history", violation)
+
+
+def _missing(ran: Ran) -> Iterator[Failure]:
+    """Calls without a mock; of those that one mock would answer the first is shown."""
+    alike: dict[tuple[str, str, str, int], list[Need]] = {}
+    for need in ran.missing:
+        alike.setdefault((need.path, need.step, need.task, need.attempt), []).append(need)
+    for need, *more in alike.values():
+        message = f"no mock answers {need.step}.{need.task} ({need.kind}), attempt {need.attempt}"
+        message += f", and {len(more)} more call{'s' if len(more) > 1 else ''} of it" if more else ""
+        yield Failure("mock", message, mock=mock_for(need, main=need.path == ran.plan.path), call=call_of(need))
 
 
 def violations(ran: Ran) -> list[str]:

@@ -295,3 +295,64 @@ def test_a_kind_that_may_run_is_run_only_where_no_mock_fits_and_never_with_a_cre
     assert [failure.message for failure in case.failures] == ["no mock answers start.three (python), attempt 1"]
     assert case.came is not None
     assert case.came.calls == {"start.one": 1, "start.three": 1, "start.two": 1}
+
+
+def test_a_child_that_fails_fails_its_task_after_the_time_it_took() -> None:
+    case = one(CALLER, """
+    with: [shop.yaml]
+    cases:
+      - name: closed
+        mocks: [{playbook: shop, step: start, error: {status: 404, message: closed}, after: 7s}]
+        expect: {error: {kind: playbook, message: "/playbook 'shop' .* failed: closed/"}, elapsed: 7s}
+    """, book(SHOP, "shop.yaml"))
+    assert case.passed, case.failures
+
+
+def test_a_child_that_takes_too_long_is_a_timeout_of_its_task() -> None:
+    limited = CALLER.replace("args:", "spec: {timeout: 5}, args:")
+    case = one(limited, """
+    with: [shop.yaml]
+    cases:
+      - name: slow
+        mocks: [{playbook: shop, step: start, error: {status: 404}, after: 7s}]
+        expect: {error: {kind: timeout}, elapsed: 5s}
+    """, book(SHOP, "shop.yaml"))
+    assert case.passed, case.failures
+
+
+def test_nobody_waits_for_a_detached_child_but_its_calls_need_mocks_too() -> None:
+    detached = CALLER.replace("path: shop,", "path: shop, mode: detached,")
+    test = """
+    with: [shop.yaml]
+    cases:
+      - name: on their own
+        mocks: [{playbook: shop, step: start, result: {price: 90}, after: 1h}%s]
+        expect: {elapsed: 0s, that: ["{{ result[0].status == 'started' }}"]}
+    """
+    shop = book(SHOP, "shop.yaml")
+    assert one(detached, test % ", {playbook: shop, step: refuse, result: no}", shop).passed
+    (failure,) = one(detached, test % "", shop).failures
+    assert failure.message == "no mock answers refuse.refuse_task (python), attempt 1, and 1 more call of it"
+
+
+def test_results_too_large_for_the_log_are_compared_and_covered_as_they_are() -> None:
+    source = """
+    metadata: {name: large, path: large}
+    workflow:
+      - step: start
+        tool: {kind: http, url: http://x}
+        next:
+          arcs:
+            - {step: end, when: "{{ start.data | length == 20000 }}"}
+            - {step: more}
+      - step: more
+        tool: {kind: noop}
+      - step: end
+    """
+    case = one(source, """
+    cases:
+      - name: large
+        mocks: [{step: start, result: "{{ ['0123456789'] * 20000 }}"}]
+        expect: {path: [start, end], that: ["{{ result.data | length == 20000 and result.data[7] == '0123456789' }}"]}
+    """)
+    assert case.passed, case.failures

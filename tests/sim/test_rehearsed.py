@@ -1,0 +1,49 @@
+"""The playbooks of the simulated world, rehearsed as `noetlctl test` does it: they end where the world says, and so
+they do under crashes, duplicates and other orders, with histories that hold."""
+
+from typing import Any
+
+import pytest
+
+from services.cli.suite_run import violations
+from shared.dsl.playtest import Case, PlayTest
+from shared.engine.expecting import Came, came
+from shared.engine.rehearsal import Need
+from shared.events.outcome import Outcome, ok
+from shared.tools.contract import Call
+from shared.tools.playtest import Chance, Ran, run_case
+from tests.sim.playbooks import BOOKS, Expected, Playbook, compiled
+from tests.sim.tools import _answer, _page
+
+SEEDS = range(8)
+TEST = PlayTest("", (), ())
+
+
+def tool(need: Need) -> Outcome:
+    if "params" in need.config:
+        return _page(Call(need.config, need.spec, None, need.key, 1.0))
+    if "code" in need.config:
+        return _answer(need.config.get("args") or {}, need.key)
+    return ok(need.config.get("args"))
+
+
+def run(book: Playbook, payload: dict[str, Any], chance: Chance | None = None) -> Ran:
+    plans = [plan for plan in (compiled(each.source).plan for each in BOOKS) if plan is not None]
+    plans.sort(key=lambda plan: plan.path != book.name)
+    return run_case(TEST, Case("any", payload=payload, run=("python", "http")), plans, tool, chance=chance)
+
+
+def ending(got: Came) -> Expected:
+    """Parallel iterations append in any order."""
+    ctx = {key: sorted(value) if isinstance(value, list) else value for key, value in got.ctx.items()}
+    return Expected(got.status, got.result, ctx, (got.error or {}).get("kind", ""))
+
+
+@pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
+def test_a_playbook_ends_as_in_the_world_whatever_goes_wrong(book: Playbook) -> None:
+    payload = book.payload(3)
+    plain = run(book, payload)
+    assert (violations(plain), ending(came(plain.found))) == ([], book.expected(payload))
+    for seed in SEEDS:
+        ran = run(book, payload, Chance(seed, crash=True, dup=True, reorder=True))
+        assert (seed, violations(ran), ending(came(ran.found))) == (seed, [], book.expected(payload))
