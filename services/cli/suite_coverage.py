@@ -24,14 +24,18 @@ class Covered(Struct, frozen=True):
     file: str
     percent: float
     kinds: dict[str, tuple[int, int]]
-    never: list[Reached]
+    parts: list[Reached]
+
+    @property
+    def never(self) -> list[Reached]:
+        return [part for part in self.parts if part.times == 0]
 
     def as_dict(self) -> dict[str, Any]:
         kinds = {TITLES[kind].replace(" ", "_"): {"reached": reached, "total": total}
                  for kind, (reached, total) in self.kinds.items()}
-        never = [{"kind": each.part.kind, "step": each.part.step, "line": each.line, "what": each.what}
-                 for each in self.never]
-        return {"playbook": self.playbook, "file": self.file, "percent": self.percent, **kinds, "never": never}
+        parts = [{"kind": each.part.kind, "step": each.part.step, "line": each.line, "what": each.what,
+                  "times": each.times} for each in self.parts]
+        return {"playbook": self.playbook, "file": self.file, "percent": self.percent, **kinds, "parts": parts}
 
 
 def covered(coverage: Mapping[str, Coverage], books: Sequence[Book]) -> list[Covered]:
@@ -51,7 +55,7 @@ def _covered(book: Book, plan: Plan, coverage: Coverage) -> Covered:
         kinds[kind] = sum(each.times > 0 for each in those), len(those)
     reached = sum(each.times > 0 for each in parts)
     percent = round(100 * reached / len(parts), 1) if parts else 100.0
-    return Covered(plan.path, book.file, percent, kinds, [each for each in parts if each.times == 0])
+    return Covered(plan.path, book.file, percent, kinds, parts)
 
 
 def show(found: Sequence[Covered]) -> None:

@@ -137,7 +137,8 @@ def test_json_has_the_documented_shape(folder: Path, capsys: Captured) -> None:
     assert covered["arcs"] == {"reached": 2, "total": 2}
     assert covered["task_rules"] == {"reached": 2, "total": 3}
     assert (covered["playbook"], covered["file"], covered["percent"]) == ("shop", "book.yaml", 87.5)
-    assert [(each["kind"], each["line"]) for each in covered["never"]] == [("rule", 15)]
+    assert [(each["kind"], each["line"]) for each in covered["parts"] if not each["times"]] == [("rule", 15)]
+    assert covered["parts"][0] == {"kind": "step", "step": "start", "line": 7, "what": "step start", "times": 3}
 
 
 def test_yaml_is_the_same_as_json(capsys: Captured) -> None:

@@ -1,7 +1,12 @@
 """--faults: cases under crashes, duplicates and other orders end as they do without, and what does not is told."""
 
-from services.cli.suite_run import Options
+from typing import Any
+
+import pytest
+
+from services.cli.suite_run import MAX_FINDINGS, Options
 from services.cli.test import FAULTS
+from shared.engine.rehearsal_hold import Hold
 from tests.unit.playtest.lab import SHOP, book, one
 from tests.unit.playtest.test_cases import CALLER, GOOD, PATIENT
 
@@ -92,6 +97,19 @@ def test_a_case_may_say_that_the_order_does_not_matter_and_what_holds_in_every_o
 def test_without_other_orders_nothing_depends_on_them() -> None:
     test = f"cases: [{{name: race, {BOTH}}}]"
     assert one(RACE, test, options=Options(faults=("dup",), seeds=20)).passed
+
+
+def test_an_engine_that_breaks_a_promise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Hold.__init__
+
+    def careless(self: Hold, *place: Any, **_fresh: bool) -> None:
+        begin(self, *place, fresh=True)  # nobody looks whether the run was held before
+
+    monkeypatch.setattr(Hold, "__init__", careless)
+    case = one(SHOP, GOOD, options=Options(faults=("crash",), seeds=40))
+    assert case.explored is not None
+    assert {finding.what for finding in case.explored.findings} == {"history"}
+    assert len(case.failures) == len(case.explored.findings) <= MAX_FINDINGS
 
 
 def test_a_case_that_fails_plainly_is_not_explored() -> None:
