@@ -81,9 +81,6 @@ class FileReport(Struct, frozen=True):
         return sum(not case.passed for case in self.cases)
 
 
-Told = Callable[[Suite, CaseReport], None]
-
-
 def run_files(
     files: Sequence[Suite], options: Options, real: Real, coverage: dict[str, Coverage]
 ) -> Iterator[FileReport]:
@@ -138,12 +135,12 @@ def _run_case(
 
 
 def remembering(real: Real) -> Real:
-    """A tool that is run for real is called once for the same keys: what differs between two runs of a case is then
-    the engine's doing and not the tool's."""
+    """A call that is made for real is made once, and remembered: what differs between two runs of a case is then the
+    engine's doing and not the tool's."""
     known: dict[bytes, Outcome] = {}
 
     def call(need: Need) -> Outcome:
-        key = msgspec.json.encode((need.path, need.step, need.task, need.config))
+        key = msgspec.json.encode((need.key, need.config))
         if key not in known:
             known[key] = real(need)
         return known[key]
@@ -199,21 +196,25 @@ def _explore(
     case: Case, plain: Ran, first: Came, options: Options, run: Callable[[Chance], Ran]
 ) -> Explored:
     findings: list[Finding] = []
-    again: dict[str, int] = {}
+    again: dict[str, set[int]] = {}
     runs = crashes = 0
     for seed in range(options.seed, options.seed + options.seeds):
         ran = run(Chance(seed, *(fault in options.faults for fault in FAULTS)))
         second = came(ran.found)
-        runs, crashes = runs + 1, crashes + ran.found.crashes
-        for name in exploring.again(ran.found, BY_ITSELF):
-            again[name] = again.get(name, 0) + 1
+        runs += 1
+        for found, plan in ((ran.found, ran.plan), *ran.children):
+            crashes += found.crashes
+            for name in exploring.again(found, BY_ITSELF):
+                name = name if plan is ran.plan else f"{plan.path}:{name}"
+                again.setdefault(name, set()).add(seed)
         wrong = [Finding(seed, "history", violation) for violation in violations(ran)]
         both = (plain.found, first), (ran.found, second)
         wrong += exploring.compare(seed, case.expect, *both, any_order=case.order == "any")
         findings += wrong
         if len(findings) >= MAX_FINDINGS:
             break
-    return Explored(runs, crashes, again, findings[:MAX_FINDINGS])
+    counts = {name: len(seeds) for name, seeds in sorted(again.items())}
+    return Explored(runs, crashes, counts, findings[:MAX_FINDINGS])
 
 
 def _told(finding: Finding, options: Options) -> Failure:

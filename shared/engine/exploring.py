@@ -47,19 +47,15 @@ def _same(seed: int, first: Came, second: Came, one: Rehearsed, two: Rehearsed) 
             yield Finding(seed, what, message, first_difference(one, two))
 
 
-def again(found: Rehearsed, silent: Sequence[str] = ()) -> dict[str, int]:
-    """Calls that were made more than once with one idempotency key, by `step.task`; those of `silent` kinds have no
-    effect that could come twice."""
-    made: dict[str, int] = {}
-    names: dict[str, str] = {}
+def again(found: Rehearsed, silent: Sequence[str] = ()) -> set[str]:
+    """The tasks, as `step.task`, of which a call was made more than once with one idempotency key; those of `silent`
+    kinds have no effect that could come twice."""
+    made: set[str] = set()
+    repeated: set[str] = set()
     for need in found.calls:
-        if need.kind not in silent:
-            made[need.key] = made.get(need.key, 0) + 1
-            names[need.key] = f"{need.step}.{need.task}"
-    repeated: dict[str, int] = {}
-    for key, times in made.items():
-        if times > 1:
-            repeated[names[key]] = repeated.get(names[key], 0) + times - 1
+        if need.key in made and need.kind not in silent:
+            repeated.add(f"{need.step}.{need.task}")
+        made.add(need.key)
     return repeated
 
 

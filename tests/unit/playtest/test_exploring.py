@@ -62,6 +62,9 @@ def test_called_playbooks_hold_under_faults() -> None:
     cases: [{name: both are paid}]
     """, book(SHOP, "shop.yaml"), options=ALL)
     assert case.passed, case.failures
+    assert case.explored is not None
+    assert set(case.explored.again) <= {"shop:start.price", "shop:pay.pay_task"}
+    assert case.explored.again
 
 
 def test_what_depends_on_the_order_is_told_with_its_seed_and_the_first_other_decision() -> None:
