@@ -356,3 +356,21 @@ def test_results_too_large_for_the_log_are_compared_and_covered_as_they_are() ->
         expect: {path: [start, end], that: ["{{ result.data | length == 20000 and result.data[7] == '0123456789' }}"]}
     """)
     assert case.passed, case.failures
+
+
+def test_places_of_a_limit_are_given_on_the_virtual_clock() -> None:
+    source = """
+    metadata: {name: limited, path: limited}
+    workflow:
+      - step: start
+        spec: {policy: {limits: {key: shop, rate: 2/m}}}
+        loop: {in: [1, 2, 3, 4, 5], iterator: i, spec: {mode: parallel}}
+        tool: {kind: http, url: http://x}
+    """
+    case = one(source, """
+    cases:
+      - name: five calls at two a minute
+        mocks: [{step: start, result: 1}]
+        expect: {calls: {start: 5}, elapsed: 2m}
+    """)
+    assert case.passed, case.failures
