@@ -12,10 +12,11 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from services.projector.fold import fold
-from services.projector.read import Entry, Touched, read
-from services.projector.rows import Ctx, Execution, Loop, Rows, Run, ctx_values
+from services.projector.touched import Touched
 from shared.bus.ports import Message
+from shared.engine.projection import fold
+from shared.engine.projection_entry import Entry, read
+from shared.engine.projection_rows import Ctx, Execution, Loop, Rows, Run, ctx_values
 from shared.errors import Corrupt
 
 SQL = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "queries").glob("*.sql"))}

@@ -5,9 +5,9 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from services.projector.fold import fold
-from services.projector.read import read
-from services.projector.rows import Rows, ctx_values
+from shared.engine.projection import fold
+from shared.engine.projection_entry import read
+from shared.engine.projection_rows import Rows, ctx_values
 from tests.integration.projector.history import Log
 
 TABLES = ("execution", "event", "step_run", "iteration", "loop", "task_run", "ctx")

@@ -1,8 +1,8 @@
 import asyncpg
 from msgspec.structs import astuple
 
-from services.projector.rows import Run
 from services.projector.store import SQL, cursor_of, project
+from shared.engine.projection_rows import Run
 from shared.events import model as ev
 from shared.events.outcome import Ref, Result, failed, ok
 from tests.integration.projector.history import Log, Story, lease, page

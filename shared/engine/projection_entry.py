@@ -1,17 +1,16 @@
-"""From a message to what is projected: the record, its time and its event rows. Pure."""
+"""From a stored message to what is projected: the record, its time and its event rows."""
 
 import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
-from services.projector.rows import CtxKey, EventRow, LoopKey, RunKey
-from shared.bus.ports import Message
+from shared.engine.projection_rows import EventRow
 from shared.errors import Corrupt
-from shared.events import model as ev
 from shared.events import record as records
 from shared.events import subjects
 from shared.events.record import Record
@@ -22,15 +21,25 @@ _NUL_ESCAPE = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 _encode = msgspec.json.encode
 
 
+class Stored(Protocol):
+    """A message of an event stream."""
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def seq(self) -> int: ...
+
+
 class Entry(Struct, frozen=True):
     partition: int
     seq: int
     at: datetime
     record: Record
-    message: Message
 
 
-def read(message: Message, partition: int) -> Entry:
+def read(message: Stored, partition: int) -> Entry:
     """Corrupt when the bytes are no record, or one that its subject's writer may not write."""
     data = message.data
     if _NUL in data:
@@ -44,7 +53,7 @@ def read(message: Message, partition: int) -> Entry:
         raise Corrupt(f"a record of {record.execution_id} by {record.writer} under {message.subject}")
     if (record.lease is None) != (record.writer in ("router", "scheduler", "control")):
         raise Corrupt(f"a record by {record.writer} with the wrong kind of author")
-    return Entry(partition, message.seq, _time(record.ts), record, message)
+    return Entry(partition, message.seq, _time(record.ts), record)
 
 
 @lru_cache(maxsize=1024)
@@ -66,42 +75,3 @@ def event_rows(entry: Entry) -> Iterator[EventRow]:
             e["entity_type"], e["entity_id"], e["status"], e["step_run_id"], e["task_run_id"], e["trace_id"],
             e["parent_id"], entry.partition, entry.seq, _encode(e["payload"]).decode(),
         )  # fmt: skip
-
-
-class Touched(Struct):
-    """The keys of the rows a batch may change."""
-
-    executions: set[str] = set()
-    runs: set[RunKey] = set()
-    loops: set[LoopKey] = set()
-    ctx: set[CtxKey] = set()
-
-    def add(self, record: Record) -> None:
-        self.executions.add(record.execution_id)
-        if record.lease is not None:
-            self._run(record.execution_id, record.lease.run_id, record.lease.index)
-            return
-        for event in record.events:
-            self._decided(record.execution_id, event)
-
-    def _decided(self, execution: str, event: ev.Event) -> None:
-        match event:
-            case ev.CtxPatched(patch=patch) | ev.PlaybookRestored(ctx=patch):
-                self.ctx.update((execution, key) for key in patch)
-            case ev.IterationFailed(run_id=run_id, index=index) | ev.TaskResumed(run_id=run_id, index=index):
-                self._run(execution, run_id, index)
-            case ev.StepScheduled(run_id=run_id) | ev.NextSelected(run_id=run_id):
-                self._run(execution, run_id)
-            case ev.StepFailed(run_id=run_id) | ev.StepCancelled(run_id=run_id):
-                self._loop(execution, run_id)
-            case ev.LoopStarted() | ev.IterationStarted() | ev.LoopDone():
-                self._loop(execution, event.run_id)
-
-    def _loop(self, execution: str, run_id: str) -> None:
-        self._run(execution, run_id)
-        self.loops.add((execution, run_id))
-
-    def _run(self, execution: str, run_id: str, index: int = -1) -> None:
-        self.runs.add((execution, run_id, index))
-        if index >= 0:
-            self.loops.add((execution, run_id))

@@ -11,8 +11,9 @@
 from datetime import datetime
 from typing import Any
 
-from services.projector.read import Entry, event_rows
-from services.projector.rows import (
+from shared.engine.patch import apply_patch
+from shared.engine.projection_entry import Entry, event_rows
+from shared.engine.projection_rows import (
     TERMINAL,
     Ctx,
     Ending,
@@ -24,7 +25,6 @@ from services.projector.rows import (
     json_text,
     set_result,
 )
-from shared.engine.patch import apply_patch
 from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
 from shared.events.outcome import Result
