@@ -13,6 +13,11 @@
     wait       begun before it ends, ended once
     limit      nothing runs before it holds the place it waits for
 
+Whoever has more than the history adds two rules:
+
+    value      a stored value is what the log says of it
+    projection the rows of the read model are what the log folds to
+
 Pure, for finished and unfinished histories alike. It raises `Missing` for a stored value that is not
 among `values`: bring it and ask again.
 """
@@ -45,7 +50,7 @@ from shared.engine.verify_tokens import (
 )
 from shared.engine.verify_waits import check_waits
 
-__all__ = ["Rule", "Violation", "verify"]
+__all__ = ["Rule", "Violation", "verify", "verify_alone", "verify_history"]
 NO_VALUES: Values = {}
 
 
@@ -53,13 +58,29 @@ def verify(
     execution_id: str, records: Sequence[Entry], plan_of: PlanOf, values: Values = NO_VALUES
 ) -> list[Violation]:
     """What is wrong with the records of all writers, in log order; empty when nothing is."""
-    return sorted(_all(History(execution_id, records), plan_of, values), key=lambda found: found.seq)
+    return verify_history(History(execution_id, records), plan_of, values)
 
 
-def _all(history: History, plan_of: PlanOf, values: Values) -> Iterator[Violation]:
+def verify_history(history: History, plan_of: PlanOf, values: Values = NO_VALUES) -> list[Violation]:
+    derived = _derived(history, plan_of, values)
+    return sorted([*derived, *_alone(history)], key=lambda found: found.seq)
+
+
+def verify_alone(history: History) -> list[Violation]:
+    """What the history says by itself, when the playbook or a stored value is gone."""
+    return sorted(_alone(history), key=lambda found: found.seq)
+
+
+def _derived(history: History, plan_of: PlanOf, values: Values) -> Iterator[Violation]:
+    """What needs the playbook, or values that are stored beside the log."""
+    yield from check_decisions(history, plan_of, values)
+    yield from check_loops(history)
+    yield from check_pipelines(history, plan_of)
+
+
+def _alone(history: History) -> Iterator[Violation]:
     yield from check_records(history)
     yield from check_numbering(history)
-    yield from check_decisions(history, plan_of, values)
     yield from check_tokens(history)
     yield from check_waves(history)
     yield from check_arcs(history)
@@ -67,8 +88,6 @@ def _all(history: History, plan_of: PlanOf, values: Values) -> Iterator[Violatio
     yield from check_compensation(history)
     yield from check_terminals(history)
     yield from check_ending(history)
-    yield from check_loops(history)
     yield from check_ctx(history)
-    yield from check_pipelines(history, plan_of)
     yield from check_waits(history)
     yield from check_limits(history)

@@ -1,5 +1,6 @@
 """Every decision of the router and the scheduler, made again from what it had folded."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,12 +11,16 @@ from shared.engine.execution import Execution
 from shared.engine.large import Values, shrink
 from shared.engine.schedule import Schedule
 from shared.engine.verify_history import Entry, History, PlanOf, Violation
-from shared.errors import Corrupt
+from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
 from shared.events.record import Record, event_type
 from shared.events.request import Request
 from shared.events.stamp import seconds
 
+# What deciders and folds meet in a history that no service can have written.
+UNFIT = (
+    Corrupt, TemplateError, msgspec.MsgspecError, LookupError, AssertionError, ValueError, TypeError, AttributeError,
+)
 _events = msgspec.json.Decoder(tuple[ev.Event, ...])
 
 
@@ -31,8 +36,9 @@ class _Router:
         self._plan_of, self._values = plan_of, values
         self.state = Execution(execution_id)
 
-    def fold(self, entry: Entry) -> None:
-        self.state = execution.evolve(self.state, entry[1], entry[0])
+    def fold(self, entries: list[Entry]) -> None:
+        for seq, record in entries:
+            self.state = execution.evolve(self.state, record, seq)
 
     def decide(self, record: Record) -> list[ev.Event]:
         now = seconds(record.ts)
@@ -48,8 +54,8 @@ class _Scheduler:
         self._plan_of, self._values = plan_of, values
         self.state = Schedule(execution_id)
 
-    def fold(self, entry: Entry) -> None:
-        self.state = schedule.evolve(self.state, [entry])
+    def fold(self, entries: list[Entry]) -> None:
+        self.state = schedule.evolve(self.state, entries)
 
     def decide(self, record: Record) -> list[ev.Event]:
         return scheduling.decide(self._plan_of, self.state, seconds(record.ts), self._values)
@@ -80,19 +86,19 @@ def _start(record: Record, plan_of: PlanOf, now: float, values: Values) -> list[
 def _again(side: _Router | _Scheduler, own: list[Entry], inputs: list[Entry]) -> Iterator[Violation]:
     """Inputs up to `as_of` are folded after the writer's earlier records, as the writer itself did. The
     order does not matter: no input speaks of what only a later decision made."""
-    waiting, last = iter(inputs), 0
-    pending = next(waiting, None)
+    last = at = 0
     for seq, record in own:
         if record.as_of < last:
             yield Violation("decision", f"{record.writer} {record.n}: as of {record.as_of}, after {last}", seq)
         last = max(last, record.as_of)
         try:
-            while pending is not None and pending[0] <= record.as_of:
-                side.fold(pending)
-                pending = next(waiting, None)
+            until = bisect_right(inputs, record.as_of, at, key=lambda entry: entry[0])
+            if until > at:
+                side.fold(inputs[at:until])
+                at = until
             yield from _compare(side.decide(record), seq, record)
-            side.fold((seq, record))
-        except (Corrupt, KeyError, AssertionError) as error:
+            side.fold([(seq, record)])
+        except UNFIT as error:
             message = f"{record.writer} {record.n} does not fit what came before: {type(error).__name__} {error}"
             yield Violation("decision", message, seq)
             return

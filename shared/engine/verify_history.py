@@ -12,12 +12,13 @@ from msgspec import Struct
 from shared.dsl.plan import Plan
 from shared.events import model as ev
 from shared.events.record import Epoch, Lease, Record, Writer
+from shared.events.stamp import seconds
 
 Entry = tuple[int, Record]
 PlanOf = Callable[[str], Plan]
 Rule = Literal[
     "record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline", "wait",
-    "limit",
+    "limit", "value", "projection",
 ]
 TERMINAL = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
 LEASED: tuple[Writer, ...] = ("worker", "iteration", "waiting")
@@ -114,6 +115,14 @@ def accepted(entries: Iterable[Entry]) -> dict[Key, Held]:
     return held
 
 
+def _is_time(text: str) -> bool:
+    try:
+        seconds(text)
+    except ValueError:
+        return False
+    return True
+
+
 def check_records(history: History) -> Iterable[Violation]:
     """Each record is what its writer may write, and the sequences grow."""
     last = 0
@@ -125,6 +134,8 @@ def check_records(history: History) -> Iterable[Violation]:
             yield Violation("record", f"a record of execution {record.execution_id}", seq)
         if not record.events:
             yield Violation("record", "a record without events", seq)
+        if not _is_time(record.ts):
+            yield Violation("record", f"a record of the time {record.ts!r:.60}", seq)
         if record.as_of >= seq:
             yield Violation("record", f"as of {record.as_of}, which is not before it", seq)
         leased = record.writer in LEASED

@@ -27,7 +27,11 @@ def check_pipelines(history: History, plan_of: PlanOf) -> Iterable[Violation]:
         at, event = history.scheduled[key.run_id]
         if held.kept[0][0] < at:
             yield Violation("pipeline", f"{key} reports before it was scheduled", held.kept[0][0])
-        yield from _check_run(history.execution_id, plan_of(event.digest).steps[event.step], key, held)
+        step = plan_of(event.digest).steps.get(event.step) if event.digest else None
+        if step is None or not step.tasks:
+            yield Violation("pipeline", f"{key} reports, but its step {event.step} has no tasks", held.kept[0][0])
+            continue
+        yield from _check_run(history.execution_id, step, key, held)
 
 
 def _check_run(execution_id: str, step: Step, key: Key, held: Held) -> Iterator[Violation]:

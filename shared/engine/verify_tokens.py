@@ -194,7 +194,7 @@ def check_ending(history: History) -> Iterable[Violation]:
         match event:
             case ev.PlaybookProcessed(status=status):
                 if at != len(own) - 1:
-                    yield Violation("ending", "the router goes on after playbook.processed", seq)
+                    yield Violation("ending", "the router goes on after playbook.processed", own[at + 1][0])
                 before = own[at - 1][2] if at else None
                 if begun and before != ev.WorkflowFinished(status):
                     yield Violation("ending", f"playbook.processed does not follow workflow.finished ({status})", seq)

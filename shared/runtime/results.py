@@ -17,6 +17,10 @@ CHUNK_BYTES = 524_288
 T = TypeVar("T")
 
 
+class ValueMissing(Unavailable):
+    """A value that the log refers to is not in the results stream, or not yet."""
+
+
 async def store(bus: Bus, execution_id: str, blobs: Mapping[str, bytes]) -> None:
     """Storing the same value again is harmless: its subject is taken, by the same bytes."""
     for checksum, data in blobs.items():
@@ -36,7 +40,7 @@ async def load(bus: Bus, ref: Ref) -> Any:
     for chunk in range((ref.size + CHUNK_BYTES - 1) // CHUNK_BYTES):
         found = await bus.get(topology.RESULTS, subjects.result(execution_id, checksum, chunk))
         if found is None:
-            raise Unavailable(f"chunk {chunk} of result {ref.key} is not in the results stream")
+            raise ValueMissing(f"chunk {chunk} of result {ref.key} is not in the results stream")
         parts.append(found.data)
     data = b"".join(parts)
     if hashlib.sha256(data).hexdigest() != ref.checksum:

@@ -1,0 +1,103 @@
+"""The read model as tables of plain values, and how rows differ from what the log says they are."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from shared.engine.projection_rows import Rows, Run, ctx_values
+
+# Of each table, the columns that name a row of an execution.
+KEYS: dict[str, tuple[str, ...]] = {
+    "execution": ("execution_id",),
+    "event": ("event_id",),
+    "step_run": ("step_run_id",),
+    "iteration": ("step_run_id", "iteration"),
+    "loop": ("step_run_id",),
+    "task_run": ("step_run_id", "iteration", "epoch_ns", "epoch_try", "n"),
+    "ctx": ("key",),
+}
+JSON_COLUMNS = frozenset({"workload", "result", "result_ref", "error", "payload", "value", "labels"})
+EVENT_COLUMNS = (
+    "execution_id", "event_id", "event_type", "ts", "n", "source", "entity_type", "entity_id", "status",
+    "step_run_id", "task_run_id", "trace_id", "parent_id", "partition", "seq", "payload",
+)
+CTX_COLUMNS = ("execution_id", "key", "value", "updated_seq")
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
+
+
+class Difference(Struct, frozen=True):
+    """`column` is empty when the whole row is missing, or is one that the log does not know of."""
+
+    table: str
+    key: str
+    column: str = ""
+    log: Any = None
+    row: Any = None
+
+    def __str__(self) -> str:
+        place = f"table {self.table}, row {self.key}"
+        if not self.column:
+            return f"{place}: {'not in the log' if self.log is None else 'missing'}"
+        return f"{place}: {self.column} is {_short(self.row)}, by the log it is {_short(self.log)}"
+
+
+def tables(rows: Rows) -> Tables:
+    """What the tables hold when this was folded into them."""
+    runs = rows.runs.values()
+    return {
+        "execution": [msgspec.structs.asdict(row) for row in rows.executions.values()],
+        "event": [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in rows.events.values()],
+        "step_run": [_run(run) for run in runs if run.iteration < 0],
+        "iteration": [_run(run) for run in runs if run.iteration >= 0],
+        "loop": [_run(row) for row in rows.loops.values()],
+        "task_run": [_run(row) for row in rows.tasks.values()],
+        "ctx": [dict(zip(CTX_COLUMNS, ctx_values(row), strict=True)) for row in rows.ctx.values()],
+    }
+
+
+def _run(row: Run | Struct) -> Row:
+    fields = msgspec.structs.asdict(row)
+    fields["step_run_id"] = fields.pop("run_id")
+    return fields
+
+
+def differences(wanted: Tables, found: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterator[Difference]:
+    """Table by table. Columns that only one side has are left alone: a database may be a version ahead."""
+    for table, keys in KEYS.items():
+        ours = {_key(row, keys): row for row in wanted[table]}
+        theirs = {_key(row, keys): row for row in found.get(table, ())}
+        for key in sorted(ours.keys() | theirs.keys()):
+            yield from _compare(table, key, ours.get(key), theirs.get(key))
+
+
+def _key(row: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    return "/".join(str(row[name]) for name in keys)
+
+
+def _compare(table: str, key: str, ours: Row | None, theirs: Mapping[str, Any] | None) -> Iterator[Difference]:
+    if ours is None or theirs is None:
+        yield Difference(table, key, log=None if ours is None else "a row", row=None if theirs is None else "a row")
+        return
+    for column, value in ours.items():
+        if column not in theirs or value == theirs[column]:
+            continue
+        log, row = _plain(column, value), _plain(column, theirs[column])
+        if log != row:
+            yield Difference(table, key, column, log, row)
+
+
+def _plain(column: str, value: Any) -> Any:
+    if column not in JSON_COLUMNS or not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return value
+
+
+def _short(value: Any) -> str:
+    text = msgspec.json.encode(value, enc_hook=str).decode()
+    return text if len(text) <= 120 else text[:120] + "…"
