@@ -1,11 +1,14 @@
 """The systems that the chaos tests break: one of each service, and two of each."""
 
+import asyncio
 from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
 
+from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
 from tests.chaos.support import Cluster
+from tests.support.proved import assert_all_right
 
 pytest.register_assert_rewrite(*(f"tests.chaos.{name}" for name in ("ledger", "killing", "log", "projection")))
 
@@ -15,9 +18,20 @@ TWO = {"router": 2, "scheduler": 2, "worker": 2, "projector": 1}
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A module says with SIZES how many of each it wants."""
+    """A module says with SIZES how many of each it wants. Whatever ran on it, finished or not, is verified before it
+    goes down, with its rows in the read model."""
     with Cluster(getattr(request.module, "SIZES", ONE)) as running:
         yield running
+        asyncio.run(_verify(running))
+
+
+async def _verify(cluster: Cluster) -> None:
+    await cluster.heal()
+    bus = await cluster.connect()
+    try:
+        await assert_all_right(bus, topology.PARTITIONS, cluster.dsn)
+    finally:
+        await bus.close()
 
 
 @pytest.fixture

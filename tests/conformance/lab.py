@@ -32,6 +32,7 @@ from shared.runtime.plans import Plans
 from shared.runtime.stack import Options, Stack
 from shared.tools import registry
 from tests.support.postgres import fresh_database
+from tests.support.proved import assert_all_right
 from tests.support.verified import violations
 
 ROOT = Path(__file__).parents[2]
@@ -184,6 +185,7 @@ async def opened(slots: int = 64) -> AsyncIterator[Lab]:
                     try:
                         yield Lab(stack, bus, folder)
                         await _verify_all(bus, stack.options.partitions)
+                        await assert_all_right(bus, stack.options.partitions, stack.dsn)
                     finally:
                         await bus.close()
             finally:

@@ -1,5 +1,6 @@
 """noetlctl as people call it: a process, its exit code, stdout and stderr."""
 
+import asyncio
 import json
 import os
 import signal
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from services.cli import context
+from tests.support.proved import assert_all_right
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "services.cli"]
@@ -26,19 +30,23 @@ def environment(**extra: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), "NOETL_CONFIG": "/nonexistent/config.json", **extra}
 
 
+def run(*args: str, stdin: str = "", cwd: Path, **extra: str) -> Result:
+    return subprocess.run(
+        [*COMMAND, *args],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment(**extra),
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     def call(*args: str, stdin: str = "", cwd: Path = tmp_path, **extra: str) -> Result:
-        return subprocess.run(
-            [*COMMAND, *args],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=cwd,
-            env=environment(**extra),
-            timeout=LIMIT_S,
-            check=False,
-        )
+        return run(*args, stdin=stdin, cwd=cwd, **extra)
 
     return call
 
@@ -98,6 +106,15 @@ class Up:
             assert time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.05)
 
+    def verify(self) -> None:
+        """As `noetlctl verify --all` would; a module that breaks the log on purpose cannot use this fixture."""
+        asyncio.run(self._verify())
+
+    async def _verify(self) -> None:
+        settings = context.find(self.context_file, {})
+        async with context.connected(settings) as bus:
+            await assert_all_right(bus, settings.partitions, settings.postgres_dsn)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -109,9 +126,11 @@ class Up:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Whatever ran on it is verified before it goes down."""
     stack = Up(tmp_path_factory.mktemp("up"))
     try:
         stack.wait()
         yield stack
+        stack.verify()
     finally:
         stack.stop()
