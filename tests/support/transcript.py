@@ -1,0 +1,95 @@
+"""A terminal session written down in a document: the commands are run again, and what they print must fit.
+
+In an indented block a line that begins with `$ ` is a command; what follows is its output. `…` stands for any text in a
+line, and on a line of its own for any number of lines. Everything runs in one shell, in a folder of its own.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PROMPT = "    $ "
+INDENT = "    "
+ANY = "…"
+
+
+class Step(NamedTuple):
+    line: int
+    command: str
+    expected: list[str]
+
+
+def steps(text: str) -> Iterator[Step]:
+    found: Step | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(PROMPT):
+            if found is not None:
+                yield found
+            found = Step(number, line.removeprefix(PROMPT), [])
+        elif found is not None and line.startswith(INDENT):
+            found.expected.append(line.removeprefix(INDENT))
+        elif found is not None and line.strip():
+            yield found
+            found = None
+    if found is not None:
+        yield found
+
+
+def misfit(expected: list[str], got: list[str]) -> str:
+    """The first expected line that is not there; empty when all fits."""
+    if not expected:
+        return f"nothing is expected, but it prints {got[0]!r}" if got else ""
+    at, loose = 0, False
+    for wanted in expected:
+        if wanted.strip() == ANY:
+            loose = True
+            continue
+        pattern = re.compile(".*".join(re.escape(part) for part in wanted.rstrip().split(ANY)) + r"\Z")
+        while loose and at < len(got) and not pattern.match(got[at]):
+            at += 1
+        if at >= len(got) or not pattern.match(got[at]):
+            return f"expected {wanted!r}, got {got[at]!r}" if at < len(got) else f"expected {wanted!r}, got no more"
+        at, loose = at + 1, False
+    return "" if loose or at == len(got) else f"it goes on with {got[at]!r}"
+
+
+class Shell:
+    """One bash for the whole session."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            ["bash", "--norc", "--noprofile"], cwd=folder, env=environment, text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )
+        self._count = 0
+
+    def run(self, command: str, within: float) -> list[str]:
+        self._count += 1
+        mark = f"<<{self._count}>>"
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{command}\necho '{mark}'\n")
+        self._process.stdin.flush()
+        end, lines = time.monotonic() + within, list[str]()
+        for line in self._process.stdout:
+            if line.rstrip("\n").endswith(mark):
+                rest = line.rstrip("\n").removesuffix(mark)
+                return [*lines, rest] if rest else lines
+            lines.append(line.rstrip())
+            if time.monotonic() > end:
+                break
+        raise AssertionError(f"{command}: not done within {within:.0f} s; so far it printed {lines}")
+
+    def close(self) -> None:
+        """With everything it started."""
+        try:
+            os.killpg(self._process.pid, signal.SIGTERM)
+            self._process.wait(30)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(10)
