@@ -94,12 +94,13 @@ def done(up: Up, ctl: Ctl) -> dict[str, str]:
             (up.folder / f"{name}.yaml").write_text(text)
         ran = ctl("register", "flow.yaml", "child.yaml", "waits.yaml", "-o", "json")
         assert ran.code == 0, ran.err
-        assert [row["status"] for row in ran.json] == ["created"] * 3
+        assert [row["path"] for row in ran.json] == ["views/flow", "views/child", "views/waits"]
         good = ctl("execute", "views/flow", "-l", "run=good", "--id", "key-1", "--wait", "-o", "json")
         assert good.code == 0, good.err
         bad = ctl("execute", "views/flow", "--set", "fail=true", "--wait", "-o", "name")
         assert bad.code == exits.FAILED, bad.err
         live = ctl("execute", "views/waits", "-l", "run=live", "-o", "name")
+        assert live.code == 0, live.err
         found = {"good": good.json["execution_id"], "bad": bad.out.strip(), "live": live.out.strip()}
         kept.write_text(json.dumps(found))
     found = json.loads(kept.read_text())
