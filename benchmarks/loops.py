@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvloop
@@ -23,7 +24,7 @@ from shared.events import subjects
 from shared.events.record import decode
 
 OTHERS = 100  # executions of one step, one at a time, before the loop
-EVERY_S = 0.1
+EVERY_S = 0.1  # between them, before the loop and meanwhile: who comes to a warm process is served sooner
 MOST_MB = 512.0
 SUBJECTS = (f"{subjects.EVENTS}.*.*.router",)
 PARTITIONS = 4
@@ -41,7 +42,10 @@ class Others:
         run = await self._driver.one_by_one({f"other-{self._n}": (subjects.EXECUTE, msgspec.json.encode(request))})
         return run.each_s[0] * 1000
 
-    async def while_running(self, work: "asyncio.Task[float]") -> list[float]:
+    async def before(self) -> list[float]:
+        return await self.while_running(asyncio.create_task(asyncio.sleep(OTHERS * EVERY_S)))
+
+    async def while_running(self, work: "asyncio.Task[Any]") -> list[float]:
         found = []
         while not work.done():
             found.append(await self.one())
@@ -104,7 +108,7 @@ async def bench(items: int, profiled: list[str]) -> None:
     async with Stack("default", files) as stack:
         mine, others = [await Driver.open(stack.admin, SUBJECTS, ENDS) for _ in range(2)]
         side = Others(others)
-        before = [await side.one() for _ in range(OTHERS)]
+        before = await side.before()
         pids = stack.engine.pids() | {"nats-server": stack.nats_pid}
         used = {name: cpu.used_s(pid) for name, pid in pids.items()}
         peak = Peak(stack.engine.pids())
@@ -120,6 +124,7 @@ async def bench(items: int, profiled: list[str]) -> None:
         print("memory: " + ", ".join(f"{name} {mb:.0f} MB" for name, mb in peak.mb.items()))
         print("cpu: " + ", ".join(f"{name} {seconds / items * 1e6:.0f} µs" for name, seconds in used.items()))
         print(told("one step before", before), told("one step meanwhile", meanwhile), sep="\n")
+        print(f"ratio of the medians: {statistics.median(meanwhile) / statistics.median(before):.2f}")
         for driver in (mine, others):
             await driver.close()
     for stats in files.values():
