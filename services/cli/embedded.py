@@ -15,13 +15,16 @@ def _load(name: str) -> Callable[[], Serve]:
     return load
 
 
-def _service(name: str, *, per_pool: bool = False, needs_postgres: bool = False) -> Service:
-    return Service(name, f"services.{name}", _load(name), per_pool, needs_postgres)
+def _service(
+    name: str, *, per_pool: bool = False, needs_postgres: bool = False, runs_workers: bool = False
+) -> Service:
+    return Service(name, f"services.{name}", _load(name), per_pool, needs_postgres, runs_workers)
 
 
 SERVICES = (
     _service("router"),
     _service("scheduler"),
     _service("worker", per_pool=True),
+    _service("pools", runs_workers=True),
     _service("projector", needs_postgres=True),
 )

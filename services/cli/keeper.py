@@ -24,10 +24,12 @@ async def keep(place: Path, port: int, pools: tuple[str, ...]) -> int:
         async with Stack(Options(home, port, pools, processes=True, postgres=True), SERVICES) as stack:
             await stack.ready()
             file = context.write(home, _context(stack))
+            stack.on_pools = lambda: _rewrite(home, stack)
             try:
                 click.echo(_welcome(stack, file))
                 await asyncio.shield(stack.failure)
             finally:
+                stack.on_pools = lambda: None
                 file.unlink(missing_ok=True)  # nobody is there any more
     return 0
 
@@ -41,13 +43,18 @@ def _check_port(port: int) -> None:
             raise CliError(f"port {port} is in use: give another one with --port, or --port 0") from None
 
 
+def _rewrite(home: Path, stack: Stack) -> None:
+    """Pools came or went, and with them their users."""
+    context.write(home, _context(stack))
+
+
 def _context(stack: Stack) -> Context:
     return Context(
         nats_url=stack.server.url,
         users=stack.server.passwords,
         postgres_dsn=stack.dsn,
         partitions=stack.options.partitions,
-        pools=stack.options.pools,
+        pools=stack.pools,
         health={unit.name: f"http://{HOST}:{unit.settings.health_port}" for unit in stack.units},
     )
 

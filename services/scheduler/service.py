@@ -5,11 +5,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from services.scheduler.automation import Automation
+from services.scheduler.consumers import Consumers
 from services.scheduler.core import SchedulerCore
 from services.scheduler.limits import Limits
 from services.scheduler.queue import CommandQueue
-from shared.bus import streams, topology
-from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Bus, Clock
 from shared.engine import limiting
 from shared.engine.large import Missing
@@ -90,6 +89,7 @@ class Scheduler:
 
 
 async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    assert isinstance(bus, JetStreamBus)
-    wanted = streams.queue_only(topology.wanted(settings.pools, settings.partitions))
-    await Scheduler(bus, settings, SystemClock(), lambda: streams.ensure(bus, wanted)).run(stop, ready)
+    clock = SystemClock()
+    consumers = Consumers(bus, clock, settings.pools)
+    scheduler = Scheduler(bus, settings, clock, consumers.make)
+    await run_until(stop, consumers.follow(), finish=scheduler.run(stop, ready))

@@ -1,9 +1,12 @@
 """The worker: takes commands of one pool, up to its slots, and runs their pipelines."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from importlib import metadata
 
 import msgspec
 import structlog
@@ -47,6 +50,8 @@ class Worker:
         self._free = asyncio.Event()
         self._room = Room(settings.slots)
         self._taken = asyncio.Event()
+        self._draining = False
+        self._started, self._version = clock.now(), _version()
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `stop`; then takes nothing new and finishes what it holds. Cancelled, it hands back."""
@@ -89,6 +94,7 @@ class Worker:
 
     async def _drain(self, stop: asyncio.Event) -> None:
         await stop.wait()
+        self._draining = True
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
@@ -181,10 +187,8 @@ class Worker:
     async def _beat(self) -> None:
         """Every BEAT_S, and as soon as there is more or less room."""
         while True:
-            settings = self._settings
-            beat = Beat(settings.instance, settings.pool, settings.slots, list(self._held), self._room.size)
             try:
-                await self._bus.kv_put(topology.WORKERS, self._beat_key(), msgspec.json.encode(beat))
+                await self._bus.kv_put(topology.WORKERS, self._beat_key(), msgspec.json.encode(self._said()))
                 self._presence.confirm()
             except NoetlError as error:
                 log.warning("beat.lost", error=str(error))
@@ -204,6 +208,14 @@ class Worker:
             async with asyncio.timeout(left):
                 await self._taken.wait()
 
+    def _said(self) -> Beat:
+        settings = self._settings
+        return Beat(
+            settings.instance, settings.pool, settings.slots, list(self._held), self._room.size,
+            host=socket.gethostname(), pid=os.getpid(), started=self._started, version=self._version,
+            provides=settings.provides, draining=self._draining,
+        )
+
     async def _say_goodbye(self) -> None:
         try:
             await self._bus.kv_delete(topology.WORKERS, self._beat_key())
@@ -212,6 +224,13 @@ class Worker:
 
     def _beat_key(self) -> str:
         return f"{self._settings.pool}.{self._settings.instance}"
+
+
+def _version() -> str:
+    try:
+        return metadata.version("noetl-jetstream")
+    except metadata.PackageNotFoundError:  # run from its source
+        return ""
 
 
 async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:

@@ -75,7 +75,8 @@ async def _ensure_consumer(
     try:
         found = (await requests.api(f"CONSUMER.INFO.{wanted.stream}.{wanted.name}"))["config"]
     except NotFound:
-        await requests.api(create, {**body, "action": "create"})
+        paused = {"pause_until": wanted.paused_until} if wanted.paused_until else {}
+        await requests.api(create, {**body, "config": {**config, **paused}, "action": "create"})
         return []
     drifts, changed = _compare(f"{wanted.stream}/{wanted.name}", config, found, apply)
     if changed:

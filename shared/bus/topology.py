@@ -20,6 +20,7 @@ CTX = "noetl_ctx"
 LOOPS = "noetl_loops"
 LIMITS = "noetl_limits"  # who holds the places of each key
 SCHEDULES = "noetl_schedules"  # schedules, triggers, and where they stand
+POOLS = "noetl_pools"  # what people want of each pool, and where it stands
 
 WORKER_TTL_S = 10.0
 COMMAND_LEASE_S = 15.0
@@ -50,6 +51,7 @@ class QueueConsumer(Struct, frozen=True):
     filter: str
     lease_s: float
     max_ack_pending: int = 4096
+    paused_until: str = ""  # it is made so; nothing is delivered before
 
 
 class Bucket(Struct, frozen=True):
@@ -93,6 +95,7 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
             Bucket(LOOPS),
             Bucket(LIMITS),
             Bucket(SCHEDULES),
+            Bucket(POOLS),
         ),
         partitions=partitions,
     )

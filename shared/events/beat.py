@@ -13,3 +13,9 @@ class Beat(Struct, frozen=True, omit_defaults=True):
     slots: int = 0
     held: list[Key] = []
     room: int = 0
+    host: str = ""
+    pid: int = 0
+    started: float = 0.0
+    version: str = ""
+    provides: tuple[str, ...] = ()
+    draining: bool = False

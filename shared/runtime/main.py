@@ -3,7 +3,7 @@
 0  stopped because it was asked to, and drained
 1  failed; the log says why
 2  a setting cannot be used
-3  asked to stop, but not drained within `drain_s`
+3  asked to stop, but not drained within `drain_s`, or asked a second time
 """
 
 import asyncio
@@ -67,10 +67,10 @@ def _runner() -> Callable[..., int]:
 
 async def _main(name: str, serve: Serve, settings: Settings) -> int:
     structlog.contextvars.bind_contextvars(service=name, instance=settings.instance)
-    stop = asyncio.Event()
+    stop, hurry = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, lambda: (hurry if stop.is_set() else stop).set())
     log.info("service.starting")
     health = Health()
     try:
@@ -78,7 +78,7 @@ async def _main(name: str, serve: Serve, settings: Settings) -> int:
             if settings.health_port:
                 await stack.enter_async_context(endpoint(health, settings.health_port, settings.health_host))
             bus = await stack.enter_async_context(_connected(name, settings, stop))
-            return OK if bus is None else await hold(name, serve, bus, settings, stop, health)
+            return OK if bus is None else await hold(name, serve, bus, settings, stop, health, hurry)
     except (NoetlError, OSError) as error:
         log.error("service.failed", error=str(error))
     except Exception:
@@ -123,8 +123,11 @@ async def connect(name: str, settings: Settings) -> "JetStreamBus":
     )
 
 
-async def hold(name: str, serve: Serve, bus: Bus, settings: Settings, stop: asyncio.Event, health: Health) -> int:
-    """Runs the service until it returns; once stop is set it has `drain_s` to do so."""
+async def hold(
+    name: str, serve: Serve, bus: Bus, settings: Settings, stop: asyncio.Event, health: Health,
+    hurry: asyncio.Event | None = None,
+) -> int:
+    """Runs the service until it returns; once stop is set it has `drain_s` to do so, or until `hurry`."""
 
     def ready() -> None:
         health.mark_ready()
@@ -132,15 +135,17 @@ async def hold(name: str, serve: Serve, bus: Bus, settings: Settings, stop: asyn
 
     task = asyncio.create_task(serve(bus, settings, stop=stop, ready=ready), name=name)
     stopping = asyncio.create_task(stop.wait())
+    hurrying = asyncio.create_task((hurry or asyncio.Event()).wait())
     try:
         await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
         health.mark_stopping()
         if not task.done():
             log.info("service.draining", within_s=settings.drain_s)
-            await asyncio.wait({task}, timeout=settings.drain_s)
+            await asyncio.wait({task, hurrying}, timeout=settings.drain_s, return_when=asyncio.FIRST_COMPLETED)
         return _verdict(task, stop)
     finally:
         stopping.cancel()
+        hurrying.cancel()
         await cancelled(task)
 
 

@@ -16,7 +16,7 @@ from shared.bus.kv import changes_of, stream_of
 from shared.errors import Refused
 from shared.events import subjects
 
-CONTROL = ("router", "scheduler", "projector", "admin")
+CONTROL = ("router", "scheduler", "projector", "pools", "admin")
 ACCOUNT = "NOETL"
 # An answer that is empty and has no header ends a run of answers: a queue message must not be empty.
 # The broker remembers where the answers of a request go until none came for so long (2 minutes if not
@@ -79,6 +79,7 @@ def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partiti
         for name, publish in allowed.items()
     ]
     _hear_triggers(users[list(allowed).index("scheduler")]["permissions"])
+    users.append(_user("pools", passwords["pools"], _pools(), [f"{inbox_prefix('pools')}.>"]))
     users.append({"user": "admin", "password": passwords["admin"]})
     exports: dict[str, dict[str, Any]] = {}
     for pool in pools:
@@ -144,7 +145,7 @@ def _router(partitions: int) -> list[str]:
         f"$JS.ACK.{topology.REQUESTS}.router.>",
         *_follows(partitions),
         f"$KV.{topology.CTX}.>",
-        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.CTX),
+        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.CTX, topology.POOLS),
     ]
 
 
@@ -169,6 +170,7 @@ def _scheduler(partitions: int) -> list[str]:
         *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.LOOPS, topology.WORKERS, topology.LIMITS),
         f"$KV.{topology.SCHEDULES}.>",
         *_follow(stream_of(topology.SCHEDULES)),
+        *_follow(stream_of(topology.POOLS)),  # which consumers the queue has
         "$JS.API.CONSUMER.MSG.NEXT.*.*",  # triggers on streams of others, by consumers an admin made
         "$JS.ACK.*.*.>",
     ]
@@ -185,7 +187,7 @@ def _hear_triggers(permissions: dict[str, Any]) -> None:
     permissions["subscribe"] = {
         "allow": [">"],
         "deny": [
-            *(changes_of(bucket) for bucket in buckets if bucket != topology.WORKERS),
+            *(changes_of(bucket) for bucket in (*buckets, topology.POOLS) if bucket != topology.WORKERS),
             "$JS.>", "$SYS.>", "_R_.>", "_INBOX.>",
             *(f"{inbox_prefix(user)}.>" for user in CONTROL if user != "scheduler"),
         ],
@@ -195,6 +197,19 @@ def _hear_triggers(permissions: dict[str, Any]) -> None:
 def _projector(partitions: int) -> list[str]:
     buckets = (topology.PLAYBOOKS, topology.CURSORS, topology.WORKERS)
     return [f"{subjects.MEMBERS}.>", *_follows(partitions), *_reads(*buckets), *_follow(topology.DEAD)]
+
+
+def _pools() -> list[str]:
+    """What people want is theirs to say: it writes where a pool stands, and its lease."""
+    commands = topology.COMMANDS
+    return [
+        f"$KV.{topology.POOLS}.status.*",
+        f"$KV.{topology.POOLS}.leader",
+        *_follow(stream_of(topology.POOLS)),
+        *_reads(topology.WORKERS),
+        f"$JS.API.CONSUMER.INFO.{commands}.*",
+        f"$JS.API.CONSUMER.PAUSE.{commands}.*",
+    ]
 
 
 def _shared_writes() -> list[str]:

@@ -57,22 +57,34 @@ class NatsServer:
         self.folder, self.port, self.monitor_port = folder, port or free_port(), monitor_port
         self._name = f"noetl-{secrets.token_hex(8)}"
         folder.mkdir(parents=True, exist_ok=True)
-        self.passwords = _passwords(folder / "passwords.json", (*CONTROL, *map(worker_user, pools)))
-        config = server_config(
-            self.port,
-            str(folder / "data"),
-            pools,
-            self.passwords,
-            partitions=partitions,
-            sync_always=sync_always,
-            host=HOST,
-            monitor_port=monitor_port,
-            name=self._name,
-        )
+        self._partitions, self._sync_always = partitions, sync_always
         self._config = folder / "nats.conf"
-        _write_private(self._config, config.encode())
+        self.passwords: dict[str, str] = {}
+        self.configure(pools)
         self._own_session = own_session
         self._process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, pools: Sequence[str]) -> None:
+        """Writes the configuration with an account for each pool; a server that runs takes it on `reload`."""
+        users = (*CONTROL, *map(worker_user, pools))
+        self.passwords = _passwords(self.folder / "passwords.json", users)
+        config = server_config(
+            self.port,
+            str(self.folder / "data"),
+            pools,
+            self.passwords,
+            partitions=self._partitions,
+            sync_always=self._sync_always,
+            host=HOST,
+            monitor_port=self.monitor_port,
+            name=self._name,
+        )
+        _write_private(self._config, config.encode())
+
+    def reload(self) -> None:
+        """Connections and streams stay as they are."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGHUP)
 
     @property
     def url(self) -> str:
@@ -150,7 +162,10 @@ def _passwords(path: Path, users: Sequence[str]) -> dict[str, str]:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    path.unlink(missing_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    """Readable by the owner alone, and never half written."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(data)
+    fresh.replace(path)

@@ -29,6 +29,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     pools: tuple[str, ...] = ("default",)
     pool: str = "default"
     slots: Count = 64
+    provides: tuple[str, ...] = ()  # capabilities a worker says it has
     python_processes: Count = 2
     duckdb_extensions: str = ""  # DuckDB's own folder
     tools_disabled: tuple[str, ...] = ()  # kinds a worker refuses
@@ -37,10 +38,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     health_host: str = "0.0.0.0"
     health_port: Port = 0  # 0: no health endpoint
     drain_s: Seconds = 20.0
+    passwords: str = ""  # file with the passwords of worker users, for workers the pools service starts
+    logs: str = ""  # folder of the log files of those workers
     log_level: Level = "info"
 
 
-_LISTS = ("pools", "tools_disabled")
+_LISTS = ("pools", "tools_disabled", "provides")
 
 
 class BadSettings(NoetlError):

@@ -2,7 +2,8 @@
 
 Services run as tasks of this process (quick to start) or as supervised child processes (what `up`
 does); either way each has its own connection and its own user. They are handed in, because the
-runtime stands below the services.
+runtime stands below the services. As tasks, each pool has one worker; as processes, the pools service runs the
+workers that the documents in `noetl_pools` want.
 
 Started in the order broker, streams, services; PostgreSQL comes up beside them and the services that
 need it follow. Stopped in the opposite order: who reads the log stops after those who write it.
@@ -10,12 +11,13 @@ need it follow. Stopped in the opposite order: who reads the log stops after tho
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.bus import topology
 from shared.errors import NoetlError, Unavailable
@@ -23,6 +25,7 @@ from shared.runtime import orphan, postgres
 from shared.runtime.main import connect
 from shared.runtime.nats_config import worker_user
 from shared.runtime.nats_server import HOST, NatsServer, free_port
+from shared.runtime.pool_accounts import PoolAccounts
 from shared.runtime.settings import Level, Settings
 from shared.runtime.supervise import sleep_or_stop, supervise
 from shared.runtime.unit import Service, Unit
@@ -30,6 +33,7 @@ from shared.runtime.unit import Service, Unit
 READY_S = 30.0
 POLL_S = 0.05
 GIVE_UP_AFTER = 5  # short lives in a row of a service in this process
+WORKERS_S = 10.0  # what the one who runs the workers gets beyond their drain time
 
 log = structlog.get_logger()
 
@@ -56,7 +60,14 @@ class Stack:
         self._beside: list[asyncio.Task[None]] = []
         self._server: NatsServer | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._accounts: PoolAccounts | None = None
+        self.on_pools: Callable[[], None] = lambda: None
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Those that have an account now."""
+        return self.options.pools if self._accounts is None else self._accounts.pools
 
     @property
     def server(self) -> NatsServer:
@@ -84,10 +95,17 @@ class Stack:
             await asyncio.to_thread(self._import_services)
         await asyncio.shield(self._starting)  # the thread cannot be stopped, so `stop` waits for it
         await self._ensure()
-        self._launch([s for s in self._services if not s.needs_postgres])
+        if any(service.runs_workers for service in self._wanted()):
+            self._accounts = PoolAccounts(self.server, self.settings_for("admin"), options.pools, self._pools_changed)
+            await self._accounts.begin()
+            self._beside.append(asyncio.create_task(self._accounts.keep(self._stop)))
+        self._launch([s for s in self._wanted() if not s.needs_postgres])
         self._beside.append(asyncio.create_task(self._keep_server()))
         if options.postgres:
             self._beside.append(asyncio.create_task(self._start_postgres()))
+
+    def _pools_changed(self) -> None:
+        self.on_pools()
 
     def _import_services(self) -> None:
         for service in self._wanted():
@@ -143,7 +161,7 @@ class Stack:
             self.read_model_error = str(error)
             return
         if not self._stop.is_set():
-            self._launch([s for s in self._services if s.needs_postgres])
+            self._launch([s for s in self._wanted() if s.needs_postgres])
 
     def _launch(self, services: Sequence[Service]) -> None:
         for service in services:
@@ -168,7 +186,12 @@ class Stack:
         name = f"{service.name}-{pool}" if pool else service.name
         user = worker_user(pool) if pool else service.name
         port = free_port() if self.options.processes else 0
-        return Unit(service, name, self.settings_for(user, pool=pool or "default", instance=name, health_port=port))
+        settings = self.settings_for(user, pool=pool or "default", instance=name, health_port=port)
+        return Unit(service, name, self._with_workers(settings) if service.runs_workers else settings)
+
+    def _with_workers(self, settings: Settings) -> Settings:
+        passwords, logs = self.server.folder / "passwords.json", self.options.folder / "logs"
+        return replace(settings, passwords=str(passwords), logs=str(logs), drain_s=settings.drain_s + WORKERS_S)
 
     def settings_for(self, user: str, *, pool: str = "default", instance: str = "", health_port: int = 0) -> Settings:
         options = self.options
@@ -205,7 +228,11 @@ class Stack:
             raise Unavailable(f"not ready after {within_s:.0f} s: {who} (see {where})") from None
 
     def _wanted(self) -> list[Service]:
-        return [s for s in self._services if self.options.postgres or not s.needs_postgres]
+        found = [s for s in self._services if self.options.postgres or not s.needs_postgres]
+        if not self.options.processes:
+            return [s for s in found if not s.runs_workers]
+        kept = any(s.runs_workers for s in found)
+        return [s for s in found if not (kept and s.per_pool)]
 
     async def stop(self) -> None:
         self._stop.set()

@@ -22,6 +22,7 @@ class Service(Struct, frozen=True):
     load: Callable[[], Serve]
     per_pool: bool = False
     needs_postgres: bool = False
+    runs_workers: bool = False  # as processes, in place of the services per pool
 
 
 class Unit:

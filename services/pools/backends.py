@@ -1,0 +1,56 @@
+"""Who runs the workers of a pool. `process` starts children of this service; with `external` someone else does."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from shared.dsl.pools import Pool
+from shared.runtime.pools import WorkerStatus
+
+
+class Running(Struct, frozen=True):
+    """A worker that a backend looks after."""
+
+    status: WorkerStatus
+    template: str
+
+
+class Backend(Protocol):
+    def missing(self, pool: Pool) -> str:
+        """Why it cannot start a worker of the pool; empty when it can."""
+
+    def start(self, pool: Pool, template: str, count: int) -> None: ...
+
+    def stop(self, name: str, within_s: float) -> None:
+        """It is asked to end, and hands back what it has not finished by then; asked again, the earlier end counts."""
+
+    def workers(self, pool: str) -> Sequence[Running]: ...
+
+    def pools(self) -> Sequence[str]:
+        """Pools that have workers here."""
+
+    async def close(self, within_s: float) -> None:
+        """Every worker ends."""
+
+
+class External:
+    """Starts and ends nothing: what is known of its workers is what they say themselves."""
+
+    def missing(self, pool: Pool) -> str:
+        return ""
+
+    def start(self, pool: Pool, template: str, count: int) -> None:
+        raise AssertionError("workers of an external pool are not ours to start")
+
+    def stop(self, name: str, within_s: float) -> None:
+        raise AssertionError("workers of an external pool are not ours to end")
+
+    def workers(self, pool: str) -> Sequence[Running]:
+        return ()
+
+    def pools(self) -> Sequence[str]:
+        return ()
+
+    async def close(self, within_s: float) -> None:
+        return

@@ -1,0 +1,163 @@
+"""Workers as children of this service: started again with backoff when they die, ended with SIGTERM, with a second
+one when their time is over (they hand back what they hold), and at last for certain. When this service is killed,
+the kernel tells them to end."""
+
+import asyncio
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from services.pools.backends import Running
+from shared.dsl.pools import Pool
+from shared.runtime.child import Child
+from shared.runtime.nats_config import worker_user
+from shared.runtime.pools import WorkerStatus
+from shared.runtime.settings import Settings
+from shared.runtime.supervise import HEALTHY_AFTER_S, supervise
+from shared.runtime.unit import environment
+
+HAND_BACK_S = 5.0  # for handing back, once its time is over
+AGAIN_S = 0.5
+log = structlog.get_logger()
+
+
+class Worker:
+    """One place in a pool: one process after another under one name."""
+
+    def __init__(self, pool: Pool, number: int, template: str, settings: Settings, tag: str) -> None:
+        self.pool, self.number, self.template = pool.name, number, template
+        self.name = f"{pool.name}-{number}-{tag}"
+        self.log = Path(settings.logs or ".") / f"worker-{pool.name}-{number}.log"
+        user = worker_user(pool.name) if settings.nats_user else ""
+        own = replace(
+            settings, nats_user=user, pool=pool.name, slots=pool.slots, provides=pool.provides,
+            tools_disabled=pool.tools_disabled, drain_s=pool.drain_s, instance=self.name,
+            health_port=0, passwords="", logs="", postgres_dsn="",
+        )
+        self._child = Child(self.name, [sys.executable, "-m", "services.worker"], environment(own), self.log)
+        self._stop = asyncio.Event()
+        self._began = 0.0
+        self._failures = 0
+        self._ended = ""
+        self._since = 0.0
+        self._due = float("inf")
+        self.task = asyncio.create_task(supervise(self.name, self._life, self._stop))
+        self._ending: asyncio.Task[None] | None = None
+
+    async def _life(self) -> int:
+        self._began, self._since = time.monotonic(), time.time()
+        code = await self._child.life()
+        short = time.monotonic() - self._began < HEALTHY_AFTER_S
+        self._failures = self._failures + 1 if short else 1
+        self._ended = f"exit code {code}"
+        return code
+
+    def stop(self, within_s: float) -> None:
+        self._due = min(self._due, time.monotonic() + within_s)
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end())
+
+    async def _end(self) -> None:
+        self._stop.set()
+        self._terminate()
+        while not self.task.done() and time.monotonic() < self._due:
+            await asyncio.wait({self.task}, timeout=min(AGAIN_S, max(0.05, self._due - time.monotonic())))
+        last = time.monotonic() + HAND_BACK_S
+        while not self.task.done() and time.monotonic() < last:
+            await asyncio.wait({self.task}, timeout=AGAIN_S)
+            if not self.task.done():
+                self._terminate()
+        if not self.task.done():
+            self._child.kill()
+            await asyncio.wait({self.task})
+
+    def _terminate(self) -> None:
+        with suppress(ProcessLookupError):
+            self._child.terminate()
+
+    async def ended(self) -> None:
+        assert self._ending is not None, "ask it to stop first"
+        await self._ending
+
+    @property
+    def status(self) -> WorkerStatus:
+        pid = self._child.pid or 0
+        well = pid and time.monotonic() - self._began > HEALTHY_AFTER_S
+        return WorkerStatus(
+            self.name, pid, self._since, self._ending is not None, 0 if well else self._failures, self._ended,
+            str(self.log),
+        )
+
+
+class ProcessBackend:
+    """`settings` are those of this service; the passwords of worker users are read when one is needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tag = secrets.token_hex(2)  # a worker of an earlier life may still be ending under its name
+        self._workers: dict[str, Worker] = {}
+        if settings.logs:
+            Path(settings.logs).mkdir(parents=True, exist_ok=True)
+
+    def missing(self, pool: Pool) -> str:
+        if self._password(pool.name) is not None:
+            return ""
+        user = worker_user(pool.name)
+        if not self._settings.passwords:
+            return f"no account: NOETL_PASSWORDS is not set, and with it the password of {user}"
+        return (
+            f"no account: add the pool to the server configuration, and the password of {user} to "
+            f"{self._settings.passwords}"
+        )
+
+    def start(self, pool: Pool, template: str, count: int) -> None:
+        password = self._password(pool.name)
+        assert password is not None, "ask what is missing first"
+        settings = replace(self._settings, nats_password=password)
+        for _ in range(count):
+            taken = {worker.number for worker in self._workers.values() if worker.pool == pool.name}
+            number = next(n for n in range(1, len(taken) + 2) if n not in taken)
+            worker = Worker(pool, number, template, settings, self._tag)
+            self._workers[worker.name] = worker
+            log.info("worker.started", worker=worker.name, pool=pool.name)
+
+    def stop(self, name: str, within_s: float) -> None:
+        worker = self._workers[name]
+        if not worker.status.stopping:
+            log.info("worker.stopping", worker=name, pool=worker.pool, within_s=within_s)
+        worker.stop(within_s)
+
+    def workers(self, pool: str) -> Sequence[Running]:
+        self._forget()
+        return [Running(w.status, w.template) for w in self._workers.values() if w.pool == pool]
+
+    def pools(self) -> Sequence[str]:
+        self._forget()
+        return sorted({worker.pool for worker in self._workers.values()})
+
+    async def close(self, within_s: float) -> None:
+        for worker in self._workers.values():
+            worker.stop(within_s)
+        await asyncio.gather(*(worker.ended() for worker in self._workers.values()))
+        self._forget()
+
+    def _forget(self) -> None:
+        for name in [name for name, worker in self._workers.items() if worker.task.done()]:
+            del self._workers[name]
+
+    def _password(self, pool: str) -> str | None:
+        """Empty without users on the broker. The file may be written anew at this moment."""
+        if not self._settings.passwords:
+            return None if self._settings.nats_user else ""
+        try:
+            known = msgspec.json.decode(Path(self._settings.passwords).read_bytes(), type=dict[str, str])
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return known.get(worker_user(pool))

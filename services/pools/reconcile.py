@@ -1,0 +1,161 @@
+"""One look at every pool: what people want and what is there, the next steps, and what became of it.
+
+Only the leader looks. Everything it needs to go on is in KV and in what the workers say, so the next leader goes on
+where it stopped."""
+
+import hashlib
+import socket
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import structlog
+
+from services.pools.backends import Backend, Running
+from services.pools.draining import Drains
+from shared.bus import pool_consumer, topology
+from shared.bus.pool_consumer import Queue
+from shared.bus.ports import Bus, Clock
+from shared.dsl.pools import Pool
+from shared.engine import pools as engine
+from shared.engine.pools import Seen, Start, Stop, Wanted
+from shared.errors import Corrupt
+from shared.events.beat import Beat
+from shared.events.stamp import seconds
+from shared.runtime import pools
+from shared.runtime.pools import Entry, Status
+
+CLOCKS_S = 1.0  # a pause that ends so much earlier or later than wanted is the same
+log = structlog.get_logger()
+
+
+class Reconciler:
+    def __init__(self, bus: Bus, clock: Clock, backends: Mapping[str, Backend]) -> None:
+        self._bus, self._clock, self._backends = bus, clock, backends
+        self._drains = Drains(clock)
+        self.settled = False  # nothing is on its way to what is wanted
+
+    async def look(self) -> None:
+        bucket = await self._bus.kv_all(topology.POOLS)
+        beats = await self._beats()
+        states = []
+        known = pools.entries(bucket)
+        for name, entry in known.items():
+            before = pools.status(bucket, name)
+            after = await self._pool(name, entry, before, beats.get(name, []))
+            states.append(after.state)
+            if after != before:
+                await self._bus.kv_put(topology.POOLS, pools.status_key(name), msgspec.json.encode(after))
+        self._end_forgotten(known)
+        self.settled = "scaling" not in states and "waiting" not in states
+
+    async def _beats(self) -> dict[str, list[Beat]]:
+        found: dict[str, list[Beat]] = {}
+        for data in (await self._bus.kv_all(topology.WORKERS)).values():
+            beat = msgspec.json.decode(data, type=Beat)
+            found.setdefault(beat.pool, []).append(beat)
+        return found
+
+    def _end_forgotten(self, known: Mapping[str, Entry]) -> None:
+        """Workers of pools that are gone."""
+        for backend in self._backends.values():
+            for pool in backend.pools():
+                if pool not in known:
+                    self._stop_all(backend, pool, 0.0)
+
+    async def _pool(self, name: str, entry: Entry, before: Status, beats: Sequence[Beat]) -> Status:
+        try:
+            pool = pools.parse(entry)
+        except Corrupt as error:
+            log.error("pool.unreadable", pool=name, error=str(error))
+            return Status(entry.generation, "failing", str(error))
+        queue = await self._deliver(name, entry)
+        backend = self._backends[pool.backend]
+        for other in self._backends.values():
+            if other is not backend:
+                self._stop_all(other, name, pool.drain_s)
+        drain = self._drains.advance(name, entry, before, queue, beats)
+        blocked = _blocked(backend.missing(pool), queue)
+        running = backend.workers(name)
+        seen = _seen(running, beats) if pool.backend == "process" else _said(beats)
+        wanted = Wanted(
+            entry.workers if pool.backend == "process" else len(beats), _template(pool, entry), pool.drain_s,
+            entry.drain is not None, drain is not None and drain.over, entry.deleting, blocked,
+            pool.backend == "process",
+        )
+        for action in engine.decide(wanted, seen):
+            self._do(backend, pool, wanted.template, action)
+        running = backend.workers(name)
+        state = engine.state(wanted, seen, paused=entry.pause_at(self._clock.now()) is not None)
+        if state == "drained" and drain is not None and queue is not None:
+            drain = self._drains.reported(drain, queue, beats if pool.backend == "external" else ())
+        message = _message(state, blocked, running, pool)
+        workers = tuple(each.status for each in running)
+        return Status(entry.generation, state, message, socket.gethostname(), workers, drain)
+
+    async def _deliver(self, name: str, entry: Entry) -> Queue | None:
+        """The consumer delivers, or does not, as people want it; it may have been made anew."""
+        queue = await pool_consumer.look(self._bus, name)
+        if queue is None:
+            return None
+        now = self._clock.now()
+        until = entry.paused_until(now)
+        if until and (not queue.paused_until or abs(seconds(until) - seconds(queue.paused_until)) > CLOCKS_S):
+            await pool_consumer.pause(self._bus, name, until)
+            log.info("pool.paused", pool=name, until=until)
+        elif not until and queue.paused_until and seconds(queue.paused_until) > now + CLOCKS_S:
+            await pool_consumer.resume(self._bus, name, now)
+            log.info("pool.resumed", pool=name)
+        else:
+            return queue
+        return await pool_consumer.look(self._bus, name)
+
+    def _do(self, backend: Backend, pool: Pool, template: str, action: engine.Action) -> None:
+        match action:
+            case Start(count=count):
+                backend.start(pool, template, count)
+            case Stop(name=name, within_s=within_s):
+                backend.stop(name, within_s)
+
+    def _stop_all(self, backend: Backend, pool: str, within_s: float) -> None:
+        for each in backend.workers(pool):
+            if not each.status.stopping:
+                backend.stop(each.status.name, within_s)
+
+
+def _blocked(missing: str, queue: Queue | None) -> str:
+    if missing:
+        return missing
+    return "" if queue is not None else f"no consumer on {topology.COMMANDS}: a scheduler makes it"
+
+
+def _seen(running: Sequence[Running], beats: Sequence[Beat]) -> list[Seen]:
+    """A beat of an earlier life under the same name says nothing of this one."""
+    said = {(beat.worker, beat.pid): beat for beat in beats}
+    found = []
+    for each in running:
+        status = each.status
+        beat = said.get((status.name, status.pid))
+        held = len(beat.held) if beat is not None else 0
+        found.append(Seen(status.name, each.template, beat is not None, held, status.stopping, status.failures))
+    return found
+
+
+def _said(beats: Sequence[Beat]) -> list[Seen]:
+    return [Seen(beat.worker, "", True, len(beat.held), beat.draining) for beat in beats]
+
+
+def _template(pool: Pool, entry: Entry) -> str:
+    """Whatever a worker is started with."""
+    parts = (pool.slots, pool.provides, pool.tools_disabled, pool.drain_s, entry.restarts)
+    return hashlib.blake2b(repr(parts).encode(), digest_size=6).hexdigest()
+
+
+def _message(state: str, blocked: str, running: Sequence[Running], pool: Pool) -> str:
+    if state == "waiting":
+        return blocked
+    if state == "failing":
+        worst = max(running, key=lambda each: each.status.failures).status
+        return f"{worst.name} ended {worst.failures} times in a row, with {worst.ended}: see {worst.log}"
+    if state == "empty" and pool.backend == "external":
+        return f"no worker has said that it is there (NOETL_POOL={pool.name} python -m services.worker)"
+    return ""

@@ -1,0 +1,225 @@
+"""Pools in KV `noetl_pools`. `pool.<name>` is what people want of a pool: its document, and what was said since
+(scale, pause, drain, restart). `status.<name>` is what the reconciler found and does, and nobody else writes it.
+`leader` is the lease of the reconciler that acts. Every change of a pool compares and sets."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from shared.bus import topology
+from shared.bus.pool_consumer import moment
+from shared.bus.ports import Bus
+from shared.dsl.documents import compile_pool
+from shared.dsl.pools import Pool
+from shared.engine.pools import Drained
+from shared.errors import Conflict, Corrupt, NoetlError, Refused
+from shared.events.stamp import stamp
+
+MAX_POOLS = 200
+MAX_NOTE = 500
+LEADER = "leader"
+_POOL, _STATUS = "pool.", "status."
+T = TypeVar("T")
+
+
+class Pause(Struct, frozen=True, omit_defaults=True):
+    """`until` 0: until someone resumes it."""
+
+    by: str
+    at: float
+    note: str = ""
+    until: float = 0.0
+
+
+class Drain(Struct, frozen=True):
+    by: str
+    at: float
+    timeout_s: float
+    note: str = ""
+
+
+class Entry(Struct, frozen=True, omit_defaults=True):
+    """`generation` counts the changes; `by` and `at` say whose the last one was. `restarts` counts rolling
+    restarts that were asked for."""
+
+    source: str
+    generation: int
+    by: str
+    at: float
+    workers: int = 1
+    paused: Pause | None = None
+    drain: Drain | None = None
+    restarts: int = 0
+    deleting: bool = False
+
+    def pause_at(self, now: float) -> Pause | None:
+        """The pause in force."""
+        if self.drain is not None:
+            return Pause(self.drain.by, self.drain.at, self.drain.note or "drain")
+        paused = self.paused
+        return paused if paused is not None and (not paused.until or paused.until > now) else None
+
+    def paused_until(self, now: float) -> str:
+        """For the consumer; empty when it delivers."""
+        paused = self.pause_at(now)
+        return "" if paused is None else moment(paused.until)
+
+
+class WorkerStatus(Struct, frozen=True, omit_defaults=True):
+    """A worker that the reconciler runs. `ended` is how its last life went."""
+
+    name: str
+    pid: int = 0
+    since: float = 0.0
+    stopping: bool = False
+    failures: int = 0
+    ended: str = ""
+    log: str = ""
+
+
+class DrainStatus(Struct, frozen=True, omit_defaults=True):
+    """`at` is that of the drain it belongs to; `before` are the deliveries in flight when it began. `over`: waiting
+    is. `report` is there when everyone is gone."""
+
+    at: float
+    before: int = 0
+    over: bool = False
+    report: Drained | None = None
+
+
+class Status(Struct, frozen=True, omit_defaults=True):
+    """`generation` is the one it is about."""
+
+    generation: int = 0
+    state: str = ""
+    message: str = ""
+    host: str = ""
+    workers: tuple[WorkerStatus, ...] = ()
+    drain: DrainStatus | None = None
+
+
+class Leader(Struct, frozen=True):
+    holder: str
+    at: float
+
+
+class NotThere(NoetlError):
+    """No such pool."""
+
+
+def key(name: str) -> str:
+    return _POOL + name
+
+
+def status_key(name: str) -> str:
+    return _STATUS + name
+
+
+def parse(entry: Entry) -> Pool:
+    compiled = compile_pool(entry.source)
+    if compiled.document is None:
+        raise Corrupt(f"the stored pool is not valid: {compiled.diagnostics[0]}")
+    return compiled.document
+
+
+def decode(data: bytes, type_: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"{type_.__name__} in {topology.POOLS} cannot be read: {error}") from None
+
+
+def entries(bucket: Mapping[str, bytes]) -> dict[str, Entry]:
+    """The pools among all keys of the bucket, by name."""
+    found = {k.removeprefix(_POOL): v for k, v in sorted(bucket.items()) if k.startswith(_POOL)}
+    return {name: decode(data, Entry) for name, data in found.items()}
+
+
+def status(bucket: Mapping[str, bytes], name: str) -> Status:
+    found = bucket.get(status_key(name))
+    return decode(found, Status) if found is not None else Status()
+
+
+async def everything(bus: Bus) -> dict[str, Entry]:
+    return entries(await bus.kv_all(topology.POOLS))
+
+
+async def find(bus: Bus, name: str) -> tuple[Entry, int]:
+    """Raises NotThere."""
+    found = await bus.kv_get(topology.POOLS, key(name)) if name else None
+    if found is None:
+        raise NotThere(f"no pool {name!r} (`noetlctl pool list` shows what is there)")
+    return decode(found.value, Entry), found.revision
+
+
+async def apply(
+    bus: Bus, pool: Pool, source: str, by: str, now: float, *, generation: int | None = None, new: bool = False
+) -> tuple[str, Entry]:
+    """`created`, `changed` or `unchanged`. Conflict when someone else changed it meanwhile, or since `generation`;
+    or when it is to be `new` and is not."""
+    try:
+        old, revision = await find(bus, pool.name)
+    except NotThere:
+        if generation:
+            raise Conflict(f"pool {pool.name} is not there any more, generation {generation} was wanted") from None
+        if len(await everything(bus)) >= MAX_POOLS:
+            raise Refused(f"there are {MAX_POOLS} pools, and that is the limit") from None
+        entry = Entry(source, 1, by, now, 1 if pool.workers is None else pool.workers)
+        return "created", await _put(bus, pool.name, entry, 0)
+    if new:
+        raise Conflict(f"pool {pool.name} is there already: {_whose(old)}")
+    if generation is not None and old.generation != generation:
+        raise Conflict(f"pool {pool.name} is not at generation {generation} any more: {_whose(old)}")
+    if old.deleting:
+        raise Conflict(f"pool {pool.name} is being deleted: {_whose(old)}")
+    entry = replace(old, source=source, workers=old.workers if pool.workers is None else pool.workers)
+    if entry == old:
+        return "unchanged", old
+    return "changed", await _put(bus, pool.name, _next(entry, by, now), revision)
+
+
+async def change(bus: Bus, name: str, by: str, now: float, how: Callable[[Entry], Entry]) -> Entry:
+    """The entry as it is now. What people say goes over what others said: it is tried again on a conflict."""
+    for _ in range(10):
+        old, revision = await find(bus, name)
+        entry = how(old)
+        if entry == old:
+            return old
+        try:
+            return await _put(bus, name, _next(entry, by, now), revision)
+        except Conflict:
+            continue
+    raise Conflict(f"pool {name} is being changed by someone else all the time")
+
+
+async def delete(bus: Bus, name: str) -> None:
+    await bus.kv_delete(topology.POOLS, key(name))
+    await bus.kv_delete(topology.POOLS, status_key(name))
+
+
+async def consumers(bus: Bus, given: Iterable[str], now: float) -> dict[str, str]:
+    """Pools that need a consumer, with the time until which it is paused: those given, and those in KV."""
+    return {**dict.fromkeys(given, ""), **{n: e.paused_until(now) for n, e in (await everything(bus)).items()}}
+
+
+def _next(entry: Entry, by: str, now: float) -> Entry:
+    return replace(entry, generation=entry.generation + 1, by=by, at=now)
+
+
+async def _put(bus: Bus, name: str, entry: Entry, revision: int) -> Entry:
+    try:
+        await bus.kv_put(topology.POOLS, key(name), msgspec.json.encode(entry), expected=revision)
+    except Conflict:
+        try:
+            won, _ = await find(bus, name)
+        except NotThere:
+            raise Conflict(f"pool {name} was deleted meanwhile") from None
+        raise Conflict(f"pool {name} was changed meanwhile: {_whose(won)}") from None
+    return entry
+
+
+def _whose(entry: Entry) -> str:
+    return f"generation {entry.generation} by {entry.by} at {stamp(entry.at)}"
