@@ -1,4 +1,4 @@
-"""A schedule or trigger file, read and checked; and what the commands about both have in common."""
+"""A schedule, trigger or pool file, read and checked; and what the commands about them have in common."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,11 +11,13 @@ from services.cli import exits, findings, render, times
 from services.cli.exits import CliError
 from shared.bus.ports import Bus
 from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.documents import compile_document, kind_in
+from shared.dsl.documents import POOL, compile_document, compile_pool, kind_in
 from shared.dsl.parts import PlaybookRef
+from shared.dsl.pools import Pool
 from shared.dsl.schedules import Schedule
 from shared.dsl.triggers import Trigger
 from shared.runtime import catalog, timetable
+from shared.tools import registry
 
 Kind = Literal["Schedule", "Trigger"]
 
@@ -24,19 +26,23 @@ class Checked(Struct, frozen=True):
     """`document` is None when it cannot be used."""
 
     source: str
-    document: Schedule | Trigger | None
+    document: Schedule | Trigger | Pool | None
     diagnostics: tuple[Diagnostic, ...]
 
 
 def kind(file: Path) -> str:
-    """`Schedule`, `Trigger`, `Test`, or empty for anything else."""
-    return kind_in(_read(file))
+    """`Schedule`, `Trigger`, `Pool`, `Test`, or empty for anything else."""
+    return kind_in(read(file))
 
 
 def check(file: Path, wanted: str) -> Checked:
-    source = _read(file)
+    source = read(file)
+    text = source.decode(errors="replace")
+    if wanted == POOL:
+        found = compile_pool(source, kinds=registry.specs(), file=str(file))
+        return Checked(text, found.document, found.diagnostics)
     compiled = compile_document(source, kind=wanted, file=str(file))
-    return Checked(source.decode(errors="replace"), compiled.document, compiled.diagnostics)
+    return Checked(text, compiled.document, compiled.diagnostics)
 
 
 def valid(file: Path, wanted: Kind) -> tuple[Schedule | Trigger, str]:
@@ -45,6 +51,7 @@ def valid(file: Path, wanted: Kind) -> tuple[Schedule | Trigger, str]:
     findings.report(checked.diagnostics)
     if checked.document is None:
         raise findings.not_valid(file, checked.diagnostics)
+    assert not isinstance(checked.document, Pool)  # `wanted` is another kind
     return checked.document, checked.source
 
 
@@ -63,8 +70,10 @@ async def entry(bus: Bus, wanted: Kind, name: str) -> timetable.Entry:
         raise CliError(str(error), exits.NOT_FOUND) from None
 
 
-def summary(document: Schedule | Trigger) -> str:
+def summary(document: Schedule | Trigger | Pool) -> str:
     """One line about a valid document."""
+    if isinstance(document, Pool):
+        return f"pool {document.name}, backend {document.backend}"
     if isinstance(document, Trigger):
         where = f"stream {document.stream}" if document.stream else "core messages"
         return f"trigger {document.name}, {document.subject} ({where}), path {document.playbook.path}"
@@ -88,7 +97,7 @@ def tell_applied(what: str, rows: Sequence[Mapping[str, Any]], output: str) -> N
     render.one_or_rows(rows, len(rows) == 1, columns, output, "name", line)
 
 
-def _read(file: Path) -> bytes:
+def read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:

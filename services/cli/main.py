@@ -47,6 +47,7 @@ COMMANDS = {
     "trace": "Show where the time of an execution went.",
     "schedule": "Run playbooks at their times: cron and interval schedules.",
     "trigger": "Start executions by messages of a NATS subject.",
+    "pool": "Worker pools: how many workers, whether they get work, how they stand.",
     "credential": "Store a credential for tools to use.",
     "dlq": "See, replay or drop what no service could use.",
     "context": "Name the stacks you work with, and say which one is in use.",

@@ -90,7 +90,8 @@ class Reconciler:
             drain = self._drains.reported(drain, queue, beats if pool.backend == "external" else ())
         message = _message(state, blocked, running, pool)
         workers = tuple(each.status for each in running)
-        return Status(entry.generation, state, message, socket.gethostname(), workers, drain)
+        settled = engine.settled(wanted, seen)
+        return Status(entry.generation, state, message, socket.gethostname(), workers, drain, settled)
 
     async def _deliver(self, name: str, entry: Entry) -> Queue | None:
         """The consumer delivers, or does not, as people want it; it may have been made anew."""

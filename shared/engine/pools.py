@@ -102,8 +102,17 @@ def state(wanted: Wanted, seen: Sequence[Seen], *, paused: bool) -> State:
         return "failing"
     if wanted.workers == 0 and not live:
         return "empty"
-    done = len(live) == wanted.workers and all(w.ready and w.template == wanted.template for w in live)
-    return "ready" if done else "scaling"
+    return "ready" if settled(wanted, seen) else "scaling"
+
+
+def settled(wanted: Wanted, seen: Sequence[Seen]) -> bool:
+    """The workers that are wanted are there and ready. Those that are going may still finish something."""
+    live = [worker for worker in seen if not worker.stopping]
+    if wanted.drain or wanted.deleting:
+        return not live and wanted.ours
+    return len(live) == wanted.workers and all(
+        worker.ready and (worker.template == wanted.template or not wanted.ours) for worker in live
+    )
 
 
 class Drained(Struct, frozen=True):

@@ -91,7 +91,7 @@ class DrainStatus(Struct, frozen=True, omit_defaults=True):
 
 
 class Status(Struct, frozen=True, omit_defaults=True):
-    """`generation` is the one it is about."""
+    """`generation` is the one it is about; `settled`: the workers are as it wants them."""
 
     generation: int = 0
     state: str = ""
@@ -99,6 +99,7 @@ class Status(Struct, frozen=True, omit_defaults=True):
     host: str = ""
     workers: tuple[WorkerStatus, ...] = ()
     drain: DrainStatus | None = None
+    settled: bool = False
 
 
 class Leader(Struct, frozen=True):

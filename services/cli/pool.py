@@ -1,0 +1,227 @@
+"""noetlctl pool: the command line of it; `pool_ops.py` changes pools, `pool_show.py` shows them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from services.cli import context, options, render
+
+F = TypeVar("F", bound=Callable[..., Any])
+NAME = click.argument("name")
+TEXT = render.option("text", "json", "yaml")
+
+
+class Length(click.ParamType[float]):
+    """Seconds, or a length such as 90s, 10m or 1h30m."""
+
+    name = "LENGTH"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from shared.dsl.durations import seconds_of
+
+        found = seconds_of(str(value))
+        if found is None:
+            try:
+                found = float(value)
+            except ValueError:
+                found = 0.0
+        if not 0 < found <= 366 * 86_400:
+            self.fail(f"{value!r} is not a length of time: write 90s, 10m or 1h30m", param, ctx)
+        return found
+
+
+def waits(default: str) -> Callable[[F], F]:
+    def add(function: F) -> F:
+        within = click.option("--timeout", type=Length(), default=default, show_default=True,
+                              help="Give up waiting after so long; what was asked for stands.")
+        return within(click.option("--no-wait", is_flag=True, help="Return when it is recorded.")(function))
+
+    return add
+
+
+note = click.option("--note", default="", help="Why; shown with the pool.")
+
+
+@click.group("pool", epilog="Example: noetlctl pool apply -f etl.yaml")
+def command() -> None:
+    """Worker pools: how many workers, whether they get work, how they stand."""
+
+
+@command.command("apply", epilog="Example: noetlctl pool apply -f etl.yaml --generation 3")
+@options.files
+@click.option("--generation", type=click.IntRange(0), metavar="N",
+              help="Only if the pool is still at this generation; exit code 8 if not.")
+@waits("60s")
+@TEXT
+@context.option
+def apply(files: tuple[Path, ...], generation: int | None, **rest: Any) -> int:
+    """Store a pool, or change one. Exit code 8 when someone else changed it meanwhile: says who."""
+    from services.cli import aio, pool_ops
+
+    return aio.run(pool_ops.apply(files, generation, **rest))
+
+
+@command.command("create", epilog="Example: noetlctl pool create gpu --workers 2 --provides gpu,eu")
+@NAME
+@click.option("--backend", type=click.Choice(["process", "external"]), default="process", show_default=True,
+              help="Who runs the workers.")
+@click.option("--workers", type=click.IntRange(0, 256), help="How many workers (1 unless given).")
+@click.option("--slots", type=click.IntRange(1, 4096), help="Step-runs a worker holds at a time.")
+@click.option("--provides", default="", metavar="A,B", help="Capabilities that steps may require.")
+@waits("60s")
+@TEXT
+@context.option
+def create(name: str, **rest: Any) -> int:
+    """Make a new pool without a file. Exit code 8 when it is there."""
+    from services.cli import aio, pool_ops
+
+    return aio.run(pool_ops.create(name, **rest))
+
+
+@command.command("diff", epilog="Example: noetlctl pool diff -f etl.yaml --exit-code")
+@options.files
+@click.option("--exit-code", is_flag=True, help="Exit with 1 when something would change.")
+@TEXT
+@context.option
+def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_file: Path | None) -> int:
+    """Show what `apply` would change."""
+    from services.cli import aio, pool_ops
+
+    return aio.run(pool_ops.diff(files, exit_code, output, context_file))
+
+
+@command.command("list", epilog="Example: noetlctl pool list -o wide")
+@render.option()
+@context.option
+def list_(output: str, context_file: Path | None) -> int:
+    """List the pools: workers, what waits, for how long."""
+    from services.cli import aio, pool_show
+
+    return aio.run(pool_show.show_list(output, context_file))
+
+
+@command.command("describe", epilog="Example: noetlctl pool describe etl")
+@NAME
+@render.option("text", "json", "yaml", "name")
+@context.option
+def describe(name: str, output: str, context_file: Path | None) -> int:
+    """Show a pool: its document, who paused it and why, its workers."""
+    from services.cli import aio, pool_show
+
+    return aio.run(pool_show.describe(name, output, context_file))
+
+
+@command.command("scale", epilog="Example: noetlctl pool scale etl 5")
+@NAME
+@click.argument("workers", type=click.IntRange(0, 256))
+@waits("60s")
+@TEXT
+@context.option
+def scale(name: str, workers: int, **rest: Any) -> int:
+    """Set how many workers a pool has. Workers that go finish what they hold first, the idle ones go first."""
+    from services.cli import aio, pool_ops
+
+    return aio.run(pool_ops.scale(name, workers, **rest))
+
+
+@command.command("pause", epilog='Example: noetlctl pool pause etl --note "database upgrade" --for 10m')
+@NAME
+@note
+@click.option("--for", "for_s", type=Length(), help="Resume by itself after so long.")
+@waits("20s")
+@TEXT
+@context.option
+def pause(name: str, note: str, for_s: float | None, **rest: Any) -> int:
+    """Deliver nothing to a pool; what its workers hold goes on."""
+    from services.cli import aio, pool_ops
+
+    return aio.run(pool_ops.pause(name, note, for_s, **rest))
+
+
+@command.command("resume", epilog="Example: noetlctl pool resume etl")
+@NAME
+@waits("60s")
+@TEXT
+@context.option
+def resume(name: str, **rest: Any) -> int:
+    """Deliver to a paused or drained pool again."""
+    from services.cli import aio, pool_ops
+
+    return aio.run(pool_ops.resume(name, **rest))
+
+
+@command.command("drain", epilog="Example: noetlctl pool drain etl --timeout 5m")
+@NAME
+@note
+@click.option("--timeout", "within_s", type=Length(), default="60s", show_default=True,
+              help="How long running work may take to finish; then it is handed back.")
+@click.option("--no-wait", is_flag=True, help="Return when it is recorded.")
+@TEXT
+@context.option
+def drain(name: str, note: str, within_s: float, **rest: Any) -> int:
+    """Deliver nothing, let running work finish, hand back the rest, end the workers; `resume` undoes it."""
+    from services.cli import aio, pool_ops
+
+    return aio.run(pool_ops.drain(name, note, within_s, **rest))
+
+
+@command.command("restart", epilog="Example: noetlctl pool restart etl")
+@NAME
+@waits("5m")
+@TEXT
+@context.option
+def restart(name: str, **rest: Any) -> int:
+    """Replace the workers one by one: each goes when a new one is ready."""
+    from services.cli import aio, pool_ops
+
+    return aio.run(pool_ops.restart(name, **rest))
+
+
+@command.command("delete", epilog="Example: noetlctl pool delete etl")
+@NAME
+@click.option("--force", is_flag=True, help="Although work waits in it: it stays until there is such a pool again.")
+@click.option("--timeout", type=Length(), default="60s", show_default=True, help="How long to wait for its workers.")
+@TEXT
+@context.option
+def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
+    """Delete a pool. Refused with exit code 8 while work waits in it or is held by its workers."""
+    from services.cli import aio, pool_delete
+
+    return aio.run(pool_delete.delete(name, force, timeout, output, context_file))
+
+
+@command.command("top", epilog="Example: noetlctl pool top --every 1s")
+@click.option("--every", type=Length(), default="2s", show_default=True, help="How often, on a terminal.")
+@render.option("table", "wide", "json", "jsonl")
+@context.option
+def top(every: float, output: str, context_file: Path | None) -> int:
+    """Show the pools, those with the most waiting first; again and again on a terminal, once in a pipe."""
+    from services.cli import aio, pool_show
+
+    return aio.run(pool_show.top(every, output, context_file))
+
+
+@command.command("workers", epilog="Example: noetlctl pool workers etl -o json")
+@click.argument("name", required=False)
+@render.option()
+@context.option
+def workers(name: str | None, output: str, context_file: Path | None) -> int:
+    """List the workers of a pool, or of all: their slots, what they hold, since when they are there."""
+    from services.cli import aio, pool_show
+
+    return aio.run(pool_show.workers(name or "", output, context_file))
+
+
+@command.command("logs", epilog="Example: noetlctl pool logs etl --follow")
+@NAME
+@click.option("--worker", default="", help="Of this worker alone.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as they write; Ctrl-C ends it.")
+@click.option("-n", "--lines", type=click.IntRange(0, 100_000), default=50, show_default=True, help="The last lines.")
+@context.option
+def logs(name: str, worker: str, follow: bool, lines: int, context_file: Path | None) -> int:
+    """Print the log files of the workers that the pools service runs on this machine."""
+    from services.cli import aio, pool_logs
+
+    return aio.run(pool_logs.logs(name, worker, follow, lines, context_file))

@@ -1,0 +1,60 @@
+"""noetlctl pool delete: nothing that waits is lost by it."""
+
+import time
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from services.cli import context, exits
+from services.cli.control import me
+from services.cli.exits import CliError
+from services.cli.pool_ops import change, tell, until
+from shared.bus import pool_consumer
+from shared.bus.ports import Bus
+from shared.runtime import pool_state, pools
+from shared.runtime.pool_state import PoolState
+from shared.runtime.pools import Entry, NotThere
+
+
+async def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
+    async with context.connected(context.find(context_file)) as bus:
+        state = await _standing(bus, name)
+        if not force:
+            _refuse_with_work(state)
+        entry = state.entry or Entry("", 0, me(), time.time(), 0)
+        if state.entry is not None:
+            entry, state = await _without_workers(bus, name, state.entry, force, timeout)
+            await pools.delete(bus, name)
+        await pool_consumer.remove(bus, name)
+    tell(name, "deleted", entry, output, **({"waiting": _work(state)} if force else {}))
+    return exits.OK
+
+
+async def _without_workers(
+    bus: Bus, name: str, entry: Entry, force: bool, timeout: float
+) -> tuple[Entry, PoolState]:
+    if not entry.deleting:
+        entry = await change(bus, name, lambda entry: replace(entry, deleting=True))
+    await until(bus, name, entry, lambda state: not state.status.workers, timeout)
+    state = await _standing(bus, name)
+    if not force and _work(state):  # it came while the workers went
+        await pools.change(bus, name, me(), time.time(), lambda entry: replace(entry, deleting=False))
+        _refuse_with_work(state)
+    return entry, state
+
+
+async def _standing(bus: Bus, name: str) -> PoolState:
+    try:
+        return await pool_state.read(bus, name, time.time())
+    except NotThere as error:
+        raise CliError(str(error), exits.NOT_FOUND) from None
+
+
+def _work(state: PoolState) -> int:
+    return (state.pending or 0) + (state.in_flight or 0)
+
+
+def _refuse_with_work(state: PoolState) -> None:
+    if _work(state):
+        what = f"pool {state.name} has work: {state.pending} pending, {state.in_flight} in flight"
+        raise CliError(f"{what}. Let it finish, or delete with --force: it stays in the queue", exits.CONFLICT)

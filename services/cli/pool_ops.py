@@ -1,0 +1,238 @@
+"""What changes pools: people's words are recorded, and waited for until the pools service has carried them out."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec.structs import replace
+
+from services.cli import context, exits, findings, render
+from services.cli.control import me
+from services.cli.exits import CliError
+from shared.bus.ports import Bus
+from shared.dsl import pools as documents
+from shared.dsl.documents import compile_pool
+from shared.dsl.pools import Pool
+from shared.errors import Conflict
+from shared.events.stamp import stamp
+from shared.runtime import pool_state, pools
+from shared.runtime.pool_state import PoolState
+from shared.runtime.pools import Drain, Entry, NotThere, Pause
+from shared.tools import registry
+
+POLL_S = 0.2
+Done = Callable[[PoolState], bool]
+
+
+async def apply(
+    files: tuple[Path, ...], generation: int | None, no_wait: bool, timeout: float, output: str,
+    context_file: Path | None,
+) -> int:
+    found = [_valid(file) for file in files]
+    async with context.connected(context.find(context_file)) as bus:
+        for pool, source in found:
+            await _apply(bus, pool, source, generation, False, no_wait, timeout, output)
+    return exits.OK
+
+
+async def create(
+    name: str, backend: str, workers: int | None, slots: int | None, provides: str, no_wait: bool, timeout: float,
+    output: str, context_file: Path | None,
+) -> int:
+    if backend == "external" and (workers is not None or slots is not None):
+        raise click.UsageError("with --backend external others run the workers: leave --workers and --slots out")
+    given = [each.strip() for each in provides.split(",") if each.strip()]
+    source = documents.plain(name, workers, backend=backend, slots=slots, provides=given)
+    compiled = compile_pool(source, file="pool")
+    if compiled.document is None:
+        findings.report(compiled.diagnostics)
+        raise CliError("such a pool cannot be made", exits.INVALID)
+    async with context.connected(context.find(context_file)) as bus:
+        await _apply(bus, compiled.document, source, None, True, no_wait, timeout, output)
+    return exits.OK
+
+
+async def _apply(
+    bus: Bus, pool: Pool, source: str, generation: int | None, new: bool, no_wait: bool, timeout: float, output: str
+) -> None:
+    try:
+        done, entry = await pools.apply(bus, pool, source, me(), time.time(), generation=generation, new=new)
+    except Conflict as error:
+        raise CliError(str(error), exits.CONFLICT) from None
+    if not no_wait and done != "unchanged":
+        await until(bus, pool.name, entry, lambda state: state.status.settled or pool.backend == "external", timeout)
+    tell(pool.name, done, entry, output)
+
+
+async def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_file: Path | None) -> int:
+    found = [_valid(file)[0] for file in files]
+    async with context.connected(context.find(context_file)) as bus:
+        known = await pools.everything(bus)
+    rows = [_compared(pool, known.get(pool.name)) for pool in found]
+    if output == "text":
+        for row in rows:
+            _tell_diff(row)
+    else:
+        render.value(rows, output)
+    return exits.ERROR if exit_code and any(row["changes"] for row in rows) else exits.OK
+
+
+def _compared(pool: Pool, entry: Entry | None) -> dict[str, Any]:
+    import msgspec
+
+    after = msgspec.to_builtins(pool)
+    before: dict[str, Any] = {}
+    if entry is not None:
+        before = msgspec.to_builtins(replace(pools.parse(entry), workers=entry.workers))
+    if pool.workers is None:
+        after["workers"] = before.get("workers", 1)
+    if pool.backend == "external":
+        after["workers"] = before["workers"] = None
+    changes = [
+        {"field": field, "from": before.get(field), "to": value}
+        for field, value in after.items() if field != "name" and before.get(field) != value
+    ]
+    return {"name": pool.name, "exists": entry is not None, "generation": entry.generation if entry else 0,
+            "changes": changes}
+
+
+def _tell_diff(row: dict[str, Any]) -> None:
+    what = "changes" if row["exists"] and row["changes"] else "unchanged" if row["exists"] else "new"
+    click.echo(f"pool {row['name']}: {what}")
+    for each in row["changes"]:
+        before = "" if not row["exists"] else f"{_shown(each['from'])} → "
+        click.echo(f"  {each['field']}: {before}{_shown(each['to'])}")
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+async def scale(
+    name: str, workers: int, no_wait: bool, timeout: float, output: str, context_file: Path | None
+) -> int:
+    def scaled(entry: Entry) -> Entry:
+        if pools.parse(entry).backend == "external":
+            raise CliError(f"pool {name} is external: scale it where its workers run")
+        return replace(entry, workers=workers)
+
+    return await _say(name, scaled, "scaled", lambda state: state.status.settled, no_wait, timeout, output,
+                      context_file)
+
+
+async def pause(
+    name: str, note: str, for_s: float | None, no_wait: bool, timeout: float, output: str, context_file: Path | None
+) -> int:
+    now = time.time()
+    _check(note)
+    asked = Pause(me(), now, note, now + for_s if for_s else 0.0)
+    return await _say(name, lambda entry: replace(entry, paused=asked), "paused",
+                      lambda state: not state.delivers, no_wait, timeout, output, context_file)
+
+
+async def resume(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:
+    return await _say(name, lambda entry: replace(entry, paused=None, drain=None), "resumed",
+                      lambda state: state.delivers, no_wait, timeout, output, context_file)
+
+
+async def restart(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:
+    def again(entry: Entry) -> Entry:
+        if pools.parse(entry).backend == "external":
+            raise CliError(f"pool {name} is external: restart its workers where they run")
+        return replace(entry, restarts=entry.restarts + 1)
+
+    return await _say(name, again, "restarted", lambda state: state.status.settled, no_wait, timeout, output,
+                      context_file)
+
+
+async def drain(
+    name: str, note: str, within_s: float, no_wait: bool, output: str, context_file: Path | None
+) -> int:
+    """Once more is a new drain."""
+    _check(note)
+    asked = Drain(me(), time.time(), within_s, note)
+    async with context.connected(context.find(context_file)) as bus:
+        entry = await change(bus, name, lambda entry: replace(entry, drain=asked))
+        if no_wait:
+            tell(name, "draining", entry, output)
+            return exits.OK
+        state = await until(bus, name, entry, lambda state: _report(state, asked) is not None, within_s + 30.0)
+    report = _report(state, asked)
+    assert report is not None  # it was waited for
+    counts = {"finished": report.finished, "left": report.left, "handed_back": report.handed_back}
+    tell(name, "drained", entry, output, **counts)
+    return exits.TIMED_OUT if report.left else exits.OK
+
+
+def _report(state: PoolState, asked: Drain) -> Any:
+    drain = state.status.drain
+    return drain.report if drain is not None and drain.at == asked.at else None
+
+
+async def _say(
+    name: str, how: Callable[[Entry], Entry], word: str, done: Done, no_wait: bool, timeout: float, output: str,
+    context_file: Path | None,
+) -> int:
+    async with context.connected(context.find(context_file)) as bus:
+        entry = await change(bus, name, how)
+        if not no_wait:
+            await until(bus, name, entry, done, timeout)
+    tell(name, word, entry, output)
+    return exits.OK
+
+
+async def change(bus: Bus, name: str, how: Callable[[Entry], Entry]) -> Entry:
+    def on_a_living_one(entry: Entry) -> Entry:
+        if entry.deleting:
+            raise CliError(f"pool {name} is being deleted", exits.CONFLICT)
+        return how(entry)
+
+    try:
+        return await pools.change(bus, name, me(), time.time(), on_a_living_one)
+    except NotThere as error:
+        raise CliError(str(error), exits.NOT_FOUND) from None
+    except Conflict as error:
+        raise CliError(str(error), exits.CONFLICT) from None
+
+
+async def until(bus: Bus, name: str, entry: Entry, done: Done, within_s: float) -> PoolState:
+    """The pool once the pools service has done what this generation asks; exit code 6 when it takes too long."""
+    deadline = time.monotonic() + within_s
+    while True:
+        state = await pool_state.read(bus, name, time.time())
+        if state.status.generation >= entry.generation and done(state):
+            return state
+        if time.monotonic() > deadline:
+            why = f": {state.message}" if state.message else ""
+            text = f"recorded, but pool {name} is {state.state} after {within_s:g} s{why}"
+            raise CliError(f"{text} (noetlctl pool describe {name})", exits.TIMED_OUT)
+        await asyncio.sleep(POLL_S)
+
+
+def tell(name: str, action: str, entry: Entry, output: str, **more: Any) -> None:
+    found = {"name": name, "action": action, "generation": entry.generation, "workers": entry.workers,
+             "by": entry.by, "at": stamp(entry.at), **more}
+    if output != "text":
+        render.value(found, output)
+        return
+    counts = ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in more.items())
+    click.echo(f"{action} pool {name} (generation {entry.generation})" + (f": {counts}" if counts else ""))
+
+
+def _valid(file: Path) -> tuple[Pool, str]:
+    from services.cli.documents import read
+
+    source = read(file)
+    compiled = compile_pool(source, kinds=registry.specs(), file=str(file))
+    findings.report(compiled.diagnostics)
+    if compiled.document is None:
+        raise findings.not_valid(file, compiled.diagnostics)
+    return compiled.document, source.decode()
+
+
+def _check(note: str) -> None:
+    if len(note) > pools.MAX_NOTE:
+        raise click.UsageError(f"a note has at most {pools.MAX_NOTE} characters")

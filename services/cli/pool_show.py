@@ -1,0 +1,181 @@
+"""What shows pools: list, describe, workers, top."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from services.cli import context, exits, render
+from services.cli.exits import CliError
+from services.cli.render import Column
+from shared.bus.ports import Bus
+from shared.events.stamp import stamp
+from shared.runtime import pool_state
+from shared.runtime.pool_state import PoolState, WorkerState
+from shared.runtime.pools import NotThere
+
+
+def age(seconds: float | None) -> str:
+    """`45s`, `12m`, `3h`, `5d`."""
+    if seconds is None:
+        return ""
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+COLUMNS = (
+    Column("NAME", "name"),
+    Column("BACKEND", "backend"),
+    Column("DESIRED", "desired"),
+    Column("READY", "ready"),
+    Column("BUSY", "busy"),
+    Column("PENDING", "pending"),
+    Column("IN-FLIGHT", "in_flight"),
+    Column("OLDEST", lambda row: age(row["oldest_s"])),
+    Column("STATE", "state"),
+    Column("SLOTS", "slots", wide=True),
+    Column("PROVIDES", lambda row: ",".join(row["provides"]), wide=True),
+    Column("GENERATION", "generation", wide=True),
+    Column("MESSAGE", "message", wide=True),
+)
+WORKERS = (
+    Column("NAME", "name"),
+    Column("POOL", "pool"),
+    Column("STATE", "state"),
+    Column("SLOTS", "slots"),
+    Column("HELD", "held"),
+    Column("SINCE", "since"),
+    Column("HOST", "host", wide=True),
+    Column("PID", "pid", wide=True),
+    Column("VERSION", "version", wide=True),
+    Column("PROVIDES", lambda row: ",".join(row["provides"]), wide=True),
+    Column("FAILURES", "failures", wide=True),
+    Column("LOG", "log", wide=True),
+)
+
+
+def pool_row(state: PoolState) -> dict[str, Any]:
+    pool = state.pool
+    return {
+        "name": state.name, "backend": state.backend, "desired": state.desired, "ready": state.ready,
+        "busy": state.busy, "pending": state.pending, "in_flight": state.in_flight,
+        "oldest_s": round(state.oldest_s, 3) if state.oldest_s is not None else None,
+        "state": state.state, "message": state.message,
+        "slots": pool.slots if pool is not None and state.backend == "process" else None,
+        "provides": list(pool.provides) if pool is not None else [],
+        "generation": state.entry.generation if state.entry is not None else 0,
+    }
+
+
+def worker_row(worker: WorkerState) -> dict[str, Any]:
+    runs = [{"execution_id": each[0], "run_id": each[1], "index": each[2]} for each in worker.held]
+    return {
+        "name": worker.name, "pool": worker.pool, "state": worker.state, "slots": worker.slots, "held": len(runs),
+        "since": stamp(worker.since) if worker.since else "", "host": worker.host, "pid": worker.pid,
+        "version": worker.version, "provides": list(worker.provides), "failures": worker.failures,
+        "ended": worker.ended, "log": worker.log, "runs": runs,
+    }
+
+
+async def show_list(output: str, context_file: Path | None) -> int:
+    async with context.connected(context.find(context_file)) as bus:
+        states = await pool_state.read_all(bus, time.time())
+    render.rows([pool_row(state) for state in states], COLUMNS, output, "name")
+    return exits.OK
+
+
+async def top(every: float, output: str, context_file: Path | None) -> int:
+    async with context.connected(context.find(context_file)) as bus:
+        while True:
+            states = await pool_state.read_all(bus, time.time())
+            rows = sorted(map(pool_row, states), key=lambda row: (-(row["pending"] or 0), row["name"]))
+            if not sys.stdout.isatty() or output in ("json", "jsonl"):
+                render.rows(rows, COLUMNS, output, "name")
+                return exits.OK
+            click.clear()
+            render.rows(rows, COLUMNS, output, "name")
+            await asyncio.sleep(every)
+
+
+async def workers(name: str, output: str, context_file: Path | None) -> int:
+    async with context.connected(context.find(context_file)) as bus:
+        states = [await found(bus, name)] if name else await pool_state.read_all(bus, time.time())
+    rows = [worker_row(worker) for state in states for worker in state.workers]
+    render.rows(rows, WORKERS, output, "name")
+    return exits.OK
+
+
+async def found(bus: Bus, name: str) -> PoolState:
+    try:
+        return await pool_state.read(bus, name, time.time())
+    except NotThere as error:
+        raise CliError(str(error), exits.NOT_FOUND) from None
+
+
+async def describe(name: str, output: str, context_file: Path | None) -> int:
+    async with context.connected(context.find(context_file)) as bus:
+        state = await found(bus, name)
+    shown = described(state)
+    render.document(shown, output, "name", lambda: _tell(shown))
+    return exits.OK
+
+
+def described(state: PoolState) -> dict[str, Any]:
+    entry, pool, paused = state.entry, state.pool, state.paused
+    return {
+        **pool_row(state),
+        "labels": pool.labels if pool is not None else {},
+        "drain_s": pool.drain_s if pool is not None and state.backend == "process" else None,
+        "tools_disabled": list(pool.tools_disabled) if pool is not None else [],
+        "by": entry.by if entry is not None else "",
+        "at": stamp(entry.at) if entry is not None else "",
+        "restarts": entry.restarts if entry is not None else 0,
+        "delivers": state.delivers,
+        "paused": None if paused is None else {
+            "by": paused.by, "at": stamp(paused.at), "note": paused.note,
+            "until": stamp(paused.until) if paused.until else None,
+        },
+        "drain": _drain(state),
+        "workers": [worker_row(worker) for worker in state.workers],
+        "document": entry.source if entry is not None else "",
+    }
+
+
+def _drain(state: PoolState) -> dict[str, Any] | None:
+    if state.entry is None or state.entry.drain is None:
+        return None
+    asked, now = state.entry.drain, state.status.drain
+    report = now.report if now is not None and now.at == asked.at else None
+    counts = {name: getattr(report, name) if report is not None else None
+              for name in ("finished", "left", "handed_back")}
+    return {"by": asked.by, "at": stamp(asked.at), "timeout_s": asked.timeout_s, "note": asked.note,
+            "over": report is not None, **counts}
+
+
+def _tell(shown: Mapping[str, Any]) -> None:
+    desired = "" if shown["desired"] is None else f", {shown['desired']} workers wanted"
+    click.echo(f"pool {shown['name']}: {shown['state']}, backend {shown['backend']}{desired}, {shown['ready']} ready")
+    if shown["message"]:
+        click.echo(f"  {shown['message']}")
+    oldest = f", the oldest for {age(shown['oldest_s'])}" if shown["oldest_s"] is not None else ""
+    click.echo(f"  pending {shown['pending']}{oldest}; in flight {shown['in_flight']}")
+    if shown["provides"]:
+        click.echo(f"  provides {', '.join(shown['provides'])}")
+    if (paused := shown["paused"]) is not None:
+        until = f" until {paused['until']}" if paused["until"] else ""
+        note = f": {paused['note']}" if paused["note"] else ""
+        click.echo(f"  paused by {paused['by']} at {paused['at']}{until}{note}")
+    if (drain := shown["drain"]) is not None and drain["over"]:
+        click.echo(f"  drained: {drain['finished']} finished, {drain['left']} left, {drain['handed_back']} handed back")
+    if shown["by"]:
+        click.echo(f"  generation {shown['generation']} by {shown['by']} at {shown['at']}")
+    for worker in shown["workers"]:
+        last = f", its last life ended with {worker['ended']}" if worker["ended"] and worker["failures"] else ""
+        click.echo(f"  worker {worker['name']}: {worker['state']}, {worker['held']} of {worker['slots']} slots, "
+                   f"pid {worker['pid']}, since {worker['since'] or '-'}{last}")
