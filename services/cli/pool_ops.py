@@ -135,7 +135,8 @@ async def pause(
 
 async def resume(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:
     return await _say(name, lambda entry: replace(entry, paused=None, drain=None), "resumed",
-                      lambda state: state.delivers, no_wait, timeout, output, context_file)
+                      lambda state: state.delivers and (state.status.settled or state.backend == "external"),
+                      no_wait, timeout, output, context_file)
 
 
 async def restart(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:

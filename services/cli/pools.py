@@ -1,4 +1,4 @@
-"""The pools of a running stack: each has a consumer on the queue of commands."""
+"""The pools of a running stack: each has a consumer on the queue of commands, and what it provides in a document."""
 
 from typing import Any
 
@@ -7,12 +7,15 @@ from services.cli.exits import CliError
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Bus
+from shared.runtime import pools
 from shared.runtime.settings import Settings
 
 
-async def on_server(settings: Settings) -> frozenset[str]:
+async def on_server(settings: Settings) -> dict[str, frozenset[str]]:
+    """What each pool provides, by name."""
     async with context.connected(settings) as bus:
-        return frozenset(await queues(bus))
+        documents = {name: frozenset(pools.parse(e).provides) for name, e in (await pools.everything(bus)).items()}
+        return {**dict.fromkeys(await queues(bus), frozenset[str]()), **documents}
 
 
 async def queues(bus: Bus) -> dict[str, tuple[int, int]]:

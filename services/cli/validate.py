@@ -41,7 +41,7 @@ def command(files: tuple[Path, ...], strict: bool, output: str, server: bool, co
     return exits.OK if valid else exits.INVALID
 
 
-def _pools(context_file: Path | None) -> frozenset[str]:
+def _pools(context_file: Path | None) -> dict[str, frozenset[str]]:
     import asyncio
 
     from services.cli.pools import on_server

@@ -21,7 +21,7 @@ from services.router.reruns import Reruns
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.dsl.plan import Plan
-from shared.engine import routing
+from shared.engine import offers, routing
 from shared.engine.execution import LIVE, Execution, evolve
 from shared.engine.large import shrink
 from shared.errors import Conflict, Corrupt, NoetlError, Unavailable
@@ -32,6 +32,7 @@ from shared.events.record import decode as decode_record
 from shared.events.request import Request, decode, decode_control, derive_id
 from shared.events.stamp import seconds, stamp
 from shared.runtime import catalog, results
+from shared.runtime import pools as pool_documents
 from shared.runtime.plans import Plans
 
 log = structlog.get_logger()
@@ -145,6 +146,17 @@ class Requests:
         except (catalog.NotRegistered, Corrupt) as error:
             return str(error)
 
+    async def _pools(self, plan: Plan | str) -> dict[str, str] | str:
+        """For the steps that require capabilities; the reason when no pool has them."""
+        if isinstance(plan, str) or not offers.needs(plan.steps):
+            return {}
+        now, found = self._clock.now(), list[offers.Offer]()
+        for name, entry in (await pool_documents.everything(self._bus)).items():
+            if not entry.deleting:
+                provides = frozenset(pool_documents.parse(entry).provides)
+                found.append(offers.Offer(name, provides, entry.pause_at(now) is not None))
+        return offers.choose(plan.steps, found)
+
     async def _begin(
         self, delivery: Delivery, request: Request, plan: Plan | str, restored: ev.PlaybookRestored | None = None
     ) -> None:
@@ -155,9 +167,10 @@ class Requests:
         values: dict[str, Any] = {}
 
         def start() -> list[ev.Event]:
-            return routing.start(execution_id, request, request_id, plan, seconds(ts), restored, values)
+            return routing.start(execution_id, request, request_id, plan, seconds(ts), restored, values, pools)
 
         try:
+            pools = await self._pools(plan)
             events, blobs = shrink(execution_id, await results.brought(self._bus, values, start))
             record = Record(execution_id, "router", 1, ts, tuple(events))
             await results.store(self._bus, execution_id, blobs)

@@ -1,17 +1,22 @@
-"""Whether the pools of the steps exist. Which do is known only when a server is: the caller says it."""
+"""Whether the pools of the steps exist, and provide what is required of them. Which do is known only when a server
+is: the caller says it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from shared.dsl.plan import Plan
+from shared.dsl.plan import Plan, Step
 from shared.dsl.reader import Reader, short
 from shared.dsl.sites import Sites, listed
 from shared.dsl.source import Path
 
 
 def check_pools(reader: Reader, plan: Plan, sites: Sites, pools: Collection[str]) -> None:
-    """A step without tasks needs no worker. A pool set for all steps is told once, where it is set."""
+    """A step without tasks needs no worker. A pool set for all steps is told once, where it is set. A mapping says
+    what each pool provides."""
     told: set[Path] = set()
     for step in plan.steps.values():
+        if step.tasks and step.requires:
+            _check_requires(reader, step, sites, pools if isinstance(pools, Mapping) else {})
+            continue
         if not step.tasks or step.pool in pools:
             continue
         path = _place(sites, step.name)
@@ -22,6 +27,16 @@ def check_pools(reader: Reader, plan: Plan, sites: Sites, pools: Collection[str]
         there = f"pools on the server: {listed(sorted(pools)) or 'none'}"
         what = f"there is no pool {short(step.pool)} on the server, so {short(step.name)} cannot run"
         reader.value(path, "DSL409", what, f"did you mean {near}? {there}" if near else there)
+
+
+def _check_requires(reader: Reader, step: Step, sites: Sites, pools: Mapping[str, Collection[str]]) -> None:
+    if any(set(step.requires) <= set(provides) for provides in pools.values()):
+        return
+    lacking = [each for each in step.requires if not any(each in provides for provides in pools.values())]
+    what = f"no pool on the server provides {', '.join(lacking or step.requires)}" + (" together" if not lacking else "")
+    there = "; ".join(f"{name}: {', '.join(sorted(provides))}" for name, provides in sorted(pools.items()) if provides)
+    reader.value((*sites.step(step.name), "spec", "requires"), "DSL414",
+                 f"{what}, so {short(step.name)} cannot run", f"pools provide {there or 'nothing'}")
 
 
 def _place(sites: Sites, step: str) -> Path:

@@ -131,6 +131,7 @@ SHAPES: dict[str, Shape] = {
     },
     "step_spec": {
         "pool": Key("text", "Worker pool of this step."),
+        "requires": Key("list", "Capabilities; a pool that provides all of them is chosen when an execution starts."),
         "timeout": _TIMEOUT,
         "policy": Key("@step_policy", "Admission, lifecycle and failure of the step."),
         "knobs": Key("knobs", "What any tool takes under spec; flows inwards to the tasks."),

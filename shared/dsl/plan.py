@@ -130,7 +130,7 @@ class Needs(Struct, frozen=True):
 
 class Step(Struct, frozen=True):
     """`needs` covers the tasks and `loop.in`; `task_needs` the tasks alone: what an iteration carries. A number
-    as `join` is how many tokens enter together."""
+    as `join` is how many tokens enter together. With `requires`, the pool is chosen when an execution starts."""
 
     name: str
     tasks: tuple[Task, ...] = ()
@@ -151,6 +151,7 @@ class Step(Struct, frozen=True):
     join: Literal["all", "each", "any"] | int = "all"
     compensate: Compensate | None = None
     limit: Limit | None = None
+    requires: tuple[str, ...] = ()
 
 
 class Origin(Struct, frozen=True):

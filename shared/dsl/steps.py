@@ -13,6 +13,7 @@ from shared.dsl.normalise import tasks
 from shared.dsl.overlay import all_knobs, read_knobs
 from shared.dsl.plan import Loop, Step, Task
 from shared.dsl.policies import Defaults, StepPolicy, read_pool, read_step_policy
+from shared.dsl.pools import read_capabilities
 from shared.dsl.reader import Reader, Told, short
 from shared.dsl.routes import read_next
 from shared.dsl.source import Path
@@ -35,7 +36,7 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
     reader.keys(body, path, STEP_KEYS, {**_tools_keys(body, around.kinds), **told.STEP}, f"step {short(name)}")
     desc = reader.text(body["desc"], (*path, "desc"), "write desc: some text") if "desc" in body else ""
     knobs = tuple(all_knobs(around.kinds))
-    pool, policy, step_knobs = _spec(reader, body, path, name, knobs, around)
+    pool, requires, policy, step_knobs = _spec(reader, body, path, name, knobs, around)
     loop: Loop | None = None
     loop_knobs: dict[str, Any] = {}
     if "loop" in body:
@@ -53,7 +54,7 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
         max_payload_bytes=policy.max_payload_bytes or around.defaults.max_payload_bytes,
         needs=names_used([_of_loop(loop), rendered, policy.limit.key if policy.limit else None]),
         task_needs=names_used(rendered), line=reader.document.node(path).place.line, desc=desc,
-        join=policy.join, compensate=policy.compensate, limit=policy.limit,
+        join=policy.join, compensate=policy.compensate, limit=policy.limit, requires=requires,
     )
 
 
@@ -76,18 +77,22 @@ def _tools_keys(body: Mapping[str, Any], kinds: Mapping[str, ToolSpec]) -> dict[
 
 
 def _spec(reader: Reader, body: dict[str, Any], path: Path, name: str, knobs: tuple[str, ...],
-          around: Around) -> tuple[str, StepPolicy, dict[str, Any]]:
+          around: Around) -> tuple[str, tuple[str, ...], StepPolicy, dict[str, Any]]:
     at = (*path, "spec")
     moved = {"mode": told.moved("mode", "next: {spec: {mode: …}} or loop: {spec: {mode: …}}"),
              "admit": told.moved("admit", "policy: {admit: …} in the step's spec"),
              **{key: value for key, value in told.STEP_POLICY.items() if key in told.CONTROL}}
-    spec = reader.section(body, "spec", path, ("pool", "policy", *knobs), moved)
+    spec = reader.section(body, "spec", path, ("pool", "requires", "policy", *knobs), moved)
     pool = read_pool(reader, spec["pool"], (*at, "pool")) if "pool" in spec else around.defaults.pool
+    requires = read_capabilities(reader, spec["requires"], (*at, "requires")) if "requires" in spec else ()
+    if "pool" in spec and "requires" in spec:
+        reader.key((*at, "requires"), "DSL204", "pool and requires are both given: one names the pool, one chooses it",
+                   "leave one of them out")
     policy = read_step_policy(reader, spec, at, around.steps, f"{around.playbook}/{name}", looped="loop" in body)
     if policy.limit is not None and "tool" not in body:
         reader.key((*at, "policy", "limits"), "DSL903", "a step without a tool has no runs to limit",
                    "remove max and rate", warning=True)
-    return pool, policy, read_knobs(reader, spec, at, knobs)
+    return pool, requires, policy, read_knobs(reader, spec, at, knobs)
 
 
 def _pipeline(reader: Reader, body: dict[str, Any], path: Path, name: str, kinds: Mapping[str, ToolSpec],

@@ -79,7 +79,8 @@ class Execution(Struct):
     """Only `evolve` and `draft` make new ones; nobody changes one that was handed out.
 
     `passed` is the past of the run that ended last, whose tokens follow. `undo` are the runs to compensate by
-    completion, `undone` those whose compensation was begun, `faults` what went wrong with it.
+    completion, `undone` those whose compensation was begun, `faults` what went wrong with it. `pools` are those
+    chosen for steps that require capabilities.
     """
 
     execution_id: str
@@ -106,6 +107,7 @@ class Execution(Struct):
     undone: tuple[str, ...] = ()
     faults: tuple[dict[str, Any], ...] = ()
     fate: Fate | None = None
+    pools: dict[str, str] = {}
     n: int = 0
     seq: int = 0
     as_of: int = 0
@@ -118,7 +120,7 @@ def draft(state: Execution) -> Execution:
         dict(state.results), dict(state.tokens), dict(state.runs), dict(state.counts),
         state.tokens_made, state.result, state.error, state.parent, state.cancel, state.until, state.wish,
         state.paused, state.wished, state.passed, state.undo, state.undone, state.faults, state.fate,
-        state.n, state.seq, state.as_of,
+        state.pools, state.n, state.seq, state.as_of,
     )
 
 
@@ -168,8 +170,8 @@ def apply(state: Execution, event: ev.Event, ts: str) -> None:
             state.paused, state.wish = isinstance(event, ev.PlaybookPaused), None
         case ev.ExecutionRequested(parent=parent):
             state.parent = parent
-        case ev.RequestEvaluated(digest=digest):
-            state.digest = digest
+        case ev.RequestEvaluated(digest=digest, pools=pools):
+            state.digest, state.pools = digest, pools
         case ev.PlaybookStarted(workload=workload):
             state.workload = workload
             state.status = "running"

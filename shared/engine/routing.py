@@ -41,13 +41,15 @@ MAX_MOVES = 1000  # steps without tools entered in one decision: a cycle of them
 MAX_DECISION_BYTES = MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES  # of args and scopes; the workload comes on top once
 NO_VALUES: Values = {}
 NOTHING = ev.Scope()
+NO_POOLS: Mapping[str, str] = {}
 
 
 def start(
     execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float,
-    restored: ev.PlaybookRestored | None = None, values: Values = NO_VALUES,
+    restored: ev.PlaybookRestored | None = None, values: Values = NO_VALUES, pools: Mapping[str, str] | str = NO_POOLS,
 ) -> list[ev.Event]:
-    """The first decision; `plan` is the reason when there is none, `restored` what an earlier execution left."""
+    """The first decision; `plan` is the reason when there is none, `restored` what an earlier execution left, `pools`
+    those chosen for steps that require something, or the reason why there is none."""
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
     labels = {**plan.labels, **request.labels} if isinstance(plan, Plan) else request.labels
     turn.emit(ev.ExecutionRequested(
@@ -57,6 +59,8 @@ def start(
         return turn.refuse("request", plan)
     if request.parent is not None and request.parent.depth > MAX_DEPTH:
         return turn.refuse("limit", f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
+    if isinstance(pools, str):
+        return turn.refuse("pool", pools)
     try:
         workload = merge_workload(plan.workload, request.payload, execution_id)
     except TemplateError as error:
@@ -68,7 +72,7 @@ def start(
         limit = limited(plan.limit, whole_scope(execution_id, workload)) if plan.limit is not None else None
     except TemplateError as error:
         return turn.refuse("template", f"limits.key: {error}")
-    turn.emit(ev.RequestEvaluated(plan.digest))
+    turn.emit(ev.RequestEvaluated(plan.digest, pools=dict(pools)))
     turn.emit(ev.PlaybookStarted(workload, _priority(request, plan), limit))
     if restored is not None:
         turn.emit(restored)
@@ -328,7 +332,8 @@ class _Turn:
             limits.append(state.started + self.plan.timeout_s)
         self.emit(
             ev.StepScheduled(
-                run_id, step.name, ids, self.plan.digest, step.pool, step.loop is not None, args,
+                run_id, step.name, ids, self.plan.digest, state.pools.get(step.name, step.pool),
+                step.loop is not None, args,
                 narrow(step.needs, state.workload, state.ctx, state.results, self.caller),
                 deadline=stamp(min(limits)) if limits else "",
                 wave=wave_of(step, state), undo=step.compensate is not None, limited=step.limit is not None,

@@ -76,7 +76,7 @@ def _start(record: Record, plan_of: PlanOf, now: float, values: Values) -> list[
             plan = plan_of(evaluated.digest)
             restored = next((event for event in record.events if isinstance(event, ev.PlaybookRestored)), None)
             return routing.start(
-                record.execution_id, request, requested.request_id, plan, now, restored, values
+                record.execution_id, request, requested.request_id, plan, now, restored, values, evaluated.pools
             )
         case (ev.ExecutionRequested() as requested, ev.RequestEvaluated(error=error), *_) if error:
             return [requested, ev.RequestEvaluated("", error), ev.PlaybookProcessed("failed", None, error)]

@@ -21,8 +21,11 @@ class ExecutionRequested(Base, frozen=True, tag="playbook.execution.requested"):
 
 
 class RequestEvaluated(Base, frozen=True, tag="playbook.request.evaluated"):
+    """`pools` are those chosen for steps that require capabilities, by step."""
+
     digest: str = ""
     error: dict[str, Any] | None = None
+    pools: dict[str, str] = {}
     entity = "playbook"
 
 

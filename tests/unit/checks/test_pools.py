@@ -32,6 +32,29 @@ workflow:
         "(pools on the server: 'default')"]
 
 
+REQUIRES = "workflow:\n  - {step: start, tool: {kind: noop}, spec: {requires: [gpu, eu]}}\n"
+
+
+def told_of(pools: dict[str, set[str]]) -> list[str]:
+    return [str(each) for each in compile_playbook(HEAD + REQUIRES, kinds=KINDS, file="p", pools=pools).diagnostics]
+
+
+def test_what_no_pool_of_the_server_provides_is_an_error_that_names_it() -> None:
+    assert told_of({"a": {"gpu"}, "default": set()}) == [
+        "p:5:56: error DSL414: no pool on the server provides eu, so 'start' cannot run (pools provide a: gpu)"]
+    assert told_of({"a": {"gpu"}, "b": {"eu"}}) == [
+        "p:5:56: error DSL414: no pool on the server provides eu, gpu together, so 'start' cannot run "
+        "(pools provide a: gpu; b: eu)"]
+    assert told_of({"a": {"gpu", "eu", "big"}}) == []
+
+
+def test_a_step_names_its_pool_or_what_it_requires_not_both() -> None:
+    text = "workflow:\n  - {step: start, tool: {kind: noop}, spec: {pool: a, requires: [gpu]}}\n"
+    found = [str(each) for each in compile_playbook(HEAD + text, kinds=KINDS, file="p").diagnostics]
+    assert found == ["p:5:55: error DSL204: pool and requires are both given: one names the pool, one chooses it "
+                     "(leave one of them out)"]
+
+
 @pytest.mark.parametrize(("tool", "count"), [("tool: {kind: noop}", 1), ("next: {arcs: []}", 0)])
 def test_the_default_pool_must_exist_for_steps_with_tasks(tool: str, count: int) -> None:
     found = told(f"workflow:\n  - {{step: start, {tool}}}\n", "gpu")
