@@ -63,8 +63,13 @@ async def _apply(
     except Conflict as error:
         raise CliError(str(error), exits.CONFLICT) from None
     if not no_wait and done != "unchanged":
-        await until(bus, pool.name, entry, lambda state: state.status.settled or pool.backend == "external", timeout)
+        await until(bus, pool.name, entry, _stands, timeout)
     tell(pool.name, done, entry, output)
+
+
+def _stands(state: PoolState) -> bool:
+    """Nothing of what was asked for is on its way; the workers of an external pool come when they come."""
+    return state.status.settled if state.backend == "process" else state.status.state != "waiting"
 
 
 async def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_file: Path | None) -> int:
@@ -135,8 +140,7 @@ async def pause(
 
 async def resume(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:
     return await _say(name, lambda entry: replace(entry, paused=None, drain=None), "resumed",
-                      lambda state: state.delivers and (state.status.settled or state.backend == "external"),
-                      no_wait, timeout, output, context_file)
+                      lambda state: state.delivers and _stands(state), no_wait, timeout, output, context_file)
 
 
 async def restart(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:

@@ -152,9 +152,14 @@ class Requests:
             return {}
         now, found = self._clock.now(), list[offers.Offer]()
         for name, entry in (await pool_documents.everything(self._bus)).items():
-            if not entry.deleting:
+            if entry.deleting:
+                continue
+            try:
                 provides = frozenset(pool_documents.parse(entry).provides)
-                found.append(offers.Offer(name, provides, entry.pause_at(now) is not None))
+            except Corrupt as error:
+                log.error("pool.unreadable", pool=name, error=str(error))
+                continue
+            found.append(offers.Offer(name, provides, entry.pause_at(now) is not None))
         return offers.choose(plan.steps, found)
 
     async def _begin(

@@ -33,7 +33,8 @@ def _check_requires(reader: Reader, step: Step, sites: Sites, pools: Mapping[str
     if any(set(step.requires) <= set(provides) for provides in pools.values()):
         return
     lacking = [each for each in step.requires if not any(each in provides for provides in pools.values())]
-    what = f"no pool on the server provides {', '.join(lacking or step.requires)}" + (" together" if not lacking else "")
+    missing = ", ".join(lacking) if lacking else f"{', '.join(step.requires)} together"
+    what = f"no pool on the server provides {missing}"
     there = "; ".join(f"{name}: {', '.join(sorted(provides))}" for name, provides in sorted(pools.items()) if provides)
     reader.value((*sites.step(step.name), "spec", "requires"), "DSL414",
                  f"{what}, so {short(step.name)} cannot run", f"pools provide {there or 'nothing'}")

@@ -1,0 +1,360 @@
+"""The life of pools on real processes: a ledger of effects says that nothing is lost and nothing is done twice."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from services.cli.main import _exit_code
+from shared.bus import topology
+from shared.bus.jetstream import JetStreamBus, connect
+from shared.runtime import logging
+from tests.support.cli import COMMAND, ROOT, Up, alive, children, environment
+
+LIMIT_S = 40.0
+LEASE_S = 6.0  # over the 5 s after which a worker extends its leases
+WORK = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: {name}, path: pools/{name}}}
+workload: {{ledger: "", count: 1, nap: 0.1, in_flight: 100}}
+workflow:
+  - step: start
+    spec: {{{where}}}
+    loop: {{in: "{{{{ range(workload.count) | list }}}}", iterator: number,
+           spec: {{mode: parallel, max_in_flight: "{{{{ workload.in_flight }}}}"}}}}
+    tool:
+      - name: begin
+        kind: shell
+        cmds: ['echo "begin {{{{ execution_id }}}} {{{{ iter.number }}}}" >> "{{{{ workload.ledger }}}}"']
+      - name: work
+        kind: shell
+        cmds:
+          - sleep "{{{{ workload.nap }}}}"
+          - echo "end {{{{ execution_id }}}} {{{{ iter.number }}}}" >> "{{{{ workload.ledger }}}}"
+"""
+Done = tuple[int, str, str]
+
+
+class Ctl:
+    """noetlctl in this process: a start of Python for each call would take most of the time."""
+
+    def __init__(self, up: Up) -> None:
+        self.up, self.folder = up, up.folder
+        self.ledger = up.folder / "ledger.txt"
+
+    def __call__(self, *args: str) -> Done:
+        out, err = StringIO(), StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = _exit_code([*args, "--context", str(self.up.context_file)])
+        return code, out.getvalue(), err.getvalue()
+
+    def json(self, *args: str) -> Any:
+        code, out, err = self(*args, "-o", "json")
+        assert code == 0, err
+        return json.loads(out)
+
+    def pool(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.json("pool", "describe", name)
+        return found
+
+    def apply(self, name: str, **spec: object) -> None:
+        code, _, err = self("pool", "apply", "-f", str(self.document(name, **spec)))
+        assert code == 0, err
+
+    def document(self, name: str, **spec: object) -> Path:
+        file = self.folder / f"{name}.yaml"
+        head = {"apiVersion": "noetl.io/v2", "kind": "Pool", "metadata": {"name": name}}
+        file.write_text(json.dumps({**head, "spec": spec}))
+        return file
+
+    def start(self, pool: str, count: int = 1, nap: float = 0.1, where: str = "") -> str:
+        """An execution whose every iteration says when it begins and ends its work."""
+        file = self.folder / f"work-{pool}.yaml"
+        file.write_text(WORK.format(name=f"work-{pool}", where=where or f"pool: {pool}"))
+        assert self("register", str(file))[0] == 0
+        payload = json.dumps({"ledger": str(self.ledger), "count": count, "nap": nap})
+        code, out, err = self("execute", f"pools/work-{pool}", "--payload", payload)
+        assert code == 0, err
+        return out.strip()
+
+    def said(self, execution: str, word: str) -> Counter[str]:
+        lines = self.ledger.read_text().splitlines() if self.ledger.exists() else []
+        rows = [line.split() for line in lines]
+        return Counter(row[2] for row in rows if row[:2] == [word, execution])
+
+    def status(self, execution: str) -> str:
+        found: str = self.json("get", execution)["status"]
+        return found
+
+    def completed(self, execution: str) -> None:
+        until(lambda: self.status(execution) == "completed", f"{execution} is not completed")
+
+
+def until(is_so: Callable[[], bool], what: str, within_s: float = LIMIT_S) -> None:
+    deadline = time.monotonic() + within_s
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def ctl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ctl]:
+    logging.configure("error", sys.__stderr__)
+    stack = Up(tmp_path_factory.mktemp("pools"))
+    try:
+        stack.wait()
+        yield Ctl(stack)
+    finally:
+        stack.stop()
+        structlog.reset_defaults()
+
+
+def on_broker(ctl: Ctl, work: Callable[[JetStreamBus], Awaitable[None]]) -> None:
+    """As the administrator."""
+
+    async def run() -> None:
+        context = ctl.up.context
+        bus = await connect(context["nats_url"], user="admin", password=context["users"]["admin"])
+        try:
+            await work(bus)
+        finally:
+            await bus.close()
+
+    asyncio.run(run())
+
+
+def shorten_lease(ctl: Ctl, pool: str) -> None:
+    async def work(bus: JetStreamBus) -> None:
+        found = (await bus.requests.api(f"CONSUMER.INFO.{topology.COMMANDS}.{pool}"))["config"]
+        config = {**found, "ack_wait": int(LEASE_S * 1e9)}
+        body = {"stream_name": topology.COMMANDS, "config": config, "action": "update"}
+        await bus.requests.api(f"CONSUMER.CREATE.{topology.COMMANDS}.{pool}", body)
+
+    on_broker(ctl, work)
+
+
+def test_scaling_under_load_loses_nothing_and_does_nothing_twice(ctl: Ctl) -> None:
+    ctl.apply("etl", workers=2, slots=3)
+    assert ctl.pool("etl")["ready"] == 2
+    execution = ctl.start("etl", 220, 0.4)
+    until(lambda: len(ctl.said(execution, "end")) > 3, "nothing runs")
+    assert ctl("pool", "scale", "etl", "5")[0] == 0
+    grown = ctl.pool("etl")
+    assert (grown["desired"], grown["ready"]) == (5, 5)
+    until(lambda: ctl.pool("etl")["busy"] == 5, "the new workers get nothing")
+    assert ctl("pool", "scale", "etl", "1")[0] == 0
+    assert ctl.pool("etl")["ready"] == 1
+    assert ctl.status(execution) == "running"
+    assert ctl("pool", "scale", "etl", "4")[0] == 0
+    ctl.completed(execution)
+    once = {str(number): 1 for number in range(220)}
+    assert ctl.said(execution, "begin") == once
+    assert ctl.said(execution, "end") == once
+    until(lambda: len(ctl.pool("etl")["workers"]) == 4, "workers that went are still there")
+
+
+def test_a_paused_pool_starts_nothing_until_it_is_resumed(ctl: Ctl) -> None:
+    ctl.apply("calm", workers=1, slots=4)
+    assert ctl("pool", "pause", "calm", "--note", "database upgrade")[0] == 0
+    execution = ctl.start("calm", 6, 0.1)
+    until(lambda: ctl.pool("calm")["pending"] == 6, "nothing waits")
+    time.sleep(1.0)  # nothing may come of it
+    shown = ctl.pool("calm")
+    assert (shown["pending"], shown["in_flight"], shown["state"]) == (6, 0, "paused")
+    assert shown["paused"]["note"] == "database upgrade"
+    assert "@" in shown["paused"]["by"]
+    assert shown["oldest_s"] > 0.5
+    assert ctl.said(execution, "begin") == {}
+    began = time.monotonic()
+    assert ctl("pool", "resume", "calm")[0] == 0
+    ctl.completed(execution)
+    assert time.monotonic() - began < 10, "waiting pulls were not woken"
+    assert ctl.pool("calm")["paused"] is None
+
+
+def test_a_pause_with_an_end_ends_by_itself(ctl: Ctl) -> None:
+    ctl.apply("calm", workers=1, slots=4)
+    assert ctl("pool", "pause", "calm", "--for", "3s")[0] == 0
+    execution = ctl.start("calm", 2)
+    assert ctl.pool("calm")["paused"]["until"]
+    assert ctl.said(execution, "begin") == {}
+    ctl.completed(execution)
+
+
+def test_a_pause_outlives_the_server_and_its_queue(ctl: Ctl) -> None:
+    ctl.apply("calm", workers=1, slots=4)
+    assert ctl("pool", "pause", "calm")[0] == 0
+    execution = ctl.start("calm", 3)
+    until(lambda: ctl.pool("calm")["pending"] == 3, "nothing waits")
+    (server,) = [pid for pid, line in children(ctl.up.process.pid).items() if "nats-server" in line]
+    os.kill(server, signal.SIGKILL)
+
+    def is_back() -> bool:
+        code, out, _ = ctl("pool", "describe", "calm", "-o", "json")
+        return code == 0 and json.loads(out)["pending"] == 3
+
+    until(is_back, "the queue is not made again")
+    shown = ctl.pool("calm")
+    assert (shown["delivers"], shown["in_flight"], ctl.said(execution, "begin")) == (False, 0, {})
+    assert ctl("pool", "resume", "calm")[0] == 0
+    ctl.completed(execution)
+    assert ctl.said(execution, "end") == {"0": 1, "1": 1, "2": 1}
+
+
+def test_a_drain_reports_what_finished_and_hands_the_rest_back(ctl: Ctl) -> None:
+    ctl.apply("deep", workers=2, slots=4)
+    short, long = ctl.start("deep", 3, 1.5), ctl.start("deep", 1, 20)
+    until(lambda: ctl.said(short, "begin").total() == 3 and ctl.said(long, "begin").total() == 1, "nothing runs")
+    began = time.monotonic()
+    done = ctl.json("pool", "drain", "deep", "--timeout", "3s", "--note", "new machine")
+    assert time.monotonic() - began < 18, "it waited for the long one"
+    assert (done["action"], done["finished"], done["left"], done["handed_back"]) == ("drained", 3, 0, 1)
+    shown = ctl.pool("deep")
+    assert (shown["state"], shown["workers"], shown["drain"]["handed_back"]) == ("drained", [], 1)
+    assert ctl.said(short, "end").total() == 3
+    assert (ctl.status(long), ctl.said(long, "end")) == ("running", {})
+    assert ctl("pool", "delete", "deep")[0] == 8
+    assert ctl("pool", "resume", "deep")[0] == 0
+    until(lambda: ctl.pool("deep")["busy"] == 1, "what was handed back is not taken again")
+    assert ctl("cancel", long, "--wait")[0] == 0
+
+
+def test_a_killed_worker_is_replaced_and_its_run_goes_on(ctl: Ctl) -> None:
+    ctl.apply("frail", workers=1, slots=4)
+    shorten_lease(ctl, "frail")
+    execution = ctl.start("frail", 1, 3)
+    until(lambda: ctl.said(execution, "begin") == {"0": 1}, "nothing runs")
+    (victim,) = ctl.json("pool", "workers", "frail")
+    os.kill(victim["pid"], signal.SIGKILL)
+    until(lambda: bool(ready_pids(ctl, "frail") - {victim["pid"]}), "it is not replaced")
+    ctl.completed(execution)
+    assert ctl.said(execution, "begin") == {"0": 1}, "a finished task was done again"
+    assert ctl.said(execution, "end") == {"0": 1}
+
+
+def ready_pids(ctl: Ctl, pool: str) -> set[int]:
+    return {worker["pid"] for worker in ctl.pool(pool)["workers"] if worker["state"] == "ready"}
+
+
+def test_of_two_changes_at_once_one_wins_and_the_other_hears_whose_it_was(ctl: Ctl) -> None:
+    ctl.apply("twice", workers=1)
+    generation = ctl.pool("twice")["generation"]
+    files = []
+    for slots in (8, 9):
+        file = ctl.folder / f"twice-{slots}.yaml"
+        file.write_text(ctl.document("twice", workers=1, slots=slots).read_text())
+        files.append(file)
+    calls = [
+        subprocess.Popen(
+            [*COMMAND, "pool", "apply", "-f", str(file), "--generation", str(generation), "--no-wait",
+             "--context", str(ctl.up.context_file)],
+            env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for file in files
+    ]
+    said = [(*call.communicate(timeout=60), call.returncode) for call in calls]
+    assert sorted(code for _, _, code in said) == [0, 8]
+    (refused,) = [err for _, err, code in said if code == 8]
+    assert f"generation {generation + 1} by " in refused
+
+
+def test_delete_is_refused_while_work_waits(ctl: Ctl) -> None:
+    ctl.apply("brief", workers=1, slots=1)
+    assert ctl("pool", "pause", "brief")[0] == 0
+    execution = ctl.start("brief", 3)
+    until(lambda: ctl.pool("brief")["pending"] == 3, "nothing waits")
+    code, _, err = ctl("pool", "delete", "brief")
+    assert (code, "3 pending" in err) == (8, True)
+    assert ctl("pool", "resume", "brief")[0] == 0
+    ctl.completed(execution)
+    until(lambda: ctl.pool("brief")["in_flight"] == 0, "the last ones are not acknowledged")
+    assert ctl("pool", "drain", "brief")[0] == 0
+    assert ctl.json("pool", "delete", "brief")["action"] == "deleted"
+    assert ctl("pool", "describe", "brief")[0] == 7
+    assert "worker_brief" not in wait_for_users(ctl, gone="worker_brief")
+
+
+def wait_for_users(ctl: Ctl, gone: str) -> set[str]:
+    until(lambda: gone not in ctl.up.context["pools"], "the context still names it")
+    return set(ctl.up.context["pools"])
+
+
+def test_a_killed_pools_service_leaves_no_worker_behind_and_starts_none_twice(ctl: Ctl) -> None:
+    ctl.apply("etl", workers=2)
+    before = {worker["pid"] for worker in ctl.pool("etl")["workers"]}
+    (service,) = [pid for pid, line in children(ctl.up.process.pid).items() if "services.pools" in line]
+    os.kill(service, signal.SIGKILL)
+    until(lambda: not any(map(alive, before)), "workers of the killed service are still there")
+
+    def is_back() -> bool:
+        pids = ready_pids(ctl, "etl")
+        return len(pids) == 2 and not pids & before
+
+    until(is_back, "there are not two new ones")
+    (service,) = [pid for pid, line in children(ctl.up.process.pid).items() if "services.pools" in line]
+    wanted = sum(pool["desired"] or 0 for pool in ctl.json("pool", "list"))
+    until(lambda: len(children(service)) == wanted, f"not {wanted} workers run")
+
+
+def test_a_restart_replaces_the_workers_one_by_one(ctl: Ctl) -> None:
+    ctl.apply("etl", workers=2)
+    before = {worker["pid"] for worker in ctl.pool("etl")["workers"]}
+    assert ctl.json("pool", "restart", "etl")["action"] == "restarted"
+    after = ready_pids(ctl, "etl")
+    assert (len(after), after & before) == (2, set())
+
+
+def test_an_external_pool_is_known_by_what_its_workers_say(ctl: Ctl) -> None:
+    created = ctl.json("pool", "create", "abroad", "--backend", "external", "--provides", "eu,gpu")
+    assert (created["action"], created["generation"]) == ("created", 1)
+    assert ctl("pool", "create", "abroad", "--backend", "external")[0] == 8
+    assert ctl.pool("abroad")["state"] == "empty"
+    context = ctl.up.context
+    own = {
+        "NOETL_NATS_URL": context["nats_url"], "NOETL_NATS_USER": "worker_abroad", "NOETL_POOL": "abroad",
+        "NOETL_NATS_PASSWORD": context["users"]["worker_abroad"], "NOETL_PROVIDES": "eu,gpu", "NOETL_SLOTS": "3",
+    }
+    with (ctl.folder / "abroad.log").open("wb") as log:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "services.worker"], cwd=ROOT, env=environment(**own), stdout=log, stderr=log
+        )
+    try:
+        until(lambda: ctl.pool("abroad")["ready"] == 1, "its worker is not seen")
+        (row,) = ctl.json("pool", "workers", "abroad")
+        assert (row["pid"], row["slots"], row["provides"]) == (worker.pid, 3, ["eu", "gpu"])
+        execution = ctl.start("abroad", 2, where="requires: [gpu, eu]")
+        ctl.completed(execution)
+        events = [json.loads(line) for line in ctl("events", execution, "-o", "jsonl")[1].splitlines()]
+        chosen = [e["payload"]["pools"] for e in events if e["event_type"] == "playbook.request.evaluated"]
+        assert chosen == [{"start": "abroad"}]
+        assert {e["payload"]["pool"] for e in events if e["event_type"] == "step.scheduled"} == {"abroad"}
+        for refused in (("scale", "abroad", "2"), ("restart", "abroad"), ("logs", "abroad")):
+            code, _, err = ctl("pool", *refused)
+            assert (code, "is external" in err) == (1, True)
+        assert ctl.json("pool", "drain", "abroad", "--timeout", "10s")["left"] == 0
+    finally:
+        worker.terminate()
+        worker.wait(30)
+    assert ctl.json("pool", "delete", "abroad")["action"] == "deleted"
+
+
+def test_what_no_pool_provides_fails_the_execution_at_once(ctl: Ctl) -> None:
+    file = ctl.folder / "lost.yaml"
+    file.write_text(WORK.format(name="lost", where="requires: [quantum]"))
+    assert ctl("register", str(file))[0] == 0
+    code, _, err = ctl("execute", "pools/lost")
+    assert (code, "no pool provides quantum, which step start requires" in err) == (1, True)
+    code, _, err = ctl("validate", str(file), "--server")
+    assert (code, "DSL411" in err) == (3, True)
