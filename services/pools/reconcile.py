@@ -77,21 +77,21 @@ class Reconciler:
         blocked = _blocked(backend.missing(pool), queue)
         running = backend.workers(name)
         seen = _seen(running, beats) if pool.backend == "process" else _said(beats)
+        ours = pool.backend == "process"
+        workers = entry.workers if ours else sum(not beat.draining for beat in beats)
         wanted = Wanted(
-            entry.workers if pool.backend == "process" else len(beats), _template(pool, entry), pool.drain_s,
-            entry.drain is not None, drain is not None and drain.over, entry.deleting, blocked,
-            pool.backend == "process",
+            workers, _template(pool, entry), pool.drain_s, entry.drain is not None, drain is not None and drain.over,
+            entry.deleting, blocked, ours,
         )
         for action in engine.decide(wanted, seen):
             self._do(backend, pool, wanted.template, action)
         running = backend.workers(name)
         state = engine.state(wanted, seen, paused=entry.pause_at(self._clock.now()) is not None)
         if state == "drained" and drain is not None and queue is not None:
-            drain = self._drains.reported(drain, queue, beats if pool.backend == "external" else ())
+            drain = self._drains.reported(drain, queue, () if ours else beats)
         message = _message(state, blocked, running, pool)
-        workers = tuple(each.status for each in running)
-        settled = engine.settled(wanted, seen)
-        return Status(entry.generation, state, message, socket.gethostname(), workers, drain, settled)
+        shown, settled = tuple(each.status for each in running), engine.settled(wanted, seen)
+        return Status(entry.generation, state, message, socket.gethostname(), shown, drain, settled)
 
     async def _deliver(self, name: str, entry: Entry) -> Queue | None:
         """The consumer delivers, or does not, as people want it; it may have been made anew."""

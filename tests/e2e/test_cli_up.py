@@ -192,7 +192,9 @@ def test_a_killed_stack_leaves_nothing_that_the_next_one_cannot_handle(tmp_path:
     try:
         first.wait()
         assert cli("register", HELLO, cwd=tmp_path).returncode == 0
-        before = [*children(first.process.pid)]
+        services = children(first.process.pid)
+        before = [*services, *(worker for service in services for worker in children(service))]
+        assert sum("services.worker" in line for pid in services for line in children(pid).values()) == 1
         os.killpg(first.process.pid, signal.SIGKILL)
         first.stop()
         first.context_file.unlink()

@@ -98,6 +98,11 @@ class Ctl:
         found: str = self.json("get", execution)["status"]
         return found
 
+    def rest(self, *pools: str) -> None:
+        """Nobody needs their workers any more."""
+        for pool in pools:
+            assert self("pool", "scale", pool, "0", "--no-wait")[0] == 0
+
     def completed(self, execution: str) -> None:
         until(lambda: self.status(execution) == "completed", f"{execution} is not completed")
 
@@ -229,6 +234,7 @@ def test_a_drain_reports_what_finished_and_hands_the_rest_back(ctl: Ctl) -> None
     assert ctl("pool", "resume", "deep")[0] == 0
     until(lambda: ctl.pool("deep")["busy"] == 1, "what was handed back is not taken again")
     assert ctl("cancel", long, "--wait")[0] == 0
+    ctl.rest("deep", "calm", "etl")
 
 
 def test_a_killed_worker_is_replaced_and_its_run_goes_on(ctl: Ctl) -> None:
@@ -242,6 +248,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(ctl: Ctl) -> None:
     ctl.completed(execution)
     assert ctl.said(execution, "begin") == {"0": 1}, "a finished task was done again"
     assert ctl.said(execution, "end") == {"0": 1}
+    ctl.rest("frail")
 
 
 def ready_pids(ctl: Ctl, pool: str) -> set[int]:
@@ -268,6 +275,7 @@ def test_of_two_changes_at_once_one_wins_and_the_other_hears_whose_it_was(ctl: C
     assert sorted(code for _, _, code in said) == [0, 8]
     (refused,) = [err for _, err, code in said if code == 8]
     assert f"generation {generation + 1} by " in refused
+    ctl.rest("twice")
 
 
 def test_delete_is_refused_while_work_waits(ctl: Ctl) -> None:
@@ -306,6 +314,36 @@ def test_a_killed_pools_service_leaves_no_worker_behind_and_starts_none_twice(ct
     (service,) = [pid for pid, line in children(ctl.up.process.pid).items() if "services.pools" in line]
     wanted = sum(pool["desired"] or 0 for pool in ctl.json("pool", "list"))
     until(lambda: len(children(service)) == wanted, f"not {wanted} workers run")
+
+
+def test_another_pools_service_takes_over_when_the_first_is_silent(ctl: Ctl) -> None:
+    ctl.apply("etl", workers=2)
+    (first,) = [pid for pid, line in children(ctl.up.process.pid).items() if "services.pools" in line]
+    context, home = ctl.up.context, ctl.up.context_file.parent
+    own = {
+        "NOETL_NATS_URL": context["nats_url"], "NOETL_NATS_USER": "pools", "NOETL_LOGS": str(ctl.folder),
+        "NOETL_NATS_PASSWORD": context["users"]["pools"], "NOETL_PASSWORDS": str(home / "nats" / "passwords.json"),
+        "NOETL_INSTANCE": "second",
+    }
+    with (ctl.folder / "second.log").open("wb") as log:
+        second = subprocess.Popen(
+            [sys.executable, "-m", "services.pools"], cwd=ROOT, env=environment(**own), stdout=log, stderr=log
+        )
+    try:
+        until(lambda: "service.ready" in (ctl.folder / "second.log").read_text(), "it does not stand by")
+        assert children(second.pid) == {}
+        old = set(children(first))
+        os.kill(first, signal.SIGSTOP)
+        until(lambda: len(children(second.pid)) == len(old), "it does not take over")
+        os.kill(first, signal.SIGCONT)
+        until(lambda: not any(map(alive, old)), "the first one keeps its workers")
+        until(lambda: ctl.pool("etl")["ready"] == 2, "the pool is not ready")
+    finally:
+        os.kill(first, signal.SIGCONT)
+        second.terminate()
+        assert second.wait(40) == 0
+    until(lambda: len(children(first)) == len(old), "the first one does not lead again")
+    until(lambda: ctl.pool("etl")["state"] == "ready", "the pool is not ready")
 
 
 def test_a_restart_replaces_the_workers_one_by_one(ctl: Ctl) -> None:
@@ -358,3 +396,66 @@ def test_what_no_pool_provides_fails_the_execution_at_once(ctl: Ctl) -> None:
     assert (code, "no pool provides quantum, which step start requires" in err) == (1, True)
     code, _, err = ctl("validate", str(file), "--server")
     assert (code, "DSL411" in err) == (3, True)
+
+
+LISTED = {
+    "name", "backend", "desired", "ready", "busy", "pending", "in_flight", "oldest_s", "state", "message", "slots",
+    "provides", "generation",
+}
+WORKER = {
+    "name", "pool", "state", "slots", "held", "since", "host", "pid", "version", "provides", "failures", "ended", "log",
+    "runs",
+}
+DESCRIBED = LISTED | {
+    "labels", "drain_s", "tools_disabled", "by", "at", "restarts", "delivers", "paused", "drain", "workers", "document",
+}
+CHANGED = {"name", "action", "generation", "workers", "by", "at"}
+
+
+def test_json_has_the_documented_shape(ctl: Ctl) -> None:
+    ctl.apply("shape", workers=1, slots=2, provides=["eu"])
+    for listed in (ctl.json("pool", "list"), ctl.json("pool", "top")):
+        assert {frozenset(row) for row in listed} == {frozenset(LISTED)}
+    described = ctl.pool("shape")
+    assert set(described) == DESCRIBED
+    assert [set(worker) for worker in described["workers"]] == [WORKER]
+    assert {frozenset(row) for row in ctl.json("pool", "workers")} == {frozenset(WORKER)}
+    for call in (("pause", "shape", "--note", "why"), ("resume", "shape"), ("scale", "shape", "0")):
+        assert set(ctl.json("pool", *call)) == CHANGED
+    (same,) = ctl.json("pool", "diff", "-f", str(ctl.document("shape", workers=0, slots=2, provides=["eu"])))
+    assert (set(same), same["changes"]) == ({"name", "exists", "generation", "changes"}, [])
+    other = str(ctl.document("shape", workers=0, slots=3, provides=["eu"]))
+    (diff,) = ctl.json("pool", "diff", "-f", other)
+    assert diff["changes"] == [{"field": "slots", "from": 2, "to": 3}]
+    assert ctl("pool", "diff", "-f", other, "--exit-code")[0] == 1
+    drained = ctl.json("pool", "drain", "shape")
+    assert set(drained) == CHANGED | {"finished", "left", "handed_back"}
+    shown = ctl.pool("shape")["drain"]
+    assert set(shown) == {"by", "at", "timeout_s", "note", "over", "finished", "left", "handed_back"}
+    assert set(ctl.json("pool", "delete", "shape")) == CHANGED
+
+
+def test_tables_are_for_people(ctl: Ctl) -> None:
+    ctl.apply("calm", workers=1, slots=4)
+    _, out, _ = ctl("pool", "list")
+    assert out.splitlines()[0].split() == [
+        "NAME", "BACKEND", "DESIRED", "READY", "BUSY", "PENDING", "IN-FLIGHT", "OLDEST", "STATE",
+    ]
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("calm ")]
+    assert row == ["calm", "process", "1", "1", "0", "0", "0", "-", "ready"]
+    assert ctl("pool", "list", "-o", "name")[1].split() >= ["calm"]
+    assert "pool calm: ready" in ctl("pool", "describe", "calm")[1]
+    (worker,) = ctl.json("pool", "workers", "calm")
+    code, out, _ = ctl("pool", "logs", "calm", "-n", "5000")
+    assert (code, f"{worker['name']} | " in out, "service.ready" in out) == (0, True, True)
+    assert ctl("pool", "logs", "calm", "--worker", "nobody")[0] == 7
+    for call in (("describe", "nobody"), ("scale", "nobody", "1"), ("pause", "nobody"), ("delete", "nobody")):
+        assert ctl("pool", *call)[0] == 7
+
+
+def test_a_pool_that_is_not_valid_is_refused_with_its_place(ctl: Ctl) -> None:
+    file = ctl.document("wrong", workers="two")
+    code, _, err = ctl("pool", "apply", "-f", str(file))
+    assert (code, "DSL203" in err, "wrong.yaml:1:" in err) == (3, True, True)
+    assert ctl("validate", str(file))[0] == 3
+    assert ctl("validate", str(ctl.document("wrong", workers=2)))[0] == 0

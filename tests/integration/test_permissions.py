@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from shared.bus import topology
+from shared.bus import pool_consumer, topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.topology import COMMANDS, KEYCHAIN, RESULTS, events_stream
 from shared.bus.wire import header_block, pub
@@ -212,6 +212,26 @@ FORBIDDEN_TO_SERVICES = [
     ("scheduler", f"$JS.API.CONSUMER.MSG.NEXT.KV_{KEYCHAIN}.x"),
     ("scheduler", f"$JS.ACK.{topology.REQUESTS}.router.1.1.1.1.0"),
     ("scheduler", "$JS.API.CONSUMER.CREATE.ORDERS.mine"),
+    ("scheduler", f"$KV.{topology.POOLS}.pool.etl"),
+    ("scheduler", f"$JS.API.CONSUMER.PAUSE.{COMMANDS}.default"),
+    ("router", f"$KV.{topology.POOLS}.pool.etl"),
+    ("pools", f"$KV.{topology.POOLS}.pool.etl"),
+    ("pools", f"$KV.{topology.WORKERS}.default.w1"),
+    ("pools", "noetl.events.0.x.router"),
+    ("pools", "noetl.events.0.x.worker"),
+    ("pools", "noetl.commands.default.x.r9"),
+    ("pools", "noetl.stops.default"),
+    ("pools", "noetl.requests.execute"),
+    ("pools", "noetl.members.router"),
+    ("pools", f"$JS.API.CONSUMER.MSG.NEXT.{COMMANDS}.default"),
+    ("pools", f"$JS.API.CONSUMER.DELETE.{COMMANDS}.default"),
+    ("pools", f"$JS.API.CONSUMER.CREATE.{COMMANDS}.mine"),
+    ("pools", f"$JS.API.CONSUMER.PAUSE.{topology.REQUESTS}.router"),
+    ("pools", f"$JS.API.STREAM.PURGE.{COMMANDS}"),
+    ("pools", f"$JS.API.STREAM.DELETE.{COMMANDS}"),
+    ("pools", f"$JS.API.STREAM.MSG.GET.{COMMANDS}"),
+    ("pools", f"$JS.API.DIRECT.GET.{STREAM}"),
+    ("pools", f"$JS.API.DIRECT.GET.KV_{KEYCHAIN}"),
     ("projector", "noetl.events.0.x.router"),
     ("projector", "noetl.commands.default.x.r9"),
     ("projector", f"$KV.{topology.CURSORS}.router.0"),
@@ -230,7 +250,7 @@ async def test_a_service_is_refused(as_user: As, admin: JetStreamBus, user: str,
     assert await contents(admin) == before
 
 
-@pytest.mark.parametrize("user", ["router", "projector", "scheduler"])
+@pytest.mark.parametrize("user", ["router", "projector", "scheduler", "pools"])
 async def test_a_service_cannot_read_the_keychain(as_user: As, user: str) -> None:
     bus = await as_user(user)
     for read in (bus.kv_get(KEYCHAIN, "db"), bus.kv_all(KEYCHAIN)):
@@ -249,6 +269,37 @@ async def test_each_service_does_its_own_work(as_user: As) -> None:
         follower = bus.follow(STREAM, ["noetl.events.0.>"], 0)
         assert len(await asyncio.wait_for(follower.batch(), 5)) == 3
         await follower.close()
+
+
+async def test_the_pools_service_says_where_pools_stand_and_stops_their_delivery(
+    as_user: As, admin: JetStreamBus
+) -> None:
+    await admin.kv_put(topology.POOLS, "pool.default", b"wanted")
+    await admin.kv_put(topology.WORKERS, "default.w1", b"{}")
+    service = await as_user("pools")
+    assert (await service.kv_all(topology.POOLS), await service.kv_all(topology.WORKERS)) == (
+        {"pool.default": b"wanted"}, {"default.w1": b"{}"}
+    )
+    await service.kv_put(topology.POOLS, "status.default", b"ready")
+    await service.kv_put(topology.POOLS, "leader", b"me", expected=0)
+    follower = service.follow(f"KV_{topology.POOLS}", [f"$KV.{topology.POOLS}.pool.*"], 0)
+    assert [m.data for m in await asyncio.wait_for(follower.batch(), 5)] == [b"wanted"]
+    await follower.close()
+    await pool_consumer.pause(service, "default", pool_consumer.FOR_EVER)
+    queue = await pool_consumer.look(service, "default")
+    assert queue is not None
+    assert (queue.pending, queue.in_flight, bool(queue.paused_until)) == (1, 0, True)
+    assert await pool_consumer.look(service, "nobody") is None
+
+
+async def test_a_worker_knows_nothing_of_pools(as_user: As, admin: JetStreamBus) -> None:
+    await admin.kv_put(topology.POOLS, "pool.default", b"wanted")
+    worker = await as_user("worker_default")
+    with pytest.raises(NoetlError):
+        await worker.kv_all(topology.POOLS)
+    for subject in (f"$KV.{topology.POOLS}.status.default", f"$JS.API.CONSUMER.PAUSE.{COMMANDS}.default"):
+        with pytest.raises(Refused):
+            await worker.append(subject, b"{}")
 
 
 async def test_a_scheduler_hears_subjects_of_others_and_not_what_is_private(as_user: As, admin: JetStreamBus) -> None:

@@ -89,7 +89,15 @@ def test_a_bad_setting_ends_with_its_own_code(
     assert "slots" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["router", "scheduler", "worker", "projector"])
+async def test_asked_a_second_time_it_does_not_go_on_draining() -> None:
+    stop, hurry = asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().call_later(0.05, stop.set)
+    asyncio.get_running_loop().call_later(0.1, hurry.set)
+    async with asyncio.timeout(5):
+        assert await hold("x", deaf, NO_BUS, Settings(drain_s=60), stop, Health(), hurry) == main.NOT_DRAINED
+
+
+@pytest.mark.parametrize("name", ["router", "scheduler", "worker", "projector", "pools"])
 def test_a_service_waits_for_the_broker_and_stops_when_asked(name: str) -> None:
     root = Path(__file__).parents[3]
     url = f"nats://127.0.0.1:{free_port()}"

@@ -1,0 +1,63 @@
+"""`kind: Pool` as people write it: what is taken, and what is told about the rest."""
+
+import pytest
+
+from shared.dsl.documents import compile_pool, kind_in
+from shared.dsl.pools import MAX_CAPABILITIES, MAX_WORKERS, Pool, plain
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Pool\nmetadata: {name: etl, labels: {team: data}}\n"
+
+
+def told(spec: str, head: str = HEAD) -> list[str]:
+    compiled = compile_pool(head + spec, kinds=("shell", "http"), file="p")
+    assert (compiled.document is None) == bool(compiled.diagnostics)
+    return [str(each) for each in compiled.diagnostics]
+
+
+def test_a_pool_with_everything() -> None:
+    source = HEAD + (
+        "spec: {backend: process, workers: 2, slots: 8, provides: [gpu, eu, gpu], tools_disabled: [shell],\n"
+        "       drain_s: 5}\n"
+    )
+    assert compile_pool(source, kinds=("shell",)).document == Pool(
+        "etl", "process", 2, 8, ("eu", "gpu"), ("shell",), 5.0, {"team": "data"}
+    )
+    assert kind_in(source) == "Pool"
+
+
+def test_what_is_left_out_has_a_default() -> None:
+    assert compile_pool(HEAD + "spec: {}\n").document == Pool("etl", labels={"team": "data"})
+
+
+@pytest.mark.parametrize(("spec", "said"), [
+    ("spec: {worker: 2}", "p:4:8: error DSL201: unknown key 'worker' in spec (did you mean workers?)"),
+    ("spec: {workers: many}", "p:4:17: error DSL203: spec.workers must be a whole number, not text "
+                              "(a whole number from 0 to 256)"),
+    (f"spec: {{workers: {MAX_WORKERS + 1}}}", "p:4:17: error DSL204: spec.workers is 257, outside 0 to 256 "
+                                              "(a whole number from 0 to 256)"),
+    ("spec: {backend: kubernetes}", "p:4:17: error DSL204: spec.backend cannot be 'kubernetes' "
+                                    "(one of: process, external)"),
+    ("spec: {backend: external, workers: 2}",
+     "p:4:27: error DSL204: workers has no meaning with backend external: others run the workers "
+     "(leave it out and set it where the workers run, or write backend: process)"),
+    ("spec: {provides: gpu}", "p:4:18: error DSL203: spec.provides must be a list, not text "
+                              "(write a list, as in [gpu, eu])"),
+    ("spec: {provides: [a b]}", "p:4:19: error DSL205: a capability cannot be called 'a b' "
+                                "(letters, digits, _ and -, at most 64 characters, as in [gpu, eu])"),
+    ("spec: {tools_disabled: [shel]}", "p:4:25: error DSL405: there is no tool kind 'shel' (did you mean shell?)"),
+    ("spec: {drain_s: 4000}", "p:4:17: error DSL204: drain_s is over 3600 (at most 3600 seconds)"),
+    ("", "p:1:1: error DSL202: the pool has no spec (add spec: {…})"),
+])
+def test_every_mistake_is_told_with_its_place_and_fix(spec: str, said: str) -> None:
+    assert told(spec) == [said]
+
+
+def test_capabilities_are_bounded() -> None:
+    names = ", ".join(f"c{n}" for n in range(MAX_CAPABILITIES + 1))
+    assert "over the limit of 32" in told(f"spec: {{provides: [{names}]}}")[0]
+
+
+def test_a_plain_document_says_what_it_was_given() -> None:
+    pool = compile_pool(plain("gpu", 3, slots=2, provides=["eu"])).document
+    assert pool == Pool("gpu", "process", 3, 2, ("eu",))
+    assert compile_pool(plain("far", backend="external")).document == Pool("far", "external")
