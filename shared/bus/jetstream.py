@@ -19,7 +19,7 @@ from shared.bus import kv
 from shared.bus.consume import QueueConsumer
 from shared.bus.follow import LazyFollower, StreamFollower
 from shared.bus.ports import Entry, Message
-from shared.bus.publisher import Publisher
+from shared.bus.publisher import NOBODY_S, Nobody, Publisher
 from shared.bus.read import Reader
 from shared.bus.request import Requests
 from shared.bus.subject import check_subject
@@ -107,6 +107,11 @@ class JetStreamBus:
     async def append(
         self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None
     ) -> int:
+        for pause in NOBODY_S:
+            try:
+                return await (await self._publisher.send(subject, data, expected, headers))
+            except Nobody:
+                await asyncio.sleep(pause)
         return await (await self._publisher.send(subject, data, expected, headers))
 
     def follow(self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False) -> StreamFollower:

@@ -28,8 +28,14 @@ RETRY_S = 0.002
 WRONG_LAST_SEQUENCE = 10071
 STORE_FAILED = 10077
 ROLLUP_FORBIDDEN = 10111  # said with a code of 500, though asking again cannot help
+NOBODY_S = (0.02, 0.05, 0.1, 0.2)  # asked again after so long
 _EXPECTED = b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: %d\r\n\r\n"
 _LAST = re.compile(r"wrong last sequence: (\d+)")
+
+
+class Nobody(Unavailable):
+    """No one took the message, so it was not stored. A server that reads its configuration anew says so too, for a
+    moment."""
 
 
 class ApiError(Struct, gc=False):
@@ -127,7 +133,7 @@ class Publisher:
         if sent is None or sent.future.done():
             return
         if header and status_of(header) == 503:
-            _fail(sent, Unavailable(f"no stream takes {sent.subject}"))
+            _fail(sent, Nobody(f"no stream takes {sent.subject}"))
             return
         try:
             ack = _decode(data)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from shared.bus.publisher import ANSWER_S, ApiError, error_of
+from shared.bus.publisher import ANSWER_S, NOBODY_S, ApiError, error_of
 from shared.bus.subject import check_subject
 from shared.bus.wire import Connection, pub, status_of
 from shared.errors import Refused, Unavailable
@@ -52,6 +52,15 @@ class Requests:
             end(Unavailable(f"the connection broke before {subject} was answered"))
 
     async def _ask(self, subject: str, data: bytes, is_last: Callable[[Answer], bool]) -> list[Answer]:
+        """Asked again for a moment when nobody is there: a server that reads its configuration anew says so too."""
+        for pause in NOBODY_S:
+            answers = await self._ask_once(subject, data, is_last)
+            if status_of(answers[0][0]) != 503:
+                return answers
+            await asyncio.sleep(pause)
+        return await self._ask_once(subject, data, is_last)
+
+    async def _ask_once(self, subject: str, data: bytes, is_last: Callable[[Answer], bool]) -> list[Answer]:
         self._count += 1
         token = b"%d" % self._count
         answers: list[Answer] = []

@@ -62,7 +62,7 @@ class Ctl:
 
     def json(self, *args: str) -> Any:
         code, out, err = self(*args, "-o", "json")
-        assert code == 0, err
+        assert code == 0, (args, err)
         return json.loads(out)
 
     def pool(self, name: str) -> dict[str, Any]:
