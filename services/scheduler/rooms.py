@@ -66,6 +66,9 @@ class Rooms:
         except msgspec.MsgspecError as error:
             log.warning("beat.unreadable", subject=message.subject, error=str(error))
             return
+        if beat.draining:  # it takes nothing any more
+            self._heard.pop(message.subject, None)
+            return
         known = self._heard.get(message.subject)
         room = beat.room or beat.slots
         self._heard[message.subject] = Heard(beat.pool, beat.slots, room, self._clock.now())
