@@ -15,7 +15,7 @@ from services.pools.draining import Drains
 from shared.bus import pool_consumer, topology
 from shared.bus.pool_consumer import Queue
 from shared.bus.ports import Bus, Clock
-from shared.dsl.pools import Pool
+from shared.dsl.pools import DEFAULT_DRAIN_S, Pool
 from shared.engine import pools as engine
 from shared.engine.pools import Seen, Start, Stop, Wanted
 from shared.errors import Corrupt
@@ -60,7 +60,7 @@ class Reconciler:
         for backend in self._backends.values():
             for pool in backend.pools():
                 if pool not in known:
-                    self._stop_all(backend, pool, 0.0)
+                    self._stop_all(backend, pool, DEFAULT_DRAIN_S)
 
     async def _pool(self, name: str, entry: Entry, before: Status, beats: Sequence[Beat]) -> Status:
         try:
