@@ -10,7 +10,6 @@ from services.cli import context, options, render
 
 F = TypeVar("F", bound=Callable[..., Any])
 NAME = click.argument("name")
-TEXT = render.option("text", "json", "yaml")
 
 
 class Length(click.ParamType[float]):
@@ -54,7 +53,7 @@ def command() -> None:
 @click.option("--generation", type=click.IntRange(0), metavar="N",
               help="Only if the pool is still at this generation; exit code 8 if not.")
 @waits("60s")
-@TEXT
+@render.option()
 @context.option
 def apply(files: tuple[Path, ...], generation: int | None, **rest: Any) -> int:
     """Store a pool, or change one. Exit code 8 when someone else changed it meanwhile: says who."""
@@ -71,7 +70,7 @@ def apply(files: tuple[Path, ...], generation: int | None, **rest: Any) -> int:
 @click.option("--slots", type=click.IntRange(1, 4096), help="Step-runs a worker holds at a time.")
 @click.option("--provides", default="", metavar="A,B", help="Capabilities that steps may require.")
 @waits("60s")
-@TEXT
+@render.option()
 @context.option
 def create(name: str, **rest: Any) -> int:
     """Make a new pool without a file. Exit code 8 when it is there."""
@@ -83,7 +82,7 @@ def create(name: str, **rest: Any) -> int:
 @command.command("diff", epilog="Example: noetlctl pool diff -f etl.yaml --exit-code")
 @options.files
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when something would change.")
-@TEXT
+@render.option()
 @context.option
 def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_file: Path | None) -> int:
     """Show what `apply` would change."""
@@ -104,7 +103,7 @@ def list_(output: str, context_file: Path | None) -> int:
 
 @command.command("describe", epilog="Example: noetlctl pool describe etl")
 @NAME
-@render.option("text", "json", "yaml", "name")
+@render.option()
 @context.option
 def describe(name: str, output: str, context_file: Path | None) -> int:
     """Show a pool: its document, who paused it and why, its workers."""
@@ -117,7 +116,7 @@ def describe(name: str, output: str, context_file: Path | None) -> int:
 @NAME
 @click.argument("workers", type=click.IntRange(0, 256))
 @waits("60s")
-@TEXT
+@render.option()
 @context.option
 def scale(name: str, workers: int, **rest: Any) -> int:
     """Set how many workers a pool has. Workers that go finish what they hold first, the idle ones go first."""
@@ -131,7 +130,7 @@ def scale(name: str, workers: int, **rest: Any) -> int:
 @note
 @click.option("--for", "for_s", type=Length(), help="Resume by itself after so long.")
 @waits("20s")
-@TEXT
+@render.option()
 @context.option
 def pause(name: str, note: str, for_s: float | None, **rest: Any) -> int:
     """Deliver nothing to a pool; what its workers hold goes on."""
@@ -143,7 +142,7 @@ def pause(name: str, note: str, for_s: float | None, **rest: Any) -> int:
 @command.command("resume", epilog="Example: noetlctl pool resume etl")
 @NAME
 @waits("60s")
-@TEXT
+@render.option()
 @context.option
 def resume(name: str, **rest: Any) -> int:
     """Deliver to a paused or drained pool again."""
@@ -158,7 +157,7 @@ def resume(name: str, **rest: Any) -> int:
 @click.option("--timeout", "within_s", type=Length(), default="60s", show_default=True,
               help="How long running work may take to finish; then it is handed back.")
 @click.option("--no-wait", is_flag=True, help="Return when it is recorded.")
-@TEXT
+@render.option()
 @context.option
 def drain(name: str, note: str, within_s: float, **rest: Any) -> int:
     """Deliver nothing, let running work finish, hand back the rest, end the workers; `resume` undoes it."""
@@ -170,7 +169,7 @@ def drain(name: str, note: str, within_s: float, **rest: Any) -> int:
 @command.command("restart", epilog="Example: noetlctl pool restart etl")
 @NAME
 @waits("5m")
-@TEXT
+@render.option()
 @context.option
 def restart(name: str, **rest: Any) -> int:
     """Replace the workers one by one: each goes when a new one is ready."""
@@ -183,7 +182,7 @@ def restart(name: str, **rest: Any) -> int:
 @NAME
 @click.option("--force", is_flag=True, help="Although work waits in it: it stays until there is such a pool again.")
 @click.option("--timeout", type=Length(), default="60s", show_default=True, help="How long to wait for its workers.")
-@TEXT
+@render.option()
 @context.option
 def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
     """Delete a pool. Refused with exit code 8 while work waits in it or is held by its workers."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from services.cli import context, exits
 from services.cli.control import me
 from services.cli.exits import CliError
-from services.cli.pool_ops import change, tell, until
+from services.cli.pool_ops import change, row, tell, until
 from shared.bus import pool_consumer
 from shared.bus.ports import Bus
 from shared.runtime import pool_state, pools
@@ -26,7 +26,7 @@ async def delete(name: str, force: bool, timeout: float, output: str, context_fi
             entry, state = await _without_workers(bus, name, state.entry, force, timeout)
             await pools.delete(bus, name)
         await pool_consumer.remove(bus, name)
-    tell(name, "deleted", entry, output, **({"waiting": _work(state)} if force else {}))
+    tell([row(name, "deleted", entry, **({"waiting": _work(state)} if force else {}))], output)
     return exits.OK
 
 

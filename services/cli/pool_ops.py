@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ async def apply(
 ) -> int:
     found = [_valid(file) for file in files]
     async with context.connected(context.find(context_file)) as bus:
-        for pool, source in found:
-            await _apply(bus, pool, source, generation, False, no_wait, timeout, output)
+        rows = [await _apply(bus, pool, source, generation, False, no_wait, timeout) for pool, source in found]
+    tell(rows, output, single=len(files) == 1)
     return exits.OK
 
 
@@ -51,20 +51,20 @@ async def create(
         findings.report(compiled.diagnostics)
         raise CliError("such a pool cannot be made", exits.INVALID)
     async with context.connected(context.find(context_file)) as bus:
-        await _apply(bus, compiled.document, source, None, True, no_wait, timeout, output)
+        tell([await _apply(bus, compiled.document, source, None, True, no_wait, timeout)], output)
     return exits.OK
 
 
 async def _apply(
-    bus: Bus, pool: Pool, source: str, generation: int | None, new: bool, no_wait: bool, timeout: float, output: str
-) -> None:
+    bus: Bus, pool: Pool, source: str, generation: int | None, new: bool, no_wait: bool, timeout: float
+) -> dict[str, Any]:
     try:
         done, entry = await pools.apply(bus, pool, source, me(), time.time(), generation=generation, new=new)
     except Conflict as error:
         raise CliError(str(error), exits.CONFLICT) from None
     if not no_wait and done != "unchanged":
         await until(bus, pool.name, entry, _stands, timeout)
-    tell(pool.name, done, entry, output)
+    return row(pool.name, done, entry)
 
 
 def _stands(state: PoolState) -> bool:
@@ -77,12 +77,12 @@ async def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_fi
     async with context.connected(context.find(context_file)) as bus:
         known = await pools.everything(bus)
     rows = [_compared(pool, known.get(pool.name)) for pool in found]
-    if output == "text":
-        for row in rows:
-            _tell_diff(row)
+    if render.is_text(output):
+        for each in rows:
+            _tell_diff(each)
     else:
-        render.value(rows, output)
-    return exits.ERROR if exit_code and any(row["changes"] for row in rows) else exits.OK
+        render.rows(rows, (), output, "name")
+    return exits.ERROR if exit_code and any(each["changes"] for each in rows) else exits.OK
 
 
 def _compared(pool: Pool, entry: Entry | None) -> dict[str, Any]:
@@ -162,13 +162,13 @@ async def drain(
     async with context.connected(context.find(context_file)) as bus:
         entry = await change(bus, name, lambda entry: replace(entry, drain=asked))
         if no_wait:
-            tell(name, "draining", entry, output)
+            tell([row(name, "draining", entry)], output)
             return exits.OK
         state = await until(bus, name, entry, lambda state: _report(state, asked) is not None, within_s + 30.0)
     report = _report(state, asked)
     assert report is not None  # it was waited for
     counts = {"finished": report.finished, "left": report.left, "handed_back": report.handed_back}
-    tell(name, "drained", entry, output, **counts)
+    tell([row(name, "drained", entry, **counts)], output)
     return exits.TIMED_OUT if report.left else exits.OK
 
 
@@ -185,7 +185,7 @@ async def _say(
         entry = await change(bus, name, how)
         if not no_wait:
             await until(bus, name, entry, done, timeout)
-    tell(name, word, entry, output)
+    tell([row(name, word, entry)], output)
     return exits.OK
 
 
@@ -217,14 +217,20 @@ async def until(bus: Bus, name: str, entry: Entry, done: Done, within_s: float) 
         await asyncio.sleep(POLL_S)
 
 
-def tell(name: str, action: str, entry: Entry, output: str, **more: Any) -> None:
-    found = {"name": name, "action": action, "generation": entry.generation, "workers": entry.workers,
-             "by": entry.by, "at": stamp(entry.at), **more}
-    if output != "text":
-        render.value(found, output)
-        return
+def row(name: str, action: str, entry: Entry, **more: Any) -> dict[str, Any]:
+    """What became of a pool; `more` are counts."""
+    return {"name": name, "action": action, "generation": entry.generation, "workers": entry.workers,
+            "by": entry.by, "at": stamp(entry.at), **more}
+
+
+def tell(rows: Sequence[dict[str, Any]], output: str, *, single: bool = True) -> None:
+    render.one_or_rows(rows, single, (), output, "name", _line)
+
+
+def _line(done: Mapping[str, Any]) -> str:
+    more = {key: value for key, value in done.items() if key in ("finished", "left", "handed_back", "waiting")}
     counts = ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in more.items())
-    click.echo(f"{action} pool {name} (generation {entry.generation})" + (f": {counts}" if counts else ""))
+    return f"{done['action']} pool {done['name']} (generation {done['generation']})" + (f": {counts}" if counts else "")
 
 
 def _valid(file: Path) -> tuple[Pool, str]:

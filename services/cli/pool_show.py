@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from services.cli import context, exits, render
+from services.cli import context, exits, render, times
 from services.cli.exits import CliError
 from services.cli.render import Column
 from shared.bus.ports import Bus
@@ -20,13 +20,7 @@ from shared.runtime.pools import NotThere
 
 
 def age(seconds: float | None) -> str:
-    """`45s`, `12m`, `3h`, `5d`."""
-    if seconds is None:
-        return ""
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.0f}s"
+    return times.length(seconds) if seconds is not None else ""
 
 
 COLUMNS = (
@@ -38,7 +32,7 @@ COLUMNS = (
     Column("PENDING", "pending"),
     Column("IN-FLIGHT", "in_flight"),
     Column("OLDEST", lambda row: age(row["oldest_s"])),
-    Column("STATE", "state"),
+    Column("STATE", "state", colour=True),
     Column("SLOTS", "slots", wide=True),
     Column("PROVIDES", lambda row: ",".join(row["provides"]), wide=True),
     Column("GENERATION", "generation", wide=True),
@@ -47,7 +41,7 @@ COLUMNS = (
 WORKERS = (
     Column("NAME", "name"),
     Column("POOL", "pool"),
-    Column("STATE", "state"),
+    Column("STATE", "state", colour=True),
     Column("SLOTS", "slots"),
     Column("HELD", "held"),
     Column("SINCE", "since"),
@@ -98,8 +92,9 @@ async def top(every: float, output: str, context_file: Path | None) -> int:
             if not sys.stdout.isatty() or output in ("json", "jsonl"):
                 render.rows(rows, COLUMNS, output, "name")
                 return exits.OK
+            lines = render.table_lines(rows, COLUMNS, output)
             click.clear()
-            render.rows(rows, COLUMNS, output, "name")
+            click.echo("\n".join(lines))
             await asyncio.sleep(every)
 
 

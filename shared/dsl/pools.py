@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.dsl.parts import read_name
+from shared.dsl.parts import read_head
 from shared.dsl.reader import Reader, short
 from shared.dsl.source import Path
 
@@ -35,18 +35,16 @@ class Pool(Struct, frozen=True):
     provides: tuple[str, ...] = ()
     tools_disabled: tuple[str, ...] = ()
     drain_s: float = DEFAULT_DRAIN_S
-    labels: dict[str, Any] = {}
+    labels: dict[str, str] = {}
 
 
 def read_pool_document(reader: Reader, root: Mapping[str, Any], kinds: Iterable[str] = ()) -> Pool:
     """`kinds` are the tool kinds there are; none given: any name is taken."""
-    name = read_name(reader, root, "the pool")
+    name, labels = read_head(reader, root, "the pool")
     spec = reader.section(root, "spec", (), SPEC_KEYS)
     backend = reader.choice(spec["backend"], (*_SPEC, "backend"), BACKENDS) if "backend" in spec else "process"
     if backend == "external":
         _only_ours(reader, spec)
-    metadata = root.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
     return Pool(
         name,
         "external" if backend == "external" else "process",
@@ -55,7 +53,7 @@ def read_pool_document(reader: Reader, root: Mapping[str, Any], kinds: Iterable[
         read_capabilities(reader, spec["provides"], (*_SPEC, "provides")) if "provides" in spec else (),
         _disabled(reader, spec, tuple(kinds)),
         _drain(reader, spec),
-        labels if isinstance(labels, dict) else {},
+        labels,
     )
 
 

@@ -1,10 +1,9 @@
-"""noetlctl pool as people meet it: help with an example, lengths of time, ages."""
+"""noetlctl pool as people meet it: help with an example, lengths of time."""
 
 import click
 import pytest
 
 from services.cli.pool import Length, command
-from services.cli.pool_show import age
 
 WORDS = {
     "apply", "create", "diff", "list", "describe", "scale", "pause", "resume", "drain", "restart", "delete", "top",
@@ -33,10 +32,3 @@ def test_a_length_of_time_has_a_unit_or_is_seconds(text: str, seconds: float) ->
 def test_what_is_no_length_of_time_is_refused_with_the_fix(text: str) -> None:
     with pytest.raises(click.BadParameter, match="write 90s, 10m or 1h30m"):
         Length().convert(text, None, None)
-
-
-@pytest.mark.parametrize(("seconds", "text"), [
-    (None, ""), (0.4, "0s"), (59, "59s"), (119, "119s"), (120, "2m"), (7200, "2h"), (172_800, "2d"),
-])
-def test_ages_are_short(seconds: float | None, text: str) -> None:
-    assert age(seconds) == text
