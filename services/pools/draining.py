@@ -31,12 +31,17 @@ class Drains:
             known = DrainStatus(entry.drain.at, queue.in_flight if queue is not None else 0)
         if known.over:
             return known
-        now = self._clock.now()
+        late = self._clock.now() >= entry.drain.at + entry.drain.timeout_s
+        idle = self._is_idle(name, beats)
+        return replace(known, over=late or idle or queue is None or queue.in_flight == 0)
+
+    def _is_idle(self, name: str, beats: Sequence[Beat]) -> bool:
+        """For long enough to be sure of it."""
         if any(beat.held for beat in beats):
             self._idle.pop(name, None)
-        idle = now - self._idle.setdefault(name, now) > IDLE_S if not any(beat.held for beat in beats) else False
-        late = now >= entry.drain.at + entry.drain.timeout_s
-        return replace(known, over=late or idle or queue is None or queue.in_flight == 0)
+            return False
+        now = self._clock.now()
+        return now - self._idle.setdefault(name, now) > IDLE_S
 
     def reported(self, drain: DrainStatus, queue: Queue, beats: Sequence[Beat]) -> DrainStatus:
         """`beats` are of workers that are not ours to end. Said once: what comes later has nothing to do with it."""

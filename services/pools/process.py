@@ -23,6 +23,7 @@ from shared.runtime.settings import Settings
 from shared.runtime.supervise import HEALTHY_AFTER_S, supervise
 from shared.runtime.unit import environment
 
+COMMAND = (sys.executable, "-m", "services.worker")
 HAND_BACK_S = 5.0  # for handing back, once its time is over
 AGAIN_S = 0.5
 log = structlog.get_logger()
@@ -41,7 +42,7 @@ class Worker:
             tools_disabled=pool.tools_disabled, drain_s=pool.drain_s, instance=self.name,
             health_port=0, passwords="", logs="", postgres_dsn="",
         )
-        self._child = Child(self.name, [sys.executable, "-m", "services.worker"], environment(own), self.log)
+        self._child = Child(self.name, COMMAND, environment(own), self.log)
         self._stop = asyncio.Event()
         self._began = 0.0
         self._failures = 0

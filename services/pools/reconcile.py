@@ -22,7 +22,7 @@ from shared.errors import Corrupt
 from shared.events.beat import Beat
 from shared.events.stamp import seconds
 from shared.runtime import pools
-from shared.runtime.pools import Entry, Status
+from shared.runtime.pools import DrainStatus, Entry, Status
 
 CLOCKS_S = 1.0  # a pause that ends so much earlier or later than wanted is the same
 log = structlog.get_logger()
@@ -68,30 +68,24 @@ class Reconciler:
         except Corrupt as error:
             log.error("pool.unreadable", pool=name, error=str(error))
             return Status(entry.generation, "failing", str(error))
-        queue = await self._deliver(name, entry)
         backend = self._backends[pool.backend]
         for other in self._backends.values():
             if other is not backend:
                 self._stop_all(other, name, pool.drain_s)
+        queue = await self._deliver(name, entry)
         drain = self._drains.advance(name, entry, before, queue, beats)
-        blocked = _blocked(backend.missing(pool), queue)
-        running = backend.workers(name)
-        seen = _seen(running, beats) if pool.backend == "process" else _said(beats)
-        ours = pool.backend == "process"
-        workers = entry.workers if ours else sum(not beat.draining for beat in beats)
-        wanted = Wanted(
-            workers, _template(pool, entry), pool.drain_s, entry.drain is not None, drain is not None and drain.over,
-            entry.deleting, blocked, ours,
-        )
+        wanted = _wanted(pool, entry, drain, _blocked(backend.missing(pool), queue), beats)
+        seen = _seen(backend.workers(name), beats) if wanted.ours else _said(beats)
         for action in engine.decide(wanted, seen):
             self._do(backend, pool, wanted.template, action)
-        running = backend.workers(name)
         state = engine.state(wanted, seen, paused=entry.pause_at(self._clock.now()) is not None)
         if state == "drained" and drain is not None and queue is not None:
-            drain = self._drains.reported(drain, queue, () if ours else beats)
-        message = _message(state, blocked, running, pool)
-        shown, settled = tuple(each.status for each in running), engine.settled(wanted, seen)
-        return Status(entry.generation, state, message, socket.gethostname(), shown, drain, settled)
+            drain = self._drains.reported(drain, queue, () if wanted.ours else beats)
+        running = backend.workers(name)
+        return Status(
+            entry.generation, state, _message(state, wanted, running, pool), socket.gethostname(),
+            tuple(each.status for each in running), drain, engine.settled(wanted, seen),
+        )
 
     async def _deliver(self, name: str, entry: Entry) -> Queue | None:
         """The consumer delivers, or does not, as people want it; it may have been made anew."""
@@ -123,6 +117,15 @@ class Reconciler:
                 backend.stop(each.status.name, within_s)
 
 
+def _wanted(pool: Pool, entry: Entry, drain: DrainStatus | None, blocked: str, beats: Sequence[Beat]) -> Wanted:
+    """Of a pool that others run, whatever workers there are."""
+    ours = pool.backend == "process"
+    return Wanted(
+        entry.workers if ours else sum(not beat.draining for beat in beats), _template(pool, entry), pool.drain_s,
+        entry.drain is not None, drain is not None and drain.over, entry.deleting, blocked, ours,
+    )
+
+
 def _blocked(missing: str, queue: Queue | None) -> str:
     if missing:
         return missing
@@ -151,12 +154,12 @@ def _template(pool: Pool, entry: Entry) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=6).hexdigest()
 
 
-def _message(state: str, blocked: str, running: Sequence[Running], pool: Pool) -> str:
+def _message(state: str, wanted: Wanted, running: Sequence[Running], pool: Pool) -> str:
     if state == "waiting":
-        return blocked
+        return wanted.blocked
     if state == "failing":
         worst = max(running, key=lambda each: each.status.failures).status
         return f"{worst.name} ended {worst.failures} times in a row, with {worst.ended}: see {worst.log}"
-    if state == "empty" and pool.backend == "external":
+    if state == "empty" and not wanted.ours:
         return f"no worker has said that it is there (NOETL_POOL={pool.name} python -m services.worker)"
     return ""

@@ -31,8 +31,7 @@ from shared.events.record import Record, encode
 from shared.events.record import decode as decode_record
 from shared.events.request import Request, decode, decode_control, derive_id
 from shared.events.stamp import seconds, stamp
-from shared.runtime import catalog, results
-from shared.runtime import pools as pool_documents
+from shared.runtime import catalog, pool_offers, results
 from shared.runtime.plans import Plans
 
 log = structlog.get_logger()
@@ -57,6 +56,7 @@ class Requests:
         self._wishes = wishes.Wishes(bus, partitions, notes)
         self._reruns = Reruns(bus, plans, partitions, RouterCore.listens)
         self._epoch = 0
+        self._offers: list[offers.Offer] | None = None  # read once for a batch that asks for it
         self._answers: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -79,6 +79,7 @@ class Requests:
 
     async def take(self, batch: Sequence[Delivery]) -> None:
         """One look into the catalogue per path and version for the whole batch."""
+        self._offers = None
         wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]] = {}
         for delivery in batch:
             if delivery.subject in wishes.SUBJECTS:
@@ -150,17 +151,9 @@ class Requests:
         """For the steps that require capabilities; the reason when no pool has them."""
         if isinstance(plan, str) or not offers.needs(plan.steps):
             return {}
-        now, found = self._clock.now(), list[offers.Offer]()
-        for name, entry in (await pool_documents.everything(self._bus)).items():
-            if entry.deleting:
-                continue
-            try:
-                provides = frozenset(pool_documents.parse(entry).provides)
-            except Corrupt as error:
-                log.error("pool.unreadable", pool=name, error=str(error))
-                continue
-            found.append(offers.Offer(name, provides, entry.pause_at(now) is not None))
-        return offers.choose(plan.steps, found)
+        if self._offers is None:
+            self._offers = await pool_offers.read(self._bus, self._clock.now())
+        return offers.choose(plan.steps, self._offers)
 
     async def _begin(
         self, delivery: Delivery, request: Request, plan: Plan | str, restored: ev.PlaybookRestored | None = None

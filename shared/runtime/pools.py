@@ -3,6 +3,7 @@
 `leader` is the lease of the reconciler that acts. Every change of a pool compares and sets."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -120,7 +121,13 @@ def status_key(name: str) -> str:
 
 
 def parse(entry: Entry) -> Pool:
-    compiled = compile_pool(entry.source)
+    """Corrupt when the stored source is not a document (any more)."""
+    return _parsed(entry.source)
+
+
+@lru_cache(maxsize=2 * MAX_POOLS)
+def _parsed(source: str) -> Pool:
+    compiled = compile_pool(source)
     if compiled.document is None:
         raise Corrupt(f"the stored pool is not valid: {compiled.diagnostics[0]}")
     return compiled.document

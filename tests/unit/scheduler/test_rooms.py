@@ -69,3 +69,13 @@ async def test_a_silent_worker_has_no_room(bus: MemoryBus, clock: VirtualClock) 
     rooms.forget_silent()
     assert rooms.room("default") == UNKNOWN_SLOTS
     listening.cancel()
+
+
+async def test_a_worker_that_drains_has_no_room(bus: MemoryBus, clock: VirtualClock) -> None:
+    rooms = Rooms(bus, clock, lambda: 1.0, lambda: None)
+    listening = asyncio.create_task(rooms.run())
+    await heard(bus)
+    await heard(bus, Beat("w1", "default", 64, [], 4), Beat("w2", "default", 64, [], 6))
+    await heard(bus, Beat("w2", "default", 64, [], 6, draining=True))
+    assert rooms.room("default") == 4
+    listening.cancel()

@@ -1,0 +1,183 @@
+"""The reconciler on a real broker, with workers that only say they are there."""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from services.pools.backends import External, Running
+from services.pools.reconcile import Reconciler
+from shared.bus import pool_consumer, topology
+from shared.bus.jetstream import JetStreamBus
+from shared.dsl.documents import compile_pool
+from shared.dsl.pools import Pool, plain
+from shared.events.beat import Beat
+from shared.runtime import pool_state, pools
+from shared.runtime.clock import SystemClock
+from shared.runtime.pool_state import PoolState
+from shared.runtime.pools import Drain, Leader, Pause, WorkerStatus
+
+
+class Scripted:
+    """Workers are names; `lacks` is what they need and do not have."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, Running] = {}
+        self.ended: list[tuple[str, float]] = []
+        self.lacks = ""
+
+    def missing(self, pool: Pool) -> str:
+        return self.lacks
+
+    def start(self, pool: Pool, template: str, count: int) -> None:
+        for _ in range(count):
+            name = f"{pool.name}-{len(self.running) + len(self.ended) + 1}"
+            self.running[name] = Running(WorkerStatus(name, pid=7), template)
+
+    def stop(self, name: str, within_s: float) -> None:
+        del self.running[name]
+        self.ended.append((name, within_s))
+
+    def workers(self, pool: str) -> Sequence[Running]:
+        return [each for name, each in self.running.items() if name.startswith(f"{pool}-")]
+
+    def pools(self) -> Sequence[str]:
+        return sorted({name.rpartition("-")[0] for name in self.running})
+
+    async def close(self, within_s: float) -> None:
+        self.running.clear()
+
+
+class World:
+    def __init__(self, bus: JetStreamBus) -> None:
+        self.bus, self.backend = bus, Scripted()
+        self.reconciler = Reconciler(bus, SystemClock(), {"process": self.backend, "external": External()})
+
+    async def apply(self, source: str) -> None:
+        pool = compile_pool(source).document
+        assert pool is not None
+        await pools.apply(self.bus, pool, source, "ada", time.time())
+
+    async def say(self, **fields: object) -> None:
+        await pools.change(self.bus, "gpu", "ada", time.time(), lambda entry: replace(entry, **fields))
+
+    async def beat(self, *held: str) -> None:
+        """Every worker says that it is there; the first one holds these runs."""
+        for name in self.backend.running:
+            beat = Beat(name, "gpu", 4, [("x", run, -1) for run in held], pid=7)
+            await self.bus.kv_put(topology.WORKERS, f"gpu.{name}", msgspec.json.encode(beat))
+            held = ()
+
+    async def look(self) -> PoolState:
+        """After two looks: one acts, the next one sees what came of it."""
+        for _ in range(2):
+            await self.reconciler.look()
+        await self.bus.kv_put(topology.POOLS, pools.LEADER, msgspec.json.encode(Leader("me", time.time())))
+        return await pool_state.read(self.bus, "gpu", time.time())
+
+
+@pytest.fixture
+def world(admin: JetStreamBus) -> World:
+    return World(admin)
+
+
+async def test_workers_are_started_and_the_pool_is_ready_when_they_say_so(world: World) -> None:
+    await world.apply(plain("gpu", 2))
+    state = await world.look()
+    assert (state.state, len(world.backend.running), state.ready) == ("scaling", 2, 0)
+    assert [worker.state for worker in state.workers] == ["starting", "starting"]
+    await world.beat()
+    state = await world.look()
+    assert (state.state, state.ready, state.status.settled) == ("ready", 2, True)
+
+
+async def test_what_is_missing_is_said_and_waited_for(world: World) -> None:
+    world.backend.lacks = "no account: add the pool to the server configuration"
+    await world.apply(plain("gpu", 1))
+    state = await world.look()
+    assert (state.state, state.message, world.backend.running) == ("waiting", world.backend.lacks, {})
+    world.backend.lacks = ""
+    await world.bus.requests.api(f"CONSUMER.DELETE.{topology.COMMANDS}.gpu")
+    state = await world.look()
+    assert (state.state, state.message) == ("waiting", "no consumer on NOETL_COMMANDS: a scheduler makes it")
+    assert state.pending is None
+    await pool_consumer.ensure(world.bus, {"gpu": ""})
+    assert (await world.look()).state == "scaling"
+
+
+async def test_delivery_stops_and_goes_on_as_people_want_also_on_a_new_consumer(world: World) -> None:
+    await world.apply(plain("gpu", 0))
+    await world.say(paused=Pause("ada", time.time(), "upgrade"))
+    state = await world.look()
+    assert (state.state, state.delivers, state.paused and state.paused.note) == ("paused", False, "upgrade")
+    await world.bus.requests.api(f"CONSUMER.DELETE.{topology.COMMANDS}.gpu")
+    await pool_consumer.ensure(world.bus, {"gpu": ""})
+    assert not (await world.look()).delivers
+    await world.say(paused=Pause("ada", time.time(), "", time.time() + 3600))
+    assert not (await world.look()).delivers
+    queue = await pool_consumer.look(world.bus, "gpu")
+    assert queue is not None
+    assert queue.paused_until != pool_consumer.FOR_EVER
+    await world.say(paused=None)
+    await world.look()
+    queue = await pool_consumer.look(world.bus, "gpu")
+    assert queue is not None
+    assert queue.paused_until < pool_consumer.moment(time.time() + 1)
+
+
+async def test_a_drain_waits_for_what_is_held_and_then_ends_the_workers(world: World) -> None:
+    await world.apply(plain("gpu", 1))
+    await world.bus.append("noetl.commands.gpu.x.r1", b"m")
+    consumer = await world.bus.consume(topology.COMMANDS, "gpu", 1)
+    (held,) = await consumer.batch(1)
+    await world.look()
+    await world.beat("r1")
+    await world.say(drain=Drain("ada", time.time(), 60.0))
+    state = await world.look()
+    assert (state.state, state.delivers, world.backend.ended) == ("draining", False, [])
+    await held.ack()
+    await world.bus.append("noetl.commands.gpu.x.r2", b"m")
+    for _ in range(20):
+        state = await world.look()
+        if state.state == "drained":
+            break
+    assert (state.state, world.backend.ended) == ("drained", [("gpu-1", 0.0)])
+    assert state.status.drain is not None
+    assert msgspec.to_builtins(state.status.drain.report) == {"finished": 1, "left": 0, "handed_back": 0}
+    assert state.pending == 1
+    await consumer.close()
+
+
+async def test_workers_of_a_pool_that_is_gone_or_became_anothers_end(world: World) -> None:
+    await world.apply(plain("gpu", 1))
+    await world.look()
+    await world.apply(plain("gpu", backend="external"))
+    state = await world.look()
+    assert (state.backend, [name for name, _ in world.backend.ended]) == ("external", ["gpu-1"])
+    await world.apply(plain("gpu", 1))
+    await world.look()
+    await pools.delete(world.bus, "gpu")
+    await world.reconciler.look()
+    assert world.backend.running == {}
+
+
+async def test_an_external_pool_is_as_its_workers_say(world: World) -> None:
+    await world.apply(plain("gpu", backend="external"))
+    state = await world.look()
+    assert (state.state, state.desired) == ("empty", None)
+    assert "NOETL_POOL=gpu" in state.message
+    beat = Beat("abroad", "gpu", 4, [("x", "r", -1)], host="there", pid=9)
+    await world.bus.kv_put(topology.WORKERS, "gpu.abroad", msgspec.json.encode(beat))
+    state = await world.look()
+    assert (state.state, state.ready, state.busy) == ("ready", 1, 1)
+
+
+async def test_a_document_that_cannot_be_read_harms_no_other(world: World) -> None:
+    await world.apply(plain("gpu", 1))
+    await world.apply(plain("bad", 1))
+    await pools.change(world.bus, "bad", "eve", time.time(), lambda entry: replace(entry, source="kind: Nonsense"))
+    await world.reconciler.look()
+    status = pools.status(await world.bus.kv_all(topology.POOLS), "bad")
+    assert (status.state, "not valid" in status.message, len(world.backend.running)) == ("failing", True, 1)
