@@ -85,9 +85,9 @@ async def _rehearsed(bus: "Bus", request: "Request") -> dict[str, object]:
     import time
 
     from services.cli import requests
-    from shared.engine import routing
+    from shared.engine import offers, routing
     from shared.events import model as ev
-    from shared.runtime import catalog
+    from shared.runtime import catalog, pool_offers
     from shared.runtime.plans import Plans
 
     requests.encoded(request)
@@ -97,7 +97,9 @@ async def _rehearsed(bus: "Bus", request: "Request") -> dict[str, object]:
         raise CliError(str(error), exits.NOT_FOUND) from None
     plan = await Plans(bus).load(entry.digest)
     found: dict[str, object] = {"path": entry.path, "version": entry.version, "digest": entry.digest}
-    for event in routing.start("dry-run", request, "", plan, time.time()):
+    now = time.time()
+    pools = offers.choose(plan.steps, await pool_offers.read(bus, now) if offers.needs(plan.steps) else [])
+    for event in routing.start("dry-run", request, "", plan, now, pools=pools):
         match event:
             case ev.PlaybookStarted(workload=workload):
                 found["workload"] = workload

@@ -395,6 +395,8 @@ def test_what_no_pool_provides_fails_the_execution_at_once(ctl: Ctl) -> None:
     assert ctl("register", str(file))[0] == 0
     code, _, err = ctl("execute", "pools/lost")
     assert (code, "no pool provides quantum, which step start requires" in err) == (1, True)
+    code, _, err = ctl("execute", "pools/lost", "--dry-run")
+    assert (code, "it would be refused: no pool provides quantum" in err) == (1, True)
     code, _, err = ctl("validate", str(file), "--server")
     assert (code, "DSL414" in err) == (3, True)
 
