@@ -1,4 +1,4 @@
-"""Whatever stands in a schedule or a trigger: it is taken or refused, and what is taken can be worked with."""
+"""Whatever stands in a schedule, a trigger or a pool: it is taken or refused, and what is taken can be worked with."""
 
 from itertools import islice
 from typing import Any
@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.dsl.codes import CODES
-from shared.dsl.documents import compile_document
+from shared.dsl.documents import compile_document, compile_pool
+from shared.dsl.pools import MAX_DRAIN_S, MAX_SLOTS, MAX_WORKERS, Pool
 from shared.dsl.schedules import Schedule
 from shared.engine import calendar, firing
 from tests.support.trees import replaced
@@ -42,7 +43,14 @@ spec:
   dedupe: "{{ message.data }}"
   concurrency: {max: 3, when_full: skip}
 """)
+POOL = yaml.safe_load("""
+apiVersion: noetl.io/v2
+kind: Pool
+metadata: {name: p, labels: {a: b}}
+spec: {backend: process, workers: 2, slots: 8, provides: [gpu, eu], tools_disabled: [shell], drain_s: 5}
+""")
 words = st.sampled_from([
+    "backend", "external", "process", "workers", "provides", "shell",
     "cron", "every", "* * * * *", "0 0 29 2 MON#5", "L W * * 5L", "1-5/2 * * JAN MON", "59 23 31 12 7", "1h", "0.5s",
     "400d", "UTC", "Asia/Tokyo", "localtime", "../x", "all", "last", "cancel", "allow", "2199-12-31",
     "1971-01-01T00:00Z", "2026-03-29T02:30", "{{ message.data }}", "{{ schedule.time }}", "{{ schedule", "{{ x }}",
@@ -70,8 +78,21 @@ def test_a_trigger_with_anything_in_it(data: st.DataObject) -> None:
     check(replaced(TRIGGER, data, values, words), "Trigger")
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_pool_with_anything_in_it(data: st.DataObject) -> None:
+    found = check(replaced(POOL, data, values, words), "Pool")
+    if isinstance(found, Pool):
+        assert found.name
+        assert 1 <= found.slots <= MAX_SLOTS
+        assert 0 <= (found.workers or 0) <= MAX_WORKERS
+        assert 0 < found.drain_s <= MAX_DRAIN_S
+        assert found.backend == "process" or found.workers is None
+
+
 def check(tree: Any, kind: str) -> Any:
-    compiled = compile_document(yaml.safe_dump(tree), kind=kind)
+    source = yaml.safe_dump(tree)
+    compiled = compile_pool(source, kinds=("shell",)) if kind == "Pool" else compile_document(source, kind=kind)
     assert (compiled.document is None) == any(each.severity == "error" for each in compiled.diagnostics)
     assert all(each.code in CODES and each.line and each.column and each.fix for each in compiled.diagnostics)
     return compiled.document
