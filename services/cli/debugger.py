@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from services.cli.exits import CliError
 from services.cli.logbook import Logbook
+from services.cli.times import FORMS, moment
 from shared.engine.moment import Moment, plain, position_of
 from shared.engine.moment_scope import NotThere, evaluated, key_of
 from shared.engine.moment_shape import record_shape, shape
@@ -39,6 +41,12 @@ class Debugger:
             raise CliError(str(error)) from None
 
     def go(self, at: str) -> None:
+        """To a sequence, `#n`, or a time as people write it."""
+        try:
+            if not at.removeprefix("#").isdecimal():
+                at = moment(at, datetime.now(UTC)).isoformat()
+        except (ValueError, OverflowError, OSError):
+            raise CliError(f"{at!r} is no point of a log: write a sequence, #N, or a time such as {FORMS}") from None
         try:
             self._position = position_of(self._book.entries, at)
         except ValueError as error:

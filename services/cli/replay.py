@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, render
+from services.cli import context, exits, progress, render
 from services.cli.exits import CliError
 
 if TYPE_CHECKING:
@@ -63,10 +63,12 @@ async def _replay(
     found: list[dict[str, Any]] = []
     async with context.connected(settings) as bus:
         wanted = [execution] if execution else await _recorded(bus, settings, path or "", last)
-        async for replayed in _all(bus, settings, wanted, plan):
-            found.append(replayed)
-            if output == "jsonl":
-                render.value(replayed, "jsonl")
+        with progress.bar("replaying", len(wanted)) as done:
+            async for replayed in _all(bus, settings, wanted, plan):
+                found.append(replayed)
+                done()
+                if output == "jsonl":
+                    render.value(replayed, "jsonl")
     _show(found, file, output)
     return exits.OK if all(each["verdict"] == "identical" for each in found) else exits.ERROR
 
@@ -146,8 +148,8 @@ def _summary(found: list[dict[str, Any]], file: Path | None) -> dict[str, Any]:
 
 
 def _counted(summary: Mapping[str, Any]) -> str:
-    return (f"{summary['total']} replayed: {summary['identical']} identical, {summary['diverges']} diverge, "
-            f"{summary['needs_calls']} need calls")
+    return (f"{summary['total']} replayed: {summary['identical']} identical, {summary['diverges']} diverging, "
+            f"{summary['needs_calls']} in need of calls")
 
 
 def _at(row: Mapping[str, Any]) -> str:

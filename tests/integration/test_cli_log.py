@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.cli import exits
+from services.cli.times import FORMS
 from shared.bus.jetstream import JetStreamBus
 from shared.dsl.compile import compile_playbook
 from shared.dsl.plan import Plan
@@ -179,7 +180,8 @@ async def test_commands_step_through_the_log(
     admin: JetStreamBus, plan: Plan, noetlctl: Callable[..., Result]
 ) -> None:
     await write(admin, plan, 107)
-    lines = ["g #1", "n", "p", "e workload.id", "u s1:1", "e args", "u", "x", "p", "r", "s", "q"]
+    lines = ["g #1", "n", "p", "e workload.id", "u s1:1", "e args", "u", "x", "p", "g yesterday", "r"]
+    lines += ["g 2027-01-16", "q"]
     done = noetlctl("debug", "e107", "-i", "--at", "#3", stdin="\n".join(lines))
     shown = done.stdout.splitlines()
     assert done.returncode == 0
@@ -188,7 +190,9 @@ async def test_commands_step_through_the_log(
     assert "107" in shown
     assert "expressions see s1:1" in shown
     assert '  "writer": "router",' in shown
+    assert shown[-1].endswith("workflow.finished, playbook.processed"), "what was last at that time"
     assert done.stderr.splitlines() == [
         "noetlctl: there is no run s1:1 with tasks at record #1", "noetlctl: there is no command 'x': h lists them",
         f"noetlctl: the log has records #1 … #{shown[0].split()[2]}",
+        f"noetlctl: 'yesterday' is no point of a log: write a sequence, #N, or a time such as {FORMS}",
     ]
