@@ -71,13 +71,15 @@ def _print_value(value: object, output: str) -> None:
 async def _step(debugger: "Debugger") -> None:
     """A line is a command. What is wrong with it is said, and the next one is read."""
     from services.cli.debugger import PROMPT
+    from services.cli.typed import Typed
 
+    typed = Typed()
     click.echo(await debugger.answer("s"))
     while True:
         if sys.stdin.isatty():
             click.echo(PROMPT, nl=False, err=True)
-        line = sys.stdin.readline()
-        if not line or line.strip() in ("q", "quit"):
+        line = await typed.line()
+        if line is None or line.strip() in ("q", "quit"):
             return
         try:
             answer = await debugger.answer(line.strip())
