@@ -56,10 +56,13 @@ class Answers:
         facts = self._facts.get((need.run_id, need.index, need.task, need.attempt, need.element))
         if facts:
             return self._given(need, facts.popleft())
-        if need.kind in MADE_ANEW:
-            self._note(f"task {need.task} of step {need.step} is new; it has no effect outside, and was made")
-            return self._natural(need)
         key = Key(need.run_id, need.index)
+        if need.kind in MADE_ANEW:
+            if self._recording.task(need.run_id, need.task) is None:
+                self._note(f"task {need.task} of step {need.step} is new; it has no effect outside, and was made")
+            elif self._recording.was_cut(key):
+                return Never()
+            return self._natural(need)
         if (broke := self._recording.broke(key)) is not None:
             return Breaks(broke[1], broke[0])
         return Never() if self._recording.was_cut(key) else None
