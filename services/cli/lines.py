@@ -50,7 +50,7 @@ class Teller:
         lease = record.lease
         run_id = lease.run_id if lease is not None else getattr(event, "run_id", "")
         step = getattr(event, "step", "") or self._steps.get(run_id, "")
-        index = lease.index if lease is not None else getattr(event, "index", -1)
+        index = max(-1, lease.index if lease is not None else getattr(event, "index", -1))
         task, attempt = getattr(event, "task", ""), getattr(event, "attempt", 0)
 
         def line(text: str, stream: str = "") -> Line:
@@ -98,11 +98,13 @@ def said(event: ev.Event) -> str:
             return f"waits {awaited(event)}"
         case ev.TokenRejected(step=step):
             return f"not admitted to {step}" + (f": {event.reason}" if event.reason else "")
-        case ev.LoopStarted(count=count):
-            return f"loop of {count}"
+        case ev.LoopStarted():
+            return _loop(event)
+        case ev.FrameClaimed(count=count):
+            return f"claimed {count} rows" if count else "nothing left to claim"
         case ev.LoopDone(count=count, failed=failed):
             return f"loop done: {count}" + (f", {failed} failed" if failed else "")
-        case ev.IterationFailed(error=error) | ev.StepFailed(error=error):
+        case ev.IterationFailed(error=error) | ev.StepFailed(error=error) | ev.FrameFailed(error=error):
             return f"failed: {_error(error)}"
         case ev.StepDone():
             return "done"
@@ -110,6 +112,13 @@ def said(event: ev.Event) -> str:
             return f"cancelled: {reason}"
         case _:
             return _outside(event)
+
+
+def _loop(event: ev.LoopStarted) -> str:
+    text = f"loop of rows, {event.frame} at a time" if event.frame else f"loop of {event.count}"
+    text += ", all on one worker" if event.local else ""
+    taken = event.taken
+    return text + (f", {taken.done} of {taken.count} done by execution {taken.of}" if taken is not None else "")
 
 
 def _outside(event: ev.Event) -> str:

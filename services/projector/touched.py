@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from shared.engine.projection_rows import CtxKey, LoopKey, RunKey
 from shared.events import model as ev
+from shared.events.index import RUN
 from shared.events.record import Record
 
 
@@ -18,6 +19,8 @@ class Touched(Struct):
     def add(self, record: Record) -> None:
         self.executions.add(record.execution_id)
         if record.lease is not None:
+            if record.lease.index < RUN:
+                return
             self._run(record.execution_id, record.lease.run_id, record.lease.index)
             return
         for event in record.events:
@@ -44,3 +47,4 @@ class Touched(Struct):
         self.runs.add((execution, run_id, index))
         if index >= 0:
             self.loops.add((execution, run_id))
+            self.runs.add((execution, run_id, RUN))

@@ -1,8 +1,10 @@
 """A new execution that goes on where an earlier one failed, or from a step of it."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from shared.bus import topology
@@ -10,7 +12,7 @@ from shared.bus.ports import Bus
 from shared.dsl.plan import Plan
 from shared.engine import rerun
 from shared.engine.execution import Execution, evolve, is_over
-from shared.engine.large import shrink
+from shared.engine.large import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Missing, TooLarge, shrink
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Writer, decode
@@ -44,20 +46,36 @@ class Reruns:
             return f"execution {asked.execution_id} is {state.status}: cancel it first, or wait for its end"
         found = (
             rerun.from_step(asked.execution_id, entries, asked.name)
-            if asked.name else rerun.what_failed(asked.execution_id, entries)
+            if asked.name else await self._what_failed(asked.execution_id)
         )
         if isinstance(found, str):
             return found
         first = entries[0][1].events[0]
         assert isinstance(first, ev.ExecutionRequested)
-        (restored,), blobs = shrink(execution_id, [found])
+        try:
+            (restored,), blobs = shrink(execution_id, [found])
+        except TooLarge as error:
+            return f"execution {asked.execution_id} cannot be taken over: {error}"
         assert isinstance(restored, ev.PlaybookRestored)
+        size = len(msgspec.json.encode(restored))
+        if size > MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES:
+            return f"execution {asked.execution_id} cannot be taken over: {size} bytes of ctx and args"
         await results.store(self._bus, execution_id, blobs)
         request = Request(first.path, first.version, state.workload, execution_id, labels=first.labels, by=asked.by)
         return Prepared(request, await self._plans.load(state.digest), restored)
 
-    async def _entries(self, execution_id: str) -> list[tuple[int, Any]]:
+    async def _what_failed(self, execution_id: str) -> ev.PlaybookRestored | str:
+        """What the iterations of loops left is read for this alone; a large loop takes a second or two to fold."""
+        entries = await self._entries(execution_id, subjects.ITERATION)
+        values: dict[str, Any] = {}
+        while True:
+            try:
+                return await asyncio.to_thread(rerun.what_failed, execution_id, entries, values)
+            except Missing as missing:
+                values[missing.ref.checksum] = await results.load(self._bus, missing.ref)
+
+    async def _entries(self, execution_id: str, *more: Writer) -> list[tuple[int, Any]]:
         partition = subjects.partition_of(execution_id, self._partitions)
-        filters = [subjects.event(partition, execution_id, writer) for writer in self._writers]
+        filters = [subjects.event(partition, execution_id, writer) for writer in (*self._writers, *more)]
         messages = await self._bus.read(topology.events_stream(partition), filters)
         return [(message.seq, decode(message.data)) for message in messages]

@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.bus import topology
 from shared.engine import limiting, looping, schedule, scheduling, waiting
-from shared.engine.schedule import Schedule
+from shared.engine.schedule import Loop, Schedule
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.record import Lease, Record, Writer
@@ -38,7 +38,7 @@ class SchedulerCore:
         return any(
             record.lease is not None
             and record.lease.run_id in state.loops
-            and record.lease.index >= state.loops[record.lease.run_id].next
+            and scheduling.is_unknown(state.loops[record.lease.run_id], record.lease.index)
             for _, record in records
         )
 
@@ -59,7 +59,7 @@ class SchedulerCore:
                     found += self._for(state, event, seq, seq > horizon, values)
                 continue
             match record.events[-1]:
-                case ev.IterationDone() | ev.IterationFailed():
+                case ev.IterationDone() | ev.IterationFailed() | ev.FrameClaimed() | ev.FrameFailed():
                     found.append(Free(state.execution_id, lease.run_id, lease.index))
                 case ev.TaskWaiting():
                     found.append(Free(state.execution_id, lease.run_id, lease.index, parked=True))
@@ -102,10 +102,28 @@ class SchedulerCore:
                 if loop.event.limited:
                     return list(limiting.loop_wants(self._plans, state, run_id, window, values, looping.iter_of))
                 step = self._plans(loop.event.digest).steps[loop.event.step]
+                if loop.is_local:
+                    return [self._local(state, loop, values, fresh=fresh)]
                 return scheduling.loop_commands(step, state, loop, window, values, fresh=fresh)
+            case ev.FrameStarted(run_id=run_id, frame=frame) if run_id in state.loops:
+                loop = state.loops[run_id]
+                if scheduling.is_asked(loop, frame):
+                    return [scheduling.frame_command(state, loop, fresh=fresh)]
+            case ev.PlaybookPaused():
+                loops = scheduling.local_loops(state)
+                return [Stop(each.event.pool, state.execution_id, each.event.run_id, True, seq) for each in loops]
+            case ev.PlaybookResumed() if not state.paused:
+                loops = scheduling.local_loops(state)
+                return [self._local(state, each, values, fresh=False, since=seq) for each in loops]
             case ev.LimitGranted(run_id=run_id, index=index):
                 return self._for_place(state, run_id, index, values)
         return []
+
+    def _local(
+        self, state: Schedule, loop: Loop, values: dict[str, Any], *, fresh: bool, since: int = 0
+    ) -> Command:
+        step = self._plans(loop.event.digest).steps[loop.event.step]
+        return scheduling.local_command(step, state, loop, values, fresh=fresh, since=since)
 
     def _for_place(self, state: Schedule, run_id: str, index: int, values: dict[str, Any]) -> Sequence[Outgoing]:
         """What may go out now. Not fresh: a grant may be told twice."""

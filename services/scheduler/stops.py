@@ -15,6 +15,7 @@ from shared.events.stop import Stop
 
 log = structlog.get_logger()
 AGAIN_S = (0.3, 1.0, 3.0, 6.0)
+PAUSE_AGAIN_S = (0.3, 1.0)  # it may soon be over
 REMEMBER_S = 60.0  # a command that was on its way when its run was stopped is not published
 
 
@@ -28,19 +29,25 @@ class Stops:
         return (command.execution_id, command.run_id) in self._stopped
 
     async def say(self, stop: Stop) -> None:
-        now = self._clock.now()
-        self._stopped = {key: at for key, at in self._stopped.items() if now - at < REMEMBER_S}
-        self._stopped[stop.execution_id, stop.run_id] = now
+        if not stop.pause:
+            self._remember(stop)
         task = asyncio.ensure_future(self._again(stop))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _remember(self, stop: Stop) -> None:
+        now = self._clock.now()
+        self._stopped = {key: at for key, at in self._stopped.items() if now - at < REMEMBER_S}
+        self._stopped[stop.execution_id, stop.run_id] = now
+
     async def _again(self, stop: Stop) -> None:
-        for pause in (0.0, *AGAIN_S):
+        """The command of a loop that pauses stays: whoever holds it finishes what is in flight first."""
+        gone = [] if stop.pause else subjects.commands_for(stop.pool, stop.execution_id, stop.run_id)
+        for pause in (0.0, *(PAUSE_AGAIN_S if stop.pause else AGAIN_S)):
             if pause:
                 await self._clock.sleep(pause)
             try:
-                for subject in subjects.commands_for(stop.pool, stop.execution_id, stop.run_id):
+                for subject in gone:
                     await self._bus.purge(topology.COMMANDS, subject)
                 await self._bus.publish(subjects.stops(stop.pool), msgspec.json.encode(stop))
             except NoetlError as error:

@@ -10,6 +10,7 @@ from shared.errors import Unavailable
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.command import Command
+from shared.events.index import RUN
 from shared.events.record import Record, decode
 
 
@@ -33,7 +34,7 @@ class Histories:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def read(self, command: Command) -> History:
-        own = subjects.WORKER if command.index < 0 else subjects.ITERATION
+        own = subjects.WORKER if command.index == RUN else subjects.ITERATION
         subject, ask = (command.execution_id, own), _Ask(command)
         self._asks.setdefault(subject, []).append(ask)
         lock = self._locks.get(subject)
@@ -54,13 +55,16 @@ class Histories:
         filters = [subjects.event(partition, execution_id, writer) for writer in writers]
         after = min(ask.after for ask in asks)
         messages = await self._bus.read(topology.events_stream(partition), filters, after=after)
-        known: dict[tuple[str, int], list[Record]] = {}
+        known: dict[tuple[str, int], list[tuple[int, Record]]] = {}
         for message in messages:
             record = decode(message.data)
             for key in _about(record):
-                known.setdefault(key, []).append(record)
+                known.setdefault(key, []).append((message.seq, record))
         for ask in asks:
-            ask.records, ask.seq = known.get(ask.key, []), messages[-1].seq if messages else 0
+            found = known.get(ask.key, [])
+            if ask.key[1] != RUN and (whole := known.get((ask.key[0], RUN))):
+                found = sorted([*found, *whole], key=lambda entry: entry[0])
+            ask.records, ask.seq = [record for _, record in found], messages[-1].seq if messages else 0
 
 
 def _about(record: Record) -> set[tuple[str, int]]:

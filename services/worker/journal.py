@@ -13,14 +13,27 @@ from shared.bus.ports import Bus, Clock
 from shared.engine.large import MAX_RECORD_BYTES, TooLarge, shrink
 from shared.errors import Unavailable
 from shared.events import subjects
-from shared.events.model import Event, IterationDone, IterationFailed, StepDone, StepFailed, TaskWaiting
+from shared.events.index import RUN
+from shared.events.model import (
+    Event,
+    FrameClaimed,
+    FrameFailed,
+    IterationDone,
+    IterationFailed,
+    LoopHalted,
+    StepDone,
+    StepFailed,
+    TaskWaiting,
+)
 from shared.events.record import Lease, Record, Writer, decode, encode
 from shared.events.stamp import stamp
 from shared.runtime import results
 
 FLUSH_S = 0.05
 SETTLE_S = 5.0
-LAST = StepDone | StepFailed | IterationDone | IterationFailed | TaskWaiting
+LAST = (
+    StepDone | StepFailed | IterationDone | IterationFailed | FrameClaimed | FrameFailed | LoopHalted | TaskWaiting
+)
 T = TypeVar("T")
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
@@ -29,11 +42,13 @@ class Journal:
     """Nothing of the lease is in the log up to `after`."""
 
     def __init__(
-        self, bus: Bus, clock: Clock, execution_id: str, lease: Lease, partitions: int, limit: int, after: int = 0
+        self, bus: Bus, clock: Clock, execution_id: str, lease: Lease, partitions: int, limit: int, after: int = 0,
+        *, loop: bool = False,
     ) -> None:
+        """`loop`: the lease is on a loop as a whole, of which the scheduler wants to hear."""
         self._bus, self._clock = bus, clock
         self._execution_id, self._lease, self._limit, self._after = execution_id, lease, limit, after
-        self._own: Writer = subjects.WORKER if lease.index < 0 else subjects.ITERATION
+        self._own: Writer = subjects.WORKER if lease.index == RUN and not loop else subjects.ITERATION
         self._writer: Writer = self._own
         self._partition = subjects.partition_of(execution_id, partitions)
         self._waiting: list[Event] = []

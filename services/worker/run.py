@@ -7,17 +7,15 @@ finished task. A task that waits ends the lease and not the run: the scheduler s
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 import structlog
 from msgspec.structs import replace
 
-from services.worker import credentials
+from services.worker import calls, credentials
 from services.worker.history import Histories
 from services.worker.journal import Journal
 from shared.bus.ports import Bus, Clock, Delivery
-from shared.dsl.names import names_used
 from shared.dsl.plan import Plan, Step, Task
 from shared.engine import calling, parking, pipeline, promises
 from shared.engine.calling import MAX_RUN_S, PARK_S
@@ -30,7 +28,7 @@ from shared.events.command import Command
 from shared.events.outcome import Outcome, failed
 from shared.events.record import Lease
 from shared.runtime import results
-from shared.tools.contract import Call, Waits
+from shared.tools.contract import Waits
 from shared.tools.open import Tools
 
 log = structlog.get_logger()
@@ -55,13 +53,16 @@ class StepRun:
     def __init__(
         self, bus: Bus, clock: Clock, tools: Tools, plan: Plan, command: Command, delivery: Delivery,
         worker: str, partitions: int, absences: Callable[[], int], mark: int, histories: Histories,
+        before: History | None = None,
     ) -> None:
         """`mark` is what `absences` said before the command came: since then nobody else can have the
-        run, unless it says more."""
+        run, unless it says more. `before` is what is known of an iteration of a local loop, whose worker holds it
+        with the loop: it need not be claimed, and stays here while it pauses."""
         self._bus, self._clock, self._tools = bus, clock, tools
         self._plan, self._command, self._delivery = plan, command, delivery
         self._step: Step = plan.steps[command.step]
-        self._histories = histories
+        self._histories, self._before = histories, before
+        self.ended: ev.Event | None = None
         self._values: dict[str, Any] = {}
         lease = Lease(command.run_id, command.step, delivery.epoch, worker, command.index)
         self._lease = lease
@@ -90,8 +91,7 @@ class StepRun:
         failure = {"kind": "internal", "message": f"{type(error).__name__}: {error}", "retryable": False}
         progress = Progress(self._step.tasks[0].name, state="failed", error=failure)
         self._journal.forget()
-        self._journal.note(pipeline.ending(progress, iteration=self._command.index >= 0))
-        await self._flush()
+        await self._end(progress)
 
     async def stopped(self) -> None:
         """Ends the run because it was told to stop."""
@@ -103,8 +103,9 @@ class StepRun:
         await self._flush()
 
     async def _end(self, progress: Progress) -> None:
-        self._note(progress, pipeline.ending(progress, iteration=self._command.index >= 0))
+        (ended,) = self._journal.note(pipeline.ending(progress, iteration=self._command.index >= 0))
         await self._flush()
+        self.ended = ended
 
     # -- beginning ---------------------------------------------------------------------
 
@@ -113,7 +114,10 @@ class StepRun:
         start = await self._with_values(lambda: pipeline.begin(step, command, self._values))
         began: float | None = None
         absences = self._absences()
-        if not command.fresh or self._delivery.epoch[1] > 1 or absences != self._mark:
+        if self._before is not None:
+            start, began = self._before.progress(step, start), self._before.began
+            self._journal.note(ev.StepStarted())
+        elif not command.fresh or self._delivery.epoch[1] > 1 or absences != self._mark:
             self._mark = absences
             known = await self._claim()
             start, began = known.progress(step, start), known.began
@@ -177,7 +181,7 @@ class StepRun:
         events = calling.judged(self._step, progress, outcome, names, key, ended - began, over=ended >= self._due)
         last = events[-1]
         progress = self._note(progress, *([started, *events] if pure else events))
-        pausing = isinstance(last, ev.TaskRetried) and last.delay > PARK_S  # one record says both
+        pausing = isinstance(last, ev.TaskRetried) and self._parks(last.delay)  # one record says both
         if progress.state == "running" and not pausing and (not pure or progress.ran % PURE_IN_A_ROW == 0):
             await self._flush()
         if isinstance(last, ev.TaskRetried) and last.delay > 0:
@@ -217,9 +221,13 @@ class StepRun:
             return {}
         return await self._with_values(lambda: pipeline.names(self._command, progress, self._values))
 
+    def _parks(self, delay: float) -> bool:
+        """Whether the run leaves the worker for so long."""
+        return delay > PARK_S and self._before is None
+
     async def _pause(self, progress: Progress, delay: float) -> None:
         until = min(self._clock.now() + delay, self._due)
-        if delay <= PARK_S:
+        if not self._parks(delay):
             await self._flush()
             await self._clock.sleep(max(0.0, until - self._clock.now()))
             return
@@ -245,7 +253,9 @@ class StepRun:
         if left <= 0:
             return calling.late()
         try:
-            call = await self._render(task, progress, names, left)
+            call = await calls.prepare(
+                self._bus, self._tools, self._plan, task, names, calling.key_of(self._command, progress), left
+            )
         except TemplateError as error:
             return failed("template", f"task {task.name}: {error}")
         except credentials.NoCredential as error:
@@ -263,24 +273,3 @@ class StepRun:
             return calling.late()
         finally:
             self._tools.under_way -= 1
-
-    async def _render(self, task: Task, progress: Progress, names: dict[str, Any], left: float) -> Call:
-        keys = self._tools.spec(task.kind).keys
-        secrets: dict[str, Any] = {}
-        if task.config and "keychain" in names_used(task.config).names:
-            secrets = await self._keychain()
-            names = {**names, "keychain": secrets}
-        asked = calling.rendered(task, keys, names)
-        auth = await credentials.resolve(self._bus, asked.auth) if asked.auth is not None else None
-        others = {path: await credentials.resolve(self._bus, each) or {} for path, each in asked.credentials.items()}
-        key = calling.key_of(self._command, progress)
-        return Call(asked.config, asked.spec, auth, key, left, secrets, others)
-
-    async def _keychain(self) -> dict[str, Any]:
-        """The declared credentials that are stored; using one that is not is the template's error."""
-        found: dict[str, Any] = {}
-        for entry in self._plan.keychain:
-            with suppress(credentials.NoCredential):
-                stored = entry.get("credential") or entry["name"]
-                found[entry["name"]] = await credentials.find(self._bus, stored)
-        return found

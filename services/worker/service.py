@@ -11,17 +11,22 @@ from importlib import metadata
 import msgspec
 import structlog
 
+from services.worker.frame import FrameRun
 from services.worker.history import Histories
+from services.worker.local import MAX_CRASHES, HandedBack, LocalRun
 from services.worker.presence import Presence
 from services.worker.room import LOOK_S, Room
 from services.worker.run import Fenced, StepRun
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
+from shared.engine.held import History
 from shared.errors import Corrupt, NoetlError
 from shared.events import command as commands
 from shared.events import stop as stops
 from shared.events import subjects
 from shared.events.beat import Beat, Key
+from shared.events.command import Command
+from shared.events.index import frame_of
 from shared.runtime import results
 from shared.runtime.clock import SystemClock
 from shared.runtime.plans import Plans
@@ -34,7 +39,7 @@ log = structlog.get_logger()
 BEAT_S = 1.5
 EXTEND_S = topology.COMMAND_LEASE_S / 3
 LATER_S = 2.0
-MAX_CRASHES = 3  # deliveries of a command that end in an error of the worker itself
+Held = StepRun | LocalRun | FrameRun
 
 
 class Worker:
@@ -52,9 +57,12 @@ class Worker:
         self._taken = asyncio.Event()
         self._draining = False
         self._started, self._version = clock.now(), _version()
+        self._stop_asked = asyncio.Event()
+        self._local: dict[tuple[str, str], LocalRun] = {}
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `stop`; then takes nothing new and finishes what it holds. Cancelled, it hands back."""
+        self._stop_asked = stop
         loops = [asyncio.create_task(work) for work in (self._extend(), self._beat(), self._hear())]
         try:
             await run_until(stop, self._take(ready), finish=self._drain(stop))
@@ -113,18 +121,16 @@ class Worker:
         assert task is not None
         self._held[key], self._running[key] = delivery, task
         self._room.took(command.execution_id)
-        run: StepRun | None = None
+        run: Held | None = None
         try:
-            plan = await self._plans.load(command.digest)
-            run = StepRun(
-                self._bus, self._clock, self._tools, plan, command, delivery,
-                self._settings.instance, self._settings.partitions, self._presence.absences, mark, self._histories,
-            )
+            run = await self._made(command, delivery, mark)
             await run.run()
             await delivery.ack()
         except Fenced as fenced:
             if fenced.needless:
                 await delivery.ack()
+        except HandedBack:
+            await delivery.nak()
         except NoetlError as error:
             log.warning("run.later", execution_id=key[0], run_id=key[1], error=str(error))
             await delivery.nak(LATER_S)
@@ -139,9 +145,32 @@ class Worker:
             await self._crashed(delivery, run, error)
         finally:
             del self._held[key], self._running[key]
+            self._local.pop(key[:2], None)
             self._stopped.discard(key)
 
-    async def _say_stopped(self, delivery: Delivery, run: StepRun | None) -> None:
+    async def _made(self, command: Command, delivery: Delivery, mark: int) -> Held:
+        plan, settings = await self._plans.load(command.digest), self._settings
+
+        def one(command: Command, mark: int, before: History | None = None) -> StepRun:
+            return StepRun(
+                self._bus, self._clock, self._tools, plan, command, delivery, settings.instance, settings.partitions,
+                self._presence.absences, mark, self._histories, before,
+            )
+
+        if frame_of(command.index) >= 0:
+            return FrameRun(
+                self._bus, self._clock, self._tools, plan, command, delivery, settings.instance, settings.partitions,
+                self._presence.absences, mark, self._histories,
+            )
+        if command.local is None:
+            return one(command, mark)
+        run = self._local[command.execution_id, command.run_id] = LocalRun(
+            self._bus, self._clock, plan.steps[command.step], command, delivery, settings.instance,
+            settings.partitions, self._presence.absences, mark, one, self._stop_asked.is_set, settings.slots,
+        )
+        return run
+
+    async def _say_stopped(self, delivery: Delivery, run: Held | None) -> None:
         """Someone waits to hear it. A second stop, or the worker's own end, may cut this short."""
         if run is not None:
             with suppress(NoetlError):
@@ -163,13 +192,18 @@ class Worker:
         except Corrupt as error:
             log.error("stop.corrupt", error=str(error))
             return
+        if stop.pause:
+            held = self._local.get((stop.execution_id, stop.run_id))
+            if held is not None:
+                held.pause(stop.at)
+            return
         for key, task in self._running.items():
             if key[:2] == (stop.execution_id, stop.run_id) and key not in self._stopped:
                 log.info("run.stops", execution_id=key[0], run_id=key[1], index=key[2])
                 self._stopped.add(key)
                 task.cancel()
 
-    async def _crashed(self, delivery: Delivery, run: StepRun | None, error: Exception) -> None:
+    async def _crashed(self, delivery: Delivery, run: Held | None, error: Exception) -> None:
         """A fault of ours: tried again on another delivery, then the run fails instead of coming for ever."""
         tries = delivery.epoch[1]
         if run is None or tries < MAX_CRASHES:

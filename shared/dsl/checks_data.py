@@ -29,6 +29,9 @@ def check_data(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, Too
             for key, text in _texts(task.config, kinds[task.kind].keys, "shell"):
                 _check_shell(reader, text, (*path, *key))
             _check_echo(reader, task, path, kinds)
+        if step.loop is not None and step.loop.cursor is not None:
+            at = (*sites.step(step.name), "loop", "cursor", "claim")
+            _check_sql(reader, step.loop.cursor.claim.config["command"], at)
         if step.loop is not None and step.loop.mode == "parallel":
             _check_writes(reader, step, sites)
 
@@ -65,7 +68,7 @@ def _check_shell(reader: Reader, text: str, path: Path) -> None:
 def _check_writes(reader: Reader, step: Step, sites: Sites) -> None:
     """A second plain write to a key fails its iteration (`ctx_conflict`)."""
     assert step.loop is not None
-    if isinstance(step.loop.items, list) and len(step.loop.items) <= 1:
+    if step.loop.cursor is None and isinstance(step.loop.items, list) and len(step.loop.items) <= 1:
         return
     for index, task in enumerate(step.tasks):
         for number, rule in enumerate(task.rules or ()):

@@ -123,6 +123,9 @@ def _of_loop(loop: Loop, sites: Sites, path: Path, seen: _Seen) -> Iterator[_Sco
     yield _Scope(loop.max_in_flight, _in_flight(sites, (*path, "spec")), seen)
     stop = _with_iter(seen.plus("results", "count", "last"), {level.iterator for level in loop.levels})
     yield _Scope(loop.stop_when, (*path, "spec", "stop_when"), stop)
+    if loop.cursor is not None:
+        yield _Scope(loop.cursor.claim.config, (*path, "cursor"), seen.plus("claim", "keychain"))
+        return
     outer: set[str] = set()
     for level in loop.levels:
         yield _Scope(level.items, (*path, "in"), _with_iter(seen, outer) if outer else seen)

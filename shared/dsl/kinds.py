@@ -37,6 +37,8 @@ class ToolSpec(Struct, frozen=True):
     defaults: Mapping[str, Any] = {}
     one_of: tuple[str, ...] = ()  # exactly one of these keys is given
     aliases: bool = False         # `auth` may name several credentials, each with an alias
+    waits: bool = False           # a call goes on without a worker, until something has happened
+    claims: bool = False          # may give a loop its rows, claimed in a transaction (`loop.cursor`)
 
     def all_knobs(self) -> dict[str, KeySpec]:
         return {**COMMON_KNOBS, **self.knobs}

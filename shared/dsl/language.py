@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl import limits, loops, policies, root, rules
+from shared.dsl import cursors, limits, loops, policies, root, rules
 from shared.dsl.lower_root import RUNTIME
 from shared.dsl.routes import MODES
 from shared.events.parts import MAX_PRIORITY, PRIORITY
@@ -170,11 +170,20 @@ SHAPES: dict[str, Shape] = {
     },
     "loop": {
         "in": Key("items", "A list, or one {{ expression }}.", True),
+        "cursor": Key("@cursor", "Instead of in: rows that a query claims while the loop runs.", instead="in"),
         "iterator": Key("name", "Name of the element in an iteration.", True),
         "spec": Key("@loop_spec", "How the iterations run."),
         "loop": Key("@loop", "A loop within it: its in reads the element around it. All levels are one run."),
         "mode": _formal("Write it under spec."),
         "max_in_flight": _formal("Write it under spec."),
+    },
+    "cursor": {
+        "kind": Key("text", "The kind of tool that claims.", True, ("postgres",)),
+        "auth": Key("any", "Name of a credential, or a template that gives it."),
+        "connection": Key("text", "Connection string, instead of auth."),
+        "claim": Key("text", "SQL that claims rows and returns them, at most {{ claim.size }} of them; {{ claim.id }} "
+                     "names the claim.", True),
+        "frame": Key("whole", "Rows of one claim.", least=1, most=cursors.MAX_FRAME, default=cursors.DEFAULT_FRAME),
     },
     "loop_spec": {
         "mode": Key("text", "One after the other, or several at a time.", choices=("sequential", "parallel"),
@@ -187,7 +196,8 @@ SHAPES: dict[str, Shape] = {
         "knobs": Key("knobs", "What any tool takes under spec; flows inwards to the tasks."),
     },
     "loop_policy": {
-        "exec": Key("text", "Where iterations run; local changes nothing.", choices=("distributed", "local")),
+        "exec": Key("text", "Where iterations run: on any worker of the pool, or all on one.",
+                    choices=("distributed", "local"), default="distributed"),
         "mode": Key("text", "As in loop.spec.", choices=("sequential", "parallel")),
         "max_in_flight": Key("count", "As in loop.spec.", least=1, most=loops.MAX_IN_FLIGHT),
     },

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from shared.dsl import told
+from shared.dsl.cursors import read_cursor
+from shared.dsl.kinds import ToolSpec
 from shared.dsl.overlay import read_knobs
 from shared.dsl.plan import Level, Loop
 from shared.dsl.reader import Reader, Told, kind_of, short
@@ -21,21 +23,51 @@ _LEVEL = 'write loop: {in: "{{ … }}", iterator: item}'
 _IN = "write in: \"{{ … }}\" or a list"
 
 
-def read_loop(reader: Reader, value: Any, path: Path, knobs: Iterable[str]) -> tuple[Loop, dict[str, Any]]:
+def read_loop(reader: Reader, value: Any, path: Path, knobs: Iterable[str],
+              kinds: Mapping[str, ToolSpec]) -> tuple[Loop, dict[str, Any]]:
     """The loop, and the runtime knobs its spec hands to the tasks."""
     loop = reader.mapping(value, path, _LEVEL)
     if not isinstance(value, dict):
         return Loop([], ""), {}
-    reader.keys(loop, path, ("in", "iterator", "spec", "loop"), told.LOOP, "loop")
-    items = _items(reader, loop, path)
+    reader.keys(loop, path, ("in", "cursor", "iterator", "spec", "loop"), told.LOOP, "loop")
+    cursor = read_cursor(reader, loop["cursor"], (*path, "cursor"), kinds) if "cursor" in loop else None
+    items = _items(reader, loop, path) if cursor is None or "in" in loop else []
     iterator = _iterator(reader, loop, path)
     spec, policy = _spec(reader, loop, path, knobs)
     mode, most = _mode(reader, spec, policy, (*path, "spec"))
     inner = _inner(reader, loop, path, mode, (iterator,))
     stop = read_expression(reader, spec["stop_when"], (*path, "spec", "stop_when"),
                            'write stop_when: "{{ … }}"') if "stop_when" in spec else None
-    return (Loop(items, iterator, cast(Any, mode), most, inner, stop),
+    local = policy.get("exec") == "local"
+    if cursor is not None:
+        _beside_cursor(reader, loop, path, local)
+    return (Loop(items, iterator, cast(Any, mode), most, inner, stop, local, cursor),
             read_knobs(reader, spec, (*path, "spec"), knobs))
+
+
+def _beside_cursor(reader: Reader, loop: Mapping[str, Any], path: Path, local: bool) -> None:
+    """What cannot stand beside a cursor."""
+    if "in" in loop:
+        reader.key((*path, "in"), "DSL401", "the loop has in and cursor", "keep one of the two")
+    if "loop" in loop:
+        reader.key((*path, "loop"), "DSL701", "a loop within a loop with a cursor is not supported",
+                   "give the task a loop of its own, or let it start a playbook")
+    if local:
+        reader.value((*path, "spec", "policy", "exec"), "DSL701", "exec: local with a cursor is not supported",
+                     "remove it; for one row at a time write mode: sequential")
+
+
+def check_local(reader: Reader, loop: Loop | None, kinds: Iterable[str], path: Path, *, limited: bool) -> None:
+    """`kinds` are those of the tasks that wait without a worker; `path` is that of the step."""
+    if loop is None or not loop.local:
+        return
+    at, waiting = (*path, "loop", "spec", "policy", "exec"), ", ".join(sorted(set(kinds)))
+    if waiting:
+        reader.value(at, "DSL701", f"a local loop stays on its worker, and kind {waiting} waits without one",
+                     "write exec: distributed, or move the task to a step of its own")
+    if limited:
+        reader.value(at, "DSL701", "a local loop stays on its worker, and its step has limits to wait for",
+                     "write exec: distributed, or remove max and rate from limits")
 
 
 def _inner(reader: Reader, outer: Mapping[str, Any], path: Path, mode: str,
@@ -113,10 +145,8 @@ def _spec(reader: Reader, loop: Mapping[str, Any], path: Path,
                  "pool": told.moved("pool", "spec: {pool: …} on the step")}
     spec = reader.section(loop, "spec", path, ("mode", "max_in_flight", "stop_when", "policy", *knobs), exec_told)
     policy = reader.section(spec, "policy", at, ("exec", "mode", "max_in_flight"), told.LOOP_POLICY)
-    if "exec" in policy and reader.choice(policy["exec"], (*at, "policy", "exec"),
-                                          ("distributed", "local")) == "local":
-        reader.value((*at, "policy", "exec"), "DSL903", "iterations run on any worker of the pool all the same",
-                     "remove it, or give the step a pool of its own: spec: {pool: …}", warning=True)
+    if "exec" in policy:
+        reader.choice(policy["exec"], (*at, "policy", "exec"), ("distributed", "local"))
     return spec, policy
 
 

@@ -58,6 +58,13 @@ class Task(Struct, frozen=True):
     loop: Level | None = None
 
 
+class Cursor(Struct, frozen=True):
+    """Where a loop's elements come from as it goes: a query that claims rows and returns them, `frame` at a time."""
+
+    claim: Task
+    frame: int
+
+
 class AdmitRule(Struct, frozen=True):
     allow: bool
     when: Any = None
@@ -82,7 +89,8 @@ class Limit(Struct, frozen=True):
 
 class Loop(Struct, frozen=True):
     """`max_in_flight` is 1 for a sequential loop; as text it is an expression, evaluated when the loop starts.
-    `inner` are the loops within it, from outside in; with `stop_when` true no further iteration starts."""
+    `inner` are the loops within it, from outside in; with `stop_when` true no further iteration starts. `local`: one
+    worker runs all iterations; with a `cursor` there are no `items`."""
 
     items: Any
     iterator: str
@@ -90,6 +98,8 @@ class Loop(Struct, frozen=True):
     max_in_flight: int | str = 1
     inner: tuple[Level, ...] = ()
     stop_when: Any = None
+    local: bool = False
+    cursor: Cursor | None = None
 
     @property
     def levels(self) -> tuple[Level, ...]:

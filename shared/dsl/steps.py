@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.dsl import told
 from shared.dsl.kinds import ToolSpec
-from shared.dsl.loops import read_loop
+from shared.dsl.loops import check_local, read_loop
 from shared.dsl.names import names_used
 from shared.dsl.normalise import tasks
-from shared.dsl.overlay import all_knobs, read_knobs
+from shared.dsl.overlay import all_knobs, effective_spec, read_knobs
 from shared.dsl.plan import Loop, Step, Task
 from shared.dsl.policies import Defaults, StepPolicy, read_pool, read_step_policy
 from shared.dsl.pools import read_capabilities
@@ -40,9 +41,12 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
     loop: Loop | None = None
     loop_knobs: dict[str, Any] = {}
     if "loop" in body:
-        loop, loop_knobs = read_loop(reader, body["loop"], (*path, "loop"), knobs)
+        loop, loop_knobs = read_loop(reader, body["loop"], (*path, "loop"), knobs, around.kinds)
     outer = (around.defaults.knobs, step_knobs, loop_knobs)
+    loop = _with_spec(loop, around.kinds, outer)
     pipeline = _pipeline(reader, body, path, name, around.kinds, outer)
+    waiting = [task.kind for task in pipeline if task.kind and around.kinds[task.kind].waits]
+    check_local(reader, loop, waiting, path, limited=policy.limit is not None)
     arcs, mode = (read_next(reader, body["next"], (*path, "next"), around.steps)
                   if "next" in body else ((), "exclusive"))
     _complete(reader, body, path, name)
@@ -58,9 +62,22 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
     )
 
 
+def _with_spec(loop: Loop | None, kinds: Mapping[str, ToolSpec],
+               outer: tuple[Mapping[str, Any], ...]) -> Loop | None:
+    """The claim of a cursor runs with the knobs around it, as a task does."""
+    if loop is None or loop.cursor is None:
+        return loop
+    claim = loop.cursor.claim
+    spec = effective_spec(kinds.get(claim.kind), outer)
+    return replace(loop, cursor=replace(loop.cursor, claim=replace(claim, spec=spec)))
+
+
 def _of_loop(loop: Loop | None) -> list[Any]:
-    """What the scheduler evaluates for it."""
-    return [] if loop is None else [*(level.items for level in loop.levels), loop.max_in_flight, loop.stop_when]
+    """What the scheduler evaluates for it, and whoever claims its rows."""
+    if loop is None:
+        return []
+    claim = [loop.cursor.claim.config, loop.cursor.claim.spec] if loop.cursor is not None else []
+    return [*(level.items for level in loop.levels), loop.max_in_flight, loop.stop_when, *claim]
 
 
 def _tools_keys(body: Mapping[str, Any], kinds: Mapping[str, ToolSpec]) -> dict[str, Told]:

@@ -101,8 +101,7 @@ LOOP = {
     "max_in_flight": moved("max_in_flight", "spec: {max_in_flight: …} in the loop"),
     "policy": moved("policy", "spec: {policy: …} in the loop"),
     "stop_when": moved("stop_when", "spec: {stop_when: …} in the loop"),
-    "cursor": unsupported("loop.cursor", "let a task before the loop claim the rows, and loop over them: "
-                          'in: "{{ claim.rows }}"; go back to it by an arc while it finds some'),
+    "cursor": unsupported("cursor here", "put it on the outermost loop of the step, without loops within it"),
     "expr": EXPR,
 }
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from shared.engine.patch import apply_patch
 from shared.errors import Corrupt
 from shared.events import model as ev
+from shared.events.index import RUN
 from shared.events.outcome import Result
 from shared.events.record import Epoch, Lease, Record
 from shared.events.stamp import seconds
@@ -242,7 +243,7 @@ def _change(state: Execution, run_id: str, **fields: Any) -> None:
 def _fold_report(state: Execution, record: Record, lease: Lease, seq: int) -> None:
     """Only the last event of a lease's record can be terminal, or a wait."""
     run = state.runs.get(lease.run_id)
-    if run is None or run.end is not None or lease.epoch < run.epoch or lease.index >= 0:
+    if run is None or run.end is not None or lease.epoch < run.epoch or lease.index != RUN:
         return
     last = record.events[-1]
     parked = ("child" if last.child is not None else "time") if isinstance(last, ev.TaskWaiting) else ""

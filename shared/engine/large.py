@@ -12,13 +12,16 @@ import msgspec
 
 from shared.events.model import (
     Event,
+    FrameClaimed,
     IterationDone,
     LoopDone,
     LoopStarted,
     PlaybookRestored,
+    Restart,
     Scope,
     StepDone,
     StepScheduled,
+    Taken,
     TaskDone,
     TaskRetried,
 )
@@ -90,7 +93,8 @@ def shrink(execution_id: str, events: list[Event], limit: int = MAX_INLINE_BYTES
 
 
 _SHRINKABLE = frozenset({
-    PlaybookRestored, StepScheduled, LoopStarted, StepDone, IterationDone, LoopDone, TaskDone, TaskRetried,
+    PlaybookRestored, StepScheduled, LoopStarted, StepDone, IterationDone, LoopDone, FrameClaimed, TaskDone,
+    TaskRetried,
 })
 
 
@@ -101,13 +105,12 @@ def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> 
                 return event
             ref = refer(execution_id, data, "scope", blobs)
             return msgspec.structs.replace(event, scope=Scope(), scope_ref=ref)
-        case PlaybookRestored(results=results):
-            if not results or len(_encode(results)) <= limit:
+        case PlaybookRestored():
+            return _shrink_restored(execution_id, event, limit, blobs)
+        case FrameClaimed(rows=rows):
+            if not rows or len(data := _encode(rows)) <= limit:
                 return event
-            kept = {
-                name: shrink_result(execution_id, each, MAX_RESTORED_BYTES, blobs) for name, each in results.items()
-            }
-            return msgspec.structs.replace(event, results=kept)
+            return msgspec.structs.replace(event, rows=[], rows_ref=refer(execution_id, data, "rows", blobs))
         case LoopStarted(items=items):
             if not items or len(data := _encode(items)) <= limit:
                 return event
@@ -119,6 +122,33 @@ def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> 
             less = shrink_outcome(execution_id, outcome, limit, blobs)
             return event if less is outcome else msgspec.structs.replace(event, outcome=less)
     return event
+
+
+def _shrink_restored(execution_id: str, event: PlaybookRestored, limit: int, blobs: Blobs) -> PlaybookRestored:
+    if any(token.loop is not None for token in event.tokens):
+        tokens = tuple(_shrink_token(execution_id, token, blobs) for token in event.tokens)
+        event = msgspec.structs.replace(event, tokens=tokens)
+    if not event.results or len(_encode(event.results)) <= limit:
+        return event
+    kept = {
+        name: shrink_result(execution_id, each, MAX_RESTORED_BYTES, blobs) for name, each in event.results.items()
+    }
+    return msgspec.structs.replace(event, results=kept)
+
+
+def _shrink_token(execution_id: str, token: Restart, blobs: Blobs) -> Restart:
+    loop = token.loop
+    if loop is None:
+        return token
+    for name in ("items", "todo", "results"):
+        loop = _shrink_list(execution_id, loop, name, blobs)
+    return msgspec.structs.replace(token, loop=loop)
+
+
+def _shrink_list(execution_id: str, loop: Taken, name: str, blobs: Blobs) -> Taken:
+    if len(data := _encode(getattr(loop, name))) <= MAX_RESTORED_BYTES:
+        return loop
+    return msgspec.structs.replace(loop, **{name: [], f"{name}_ref": refer(execution_id, data, name, blobs)})
 
 
 def _is_tiny(scope: Scope) -> bool:
@@ -136,7 +166,7 @@ def resolve(result: Result, values: Values) -> Result:
     """The result with its value beside its reference; raises Missing when it is not among `values`."""
     value = result.value if result.ref is None else value_of(result.ref, values)
     if result.shape == "loop":
-        items = [_item(item, values) for item in value["results"]]
+        items = [item(each, values) for each in value["results"]]
         return Result({**value, "results": items}, "loop", fields=result.fields)
     return result if result.ref is None else Result(value, result.shape, result.ref, result.fields)
 
@@ -157,14 +187,15 @@ def _is_pointer(item: Any) -> bool:
     return isinstance(item, dict) and len(item) == 1 and ("$ref" in item or "$loop" in item)
 
 
-def _item(item: Any, values: Values) -> Any:
-    if not _is_pointer(item):
-        return item
-    if "$loop" in item:
-        return [_item(each, values) for each in item["$loop"]]
-    ref = msgspec.convert(item["$ref"], Ref)
+def item(found: Any, values: Values) -> Any:
+    """What stands in a loop's results, with what it points to."""
+    if not _is_pointer(found):
+        return found
+    if "$loop" in found:
+        return [item(each, values) for each in found["$loop"]]
+    ref = msgspec.convert(found["$ref"], Ref)
     value = value_of(ref, values)
-    return [_item(each, values) for each in value["results"]] if ref.schema_hint == "loop" else value
+    return [item(each, values) for each in value["results"]] if ref.schema_hint == "loop" else value
 
 
 def value_of(ref: Ref, values: Values) -> Any:

@@ -2,27 +2,31 @@
 
 1. It freezes its collection (`loop.started`), then sends windows of iterations, never more than
    `max_in_flight` at once, and none for a few when many may run. A sequential loop is a window of one. Loops within
-   it are part of the same run (`nesting.py`).
+   it are part of the same run (`nesting.py`). A local loop is one window over all: its worker keeps to
+   `max_in_flight` (`local.py`). A loop with a cursor gets its elements as it goes (`claiming.py`); one that was taken
+   over runs what is left (`taking.py`).
 2. `fail_fast` (default): the step fails when more iterations have failed than it tolerates, which is none unless
    it says otherwise. `best_effort`: all run. In both `loop.done` carries the failures.
 3. `stop_when` is asked after every iteration that ended, in the order of the log; when it holds, `loop.stopped`
-   says so, no further iteration starts and those in flight finish.
+   says so, no further iteration starts and those in flight finish. In a local loop its worker asks.
 4. `loop.done` comes once, after every iteration that was started has ended (V10 §8).
 5. What a loop carries is bounded, so that its commands and its end always fit into a message: an
    element, what its iterations write to ctx, and the failures that are listed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from shared.dsl.loops import MAX_IN_FLIGHT
 from shared.dsl.names import names_used
 from shared.dsl.plan import Level, Step
 from shared.dsl.template import evaluate, truth
 from shared.dsl.view import view
-from shared.engine.large import Values, manifest_item, resolve, resolve_scope, value_of
+from shared.engine import claiming, taking
+from shared.engine.large import Values, item, manifest_item, resolve, resolve_scope, value_of
 from shared.engine.limiting import limit_of
 from shared.engine.nesting import Grown, Unusable, iter_at, nested
 from shared.engine.schedule import Loop
@@ -37,7 +41,6 @@ MAX_FAILURES_LISTED = 100
 MAX_FAILURES_BYTES = 65_536
 MAX_ITEM_BYTES = 262_144
 MAX_LOOP_CTX_BYTES = 262_144
-_NOTHING = Result()
 
 
 def decide(step: Step, execution_id: str, loop: Loop, now: float, values: Values) -> Iterable[ev.Event]:
@@ -50,16 +53,16 @@ def decide(step: Step, execution_id: str, loop: Loop, now: float, values: Values
             return
     for index in loop.clashes:
         yield ev.IterationFailed(loop.failures.get(index) or {}, (), run_id, index)
-    if (failed := _failure(step, loop)) is not None:
+    if (failed := failure(step, loop)) is not None:
         yield failed
         return
     try:
-        stop = _stops_at(step, execution_id, loop, values)
+        stop = stops_at(step, execution_id, loop, values)
     except TemplateError as error:
         yield _failed(step, loop, "template", f"loop.spec.stop_when: {error}")
         return
     if stop is not None:
-        yield ev.LoopStopped(run_id, stop)
+        yield ev.LoopStopped(run_id, stop, loop.halted.next if loop.halted is not None else -1)
     yield from _proceed(step, execution_id, loop, values)
 
 
@@ -70,8 +73,14 @@ def is_quiet(step: Step, loop: Loop) -> bool:
         return False
     if step.loop is not None and step.loop.stop_when is not None and loop.recent:
         return False
-    left = started.count - loop.next
-    return started.max_in_flight - len(loop.live) < min(_window(started), left) and loop.ended < started.count
+    if started.taken is not None:
+        return False
+    if started.local:
+        return loop.next > 0 and loop.halted is None and loop.ended < loop.total
+    left = loop.total - loop.next
+    if loop.claims is not None and (loop.claims.error or claiming.wanted(loop.claims, started, left)):
+        return False
+    return started.max_in_flight - len(loop.live) < min(_window(started), left) and loop.ended < loop.total
 
 
 def _window(started: ev.LoopStarted) -> int:
@@ -82,22 +91,48 @@ def _window(started: ev.LoopStarted) -> int:
 def _proceed(step: Step, execution_id: str, loop: Loop, values: Values) -> Iterator[ev.Event]:
     started = loop.started
     assert started is not None
-    count = loop.next if loop.stopped else started.count
-    if loop.ended == count:
+    left = taking.todo(started.taken, values)
+    count = loop.next if loop.stopped else loop.total
+    is_over = loop.ended == left.below(count)
+    if is_over and (loop.stopped or not loop.has_more):
         yield _done(step, loop, count, values)
+    elif is_over and loop.claims is not None and claiming.is_full(loop.claims):
+        yield _failed(step, loop, "limit", f"the cursor gave {count} rows, and may have more: all of these are done")
+    elif not loop.stopped:
+        for event in _windows(step, execution_id, loop, left, values):
+            yield event
+            if isinstance(event, ev.StepFailed):
+                return
+        yield from _frames(loop, started, left)
+
+
+def _windows(
+    step: Step, execution_id: str, loop: Loop, left: taking.Todo, values: Values
+) -> Iterator[ev.IterationStarted | ev.StepFailed]:
+    started, run_id = loop.started, loop.event.run_id
+    assert started is not None
+    if started.local:
+        if loop.next == 0:
+            yield ev.IterationStarted(run_id, 0, loop.total)
         return
-    left = count - loop.next
-    room = min(started.max_in_flight - len(loop.live), left)
-    if room >= min(_window(started), left) > 0:
-        if step.limit is not None and (failed := _keyless(step, execution_id, loop, room, values)) is not None:
+    waiting = left.below(loop.total) - left.below(loop.next)
+    if started.max_in_flight - len(loop.live) < min(_window(started), waiting):
+        return
+    while (room := started.max_in_flight - len(loop.live)) > 0:
+        span = left.span(loop.next, loop.total, room)
+        if span is None:
+            return
+        if step.limit is not None and (failed := _keyless(step, execution_id, loop, *span, values)) is not None:
             yield failed
             return
-        yield ev.IterationStarted(loop.event.run_id, loop.next, room)
+        yield ev.IterationStarted(run_id, *span)
 
 
-def _keyless(step: Step, execution_id: str, loop: Loop, room: int, values: Values) -> ev.StepFailed | None:
+def _keyless(
+    step: Step, execution_id: str, loop: Loop, first: int, count: int, values: Values
+) -> ev.StepFailed | None:
     """An iteration that would wait for a place of no key."""
-    for index in range(loop.next, loop.next + room):
+    for index in range(first, first + count):
         try:
             limit_of(step, execution_id, loop.event, values, iter_of(step, loop, index, values))
         except TemplateError as error:
@@ -105,13 +140,25 @@ def _keyless(step: Step, execution_id: str, loop: Loop, room: int, values: Value
     return None
 
 
-def _failure(step: Step, loop: Loop) -> ev.StepFailed | None:
+def _frames(loop: Loop, started: ev.LoopStarted, left: taking.Todo) -> Iterator[ev.FrameStarted]:
+    claims = loop.claims
+    if claims is None:
+        return
+    waiting = left.below(claims.claimed) - left.below(loop.next)
+    if size := claiming.wanted(claims, started, waiting):
+        yield ev.FrameStarted(loop.event.run_id, claims.asked, size)
+
+
+def failure(step: Step, loop: Loop) -> ev.StepFailed | None:
+    """Why the step fails now, if it does."""
     started = loop.started
     assert started is not None
     if loop.patched_bytes > MAX_LOOP_CTX_BYTES:
         what = f"the iterations wrote {loop.patched_bytes} bytes to ctx"
         return _failed(step, loop, "limit", f"{what}, over {MAX_LOOP_CTX_BYTES}: keep them as results")
-    tolerated = step.tolerate.of(started.count)
+    if (broken := _broken(loop)) is not None:
+        return ev.StepFailed(broken, loop.patches, loop.event.run_id, step.name, loop.event.pool)
+    tolerated = step.tolerate.of(loop.total)
     if step.failure != "fail_fast" or loop.failures.size <= tolerated:
         return None
     index, error = next(loop.failures.items())
@@ -119,6 +166,13 @@ def _failure(step: Step, loop: Loop) -> ev.StepFailed | None:
     if tolerated:
         error |= {"failed": loop.failures.size, "tolerated": tolerated}
     return ev.StepFailed(error, loop.patches, loop.event.run_id, step.name, loop.event.pool)
+
+
+def _broken(loop: Loop) -> dict[str, Any] | None:
+    """Why its worker, or the claim of its rows, cannot go on."""
+    if loop.claims is not None and loop.claims.error is not None:
+        return {**loop.claims.error, "frame": loop.claims.asked - 1}
+    return loop.halted.error if loop.halted is not None else None
 
 
 # -- the beginning ---------------------------------------------------------------------------
@@ -139,15 +193,21 @@ def _begin(step: Step, execution_id: str, loop: Loop, now: float, values: Values
         _check_sizes(found, MAX_ITEM_BYTES // len(levels))
         return list(found)
 
-    levels = step.loop.levels
+    levels, taken = step.loop.levels, loop.taken
     try:
-        grown = Grown(levels, elements)
         most = _in_flight(step.loop.max_in_flight, visible(execution_id, scope, loop.event.args))
+        if taken is not None:
+            count, items, ref = taken.count, taken.items, taken.items_ref
+            taken = replace(taken, items=[], items_ref=None)
+        else:
+            grown = Grown(levels, elements)
+            count, items, ref = grown.count, grown.items, None
     except Unusable as error:
         return _failed(step, loop, error.kind, str(error))
     parallel, deadline = step.loop.mode == "parallel", _deadline(step, loop, now)
+    frame = step.loop.cursor.frame if step.loop.cursor is not None else 0
     return ev.LoopStarted(
-        loop.event.run_id, step.name, grown.count, grown.items, None, most, parallel, deadline
+        loop.event.run_id, step.name, count, items, ref, most, parallel, deadline, step.loop.local, frame, taken
     )
 
 
@@ -189,11 +249,19 @@ def _failed(step: Step, loop: Loop, kind: str, message: str) -> ev.StepFailed:
 # -- the end ---------------------------------------------------------------------------------
 
 
-def _stops_at(step: Step, execution_id: str, loop: Loop, values: Values) -> int | None:
-    """The iteration after which `stop_when` holds, of those that nobody has asked about yet."""
+def stops_at(step: Step, execution_id: str, loop: Loop, values: Values) -> int | None:
+    """The iteration after which `stop_when` holds, of those that nobody has asked about yet. In a local loop the
+    worker has asked."""
     assert step.loop is not None
+    assert loop.started is not None
+    if loop.halted is not None and not loop.stopped and loop.halted.index >= 0:
+        return loop.halted.index
     if step.loop.stop_when is None or loop.stopped or not loop.recent:
         return None
+    taken = loop.started.taken
+    if not loop.has_more and taking.todo(taken, values).span(loop.next, loop.total, 1) is None:
+        return None
+    before = taken.done if taken is not None else 0
     scope = resolve_scope(loop.event.scope, loop.event.scope_ref, values)
     whole = "results" in names_used(step.loop.stop_when).names
     later = [index for _, index in loop.recent]
@@ -201,12 +269,22 @@ def _stops_at(step: Step, execution_id: str, loop: Loop, values: Values) -> int 
         index = later.pop(0)
         names = visible(
             execution_id, scope, loop.event.args, iter_of(step, loop, index, values),
-            last=_view(loop.results.get(index), values), count=loop.ended - len(later),
-            results=[_view(found, values) for at, found in loop.results.items() if at not in later] if whole else [],
+            last=_view(loop.results.get(index), values), count=before + loop.ended - len(later),
+            results=results_so_far(loop, later, values) if whole else [],
         )
         if truth(step.loop.stop_when, names):
             return index
     return None
+
+
+def results_so_far(loop: Loop, without: Collection[int], values: Values) -> list[Any]:
+    """In index order, those taken over with them."""
+    assert loop.started is not None
+    known = taking.results(loop.started.taken, values)
+    left = taking.todo(loop.started.taken, values)
+    found = {index: item(each, values) for index, each in enumerate(known) if index not in left}
+    found |= {index: _view(each, values) for index, each in loop.results.items() if index not in without}
+    return [found[index] for index in sorted(found)]
 
 
 def _view(result: Result | None, values: Values) -> Any:
@@ -222,12 +300,18 @@ def elements_of(loop: Loop, values: Values) -> list[Any]:
 
 def iter_of(step: Step, loop: Loop, index: int, values: Values) -> dict[str, Any]:
     assert step.loop is not None
+    if loop.claims is not None:
+        return claiming.iteration(loop.claims, step.loop.iterator, index, values)
     return iter_at(step.loop.levels, elements_of(loop, values), index)
 
 
 def _done(step: Step, loop: Loop, count: int, values: Values) -> ev.LoopDone:
     assert step.loop is not None
-    found = [manifest_item(loop.results.get(index) or _NOTHING) for index in range(count)]
+    assert loop.started is not None
+    known = taking.results(loop.started.taken, values)[:count]
+    found = [*known, *([None] * (count - len(known)))]
+    for index, result in loop.results.items():
+        found[index] = manifest_item(result)
     if step.loop.inner:
         found = nested(len(step.loop.levels), elements_of(loop, values), found)
     failed = [index for index, _ in loop.failures.items()]

@@ -2,7 +2,8 @@
 
 1. A record at or before the execution's `seq` has been folded: it changes nothing.
 2. A worker's fact counts while its run is live, its epoch is the highest seen, and its number is new
-   for that epoch. So zombies, repeats and late reports stay in `event` and change no other row.
+   for that epoch. So zombies, repeats and late reports stay in `event` and change no other row. Whoever holds
+   a local loop as a whole holds its iterations.
 3. A higher epoch takes the run over; a task that the last holder left open is lost.
 4. The control plane has the last word: the router's `next.selected` and the scheduler's verdict on
    an iteration also stand over what a worker had reported.
@@ -27,6 +28,7 @@ from shared.engine.projection_rows import (
 )
 from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
+from shared.events.index import RUN
 from shared.events.outcome import Result
 from shared.events.record import Lease
 
@@ -59,7 +61,13 @@ def fold(rows: Rows, entry: Entry) -> None:
 
 
 def _fact(rows: Rows, entry: Entry, lease: Lease, n: int, event: ev.Event) -> None:
-    run = _run(rows, entry.record.execution_id, lease.run_id, lease.index)
+    if lease.index < RUN:
+        return  # the claim of rows for a loop is no run
+    eid = entry.record.execution_id
+    whole = rows.runs.get((eid, lease.run_id, RUN))
+    if whole is not None and lease.epoch < (whole.epoch_ns, whole.epoch_try):
+        return
+    run = _run(rows, eid, lease.run_id, lease.index)
     epoch = (run.epoch_ns, run.epoch_try)
     if run.status in TERMINAL or lease.epoch < epoch or (lease.epoch == epoch and n <= run.n):
         return
@@ -200,11 +208,14 @@ def _loop_decision(rows: Rows, eid: str, event: ev.Event, at: datetime) -> None:
             loop = rows.loops.setdefault((eid, run_id), Loop(eid, run_id))
             loop.step, loop.count, loop.max_in_flight = event.step, event.count, event.max_in_flight
             loop.started_at = loop.started_at or at
+            loop.done = event.taken.done if event.taken is not None else 0
             run = _run(rows, eid, run_id)
             if run.status == "scheduled":
                 run.status, run.started_at = "running", at
-        case ev.IterationStarted(run_id=run_id, count=count):
-            rows.loops.setdefault((eid, run_id), Loop(eid, run_id)).started += count
+        case ev.IterationStarted(run_id=run_id, first=first, count=count):
+            loop = rows.loops.setdefault((eid, run_id), Loop(eid, run_id))
+            loop.started += count
+            loop.count = max(loop.count, first + count)  # of a cursor, nobody knows before
         case ev.IterationFailed(run_id=run_id, index=index, error=error):
             _overrule(rows, _run(rows, eid, run_id, index), error, at)
         case ev.LoopDone(run_id=run_id, result=result):

@@ -2,16 +2,20 @@
 
 From a step: everything as it was when that step was last entered, and one token there with its args. What
 failed: everything as it was in the end, a token for each run that failed or was stopped with the execution,
-and the tokens that were still waiting.
+and the tokens that were still waiting. A loop among these goes on with the iterations that did not succeed
+(`leftover.py`).
 """
 
 from collections.abc import Iterable, Sequence
 
 from shared.engine.execution import Execution, apply, draft, evolve
+from shared.engine.large import Values
+from shared.engine.leftover import leftovers
 from shared.events import model as ev
 from shared.events.record import Record
 
 Entry = tuple[int, Record]
+NO_VALUES: Values = {}
 
 
 def from_step(execution_id: str, entries: Sequence[Entry], step: str) -> ev.PlaybookRestored | str:
@@ -37,11 +41,16 @@ def _until(state: Execution, record: Record, at: int) -> Execution:
     return state
 
 
-def what_failed(execution_id: str, entries: Sequence[Entry]) -> ev.PlaybookRestored | str:
+def what_failed(
+    execution_id: str, entries: Sequence[Entry], values: Values = NO_VALUES
+) -> ev.PlaybookRestored | str:
+    """`entries` are the records of all writers. Raises `Missing` for a stored value that is not among `values`."""
     state = Execution(execution_id)
     runs: dict[str, ev.StepScheduled] = {}
     stopped: list[str] = []
     for seq, record in entries:
+        if record.writer == "iteration":
+            continue
         state = evolve(state, record, seq)
         for event in record.events if record.writer == "router" else ():
             match event:
@@ -53,7 +62,8 @@ def what_failed(execution_id: str, entries: Sequence[Entry]) -> ev.PlaybookResto
         return f"execution {execution_id} is {state.status}: nothing of it failed"
     if state.undone:
         return _undone(execution_id)
-    again = [ev.Restart(runs[run_id].step, runs[run_id].args) for run_id in stopped]
+    loops = leftovers(execution_id, entries, [run_id for run_id in stopped if runs[run_id].loop], values)
+    again = [ev.Restart(runs[run_id].step, runs[run_id].args, loops.get(run_id)) for run_id in stopped]
     again += [ev.Restart(token.step, token.args) for token in state.tokens.values()]
     return _restored(state, again) if again else f"execution {execution_id} has nothing to go on with"
 

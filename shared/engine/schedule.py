@@ -11,12 +11,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.engine import limiting, waiting
+from shared.engine import claiming, limiting, waiting
 from shared.engine.chunked import Chunked
 from shared.engine.patch import plain_keys
 from shared.engine.waiting import Wait
 from shared.errors import Corrupt
 from shared.events import model as ev
+from shared.events.index import FIRST_FRAME, RUN
 from shared.events.outcome import Result
 from shared.events.parts import PRIORITY
 from shared.events.record import Epoch, Lease, Record
@@ -37,7 +38,8 @@ MAX_FAILURE_TEXT = 200
 class Loop(Struct):
     """A loop-run. A draft owns it; a state handed out is never changed. `sent` is the record that started an
     iteration in flight; `recent` are those that ended since the last decision, each with the record that says so:
-    `stop_when` has not been asked about them."""
+    `stop_when` has not been asked about them. Of a local loop, `held` is the epoch of the worker that runs it, and
+    of its iterations those are in flight that this worker has begun; `claims` are the rows of a cursor."""
 
     event: ev.StepScheduled
     cause: int
@@ -55,16 +57,45 @@ class Loop(Struct):
     written: frozenset[str] = frozenset()
     parallel: bool = False
     at: str = ""
+    taken: ev.Taken | None = None
+    held: Epoch = (0, 0)
+    halted: ev.LoopHalted | None = None
+    claims: claiming.Claims | None = None
 
     @property
     def ended(self) -> int:
         return self.results.size + self.failures.size
 
+    @property
+    def is_local(self) -> bool:
+        return self.started is not None and self.started.local
+
+    @property
+    def total(self) -> int:
+        """The elements there are so far."""
+        if self.claims is not None:
+            return self.claims.claimed
+        return self.started.count if self.started is not None else 0
+
+    @property
+    def has_more(self) -> bool:
+        """Further elements may come."""
+        return self.claims is not None and not self.claims.dry
+
+    @property
+    def is_at_work(self) -> bool:
+        """As far as the log says, a worker has something of it."""
+        if self.is_local:
+            return self.held > (0, 0) and self.halted is None
+        claims = self.claims is not None and self.claims.open and self.claims.epoch > (0, 0)
+        return claims or any(epoch > (0, 0) for epoch in self.live.values())
+
 
 class Schedule(Struct):
     """`stopping` are cancelled loops some of whose iterations may still run; `orphans` children that nobody
     waits for any more, and why; `signals` those that no wait has taken, by their source; `gate` what the execution
-    itself needs a place of, `granted` the places that it and its runs hold, with their keys."""
+    itself needs a place of, `granted` the places that it and its runs hold, with their keys; `taken` what the loops of
+    tokens that are not there yet take over from another execution."""
 
     execution_id: str
     runs: dict[str, Dispatch] = {}
@@ -84,6 +115,7 @@ class Schedule(Struct):
     n: int = 0
     seq: int = 0
     as_of: int = 0
+    taken: dict[str, ev.Taken] = {}
 
 
 def _copy(loop: Loop) -> Loop:
@@ -99,6 +131,7 @@ def draft(state: Schedule) -> Schedule:
         {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {},
         dict(state.orphans), dict(state.signals), state.heard, state.paused, state.depth, state.finished,
         state.priority, state.gate, state.began, dict(state.granted), state.n, state.seq, state.as_of,
+        dict(state.taken),
     )
 
 
@@ -135,18 +168,30 @@ def _mark(state: Schedule, record: Record, seq: int) -> None:
     """What only the record knows: where its iterations begin, and about which reports it has decided."""
     for event in record.events:
         if isinstance(event, ev.IterationStarted) and (loop := state.loops.get(event.run_id)) is not None:
-            loop.sent.update(dict.fromkeys(range(event.first, event.first + event.count), seq))
+            indexes = (RUN,) if loop.is_local else range(event.first, event.first + event.count)
+            loop.sent.update(dict.fromkeys(indexes, seq))
+        if isinstance(event, ev.FrameStarted) and (loop := state.loops.get(event.run_id)) is not None:
+            loop.sent[FIRST_FRAME] = seq
     for loop in state.loops.values():
         if loop.recent:
             loop.recent = tuple(entry for entry in loop.recent if entry[0] > record.as_of)
+        if loop.claims is not None:
+            needed = min([loop.next, *loop.live, *(index for _, index in loop.recent)])
+            loop.claims = claiming.pruned(loop.claims, needed)
 
 
 def _fold_router(state: Schedule, record: Record, seq: int) -> None:
+    restarts: list[ev.Restart] = []
     for event in record.events:
         match event:
+            case ev.PlaybookRestored(tokens=tokens):
+                restarts = list(tokens)
+            case ev.TokenCreated(token_id=token_id) if restarts:
+                if (taken := restarts.pop(0).loop) is not None:
+                    state.taken[token_id] = taken
             case ev.StepScheduled(run_id=run_id, pool=pool) if pool:
                 if event.loop:
-                    state.loops[run_id] = Loop(event, seq, at=record.ts)
+                    state.loops[run_id] = Loop(event, seq, at=record.ts, taken=_taken(state, event))
                 else:
                     state.runs[run_id] = Dispatch(event, seq, record.ts)
             case ev.StepCancelled(run_id=run_id, reason=reason):
@@ -167,6 +212,12 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
                 state.runs, state.loops, state.waits, state.stopping = {}, {}, {}, {}
 
 
+def _taken(state: Schedule, event: ev.StepScheduled) -> ev.Taken | None:
+    """A run that several tokens enter together is none of those that there were before."""
+    found = [state.taken.pop(token_id) for token_id in event.tokens if token_id in state.taken]
+    return found[0] if len(event.tokens) == len(found) == 1 else None
+
+
 def end_run(state: Schedule, run_id: str) -> None:
     state.runs.pop(run_id, None)
     state.loops.pop(run_id, None)
@@ -178,26 +229,48 @@ def end_run(state: Schedule, run_id: str) -> None:
 
 def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> None:
     loop = state.loops.get(lease.run_id) or state.stopping.get(lease.run_id)
-    if loop is None or lease.index not in loop.live or lease.epoch < loop.live[lease.index]:
+    if loop is None or lease.epoch < loop.held:
+        return
+    if lease.index < 0:
+        _fold_part(loop, record, lease)
+        return
+    if loop.is_local and lease.index < loop.next and not _has_ended(loop, lease.index):
+        loop.live.setdefault(lease.index, (0, 0))
+    if lease.index not in loop.live or lease.epoch < loop.live[lease.index]:
         return
     loop.live[lease.index] = lease.epoch
     for event in record.events:
         match event:
             case ev.IterationDone(result=result, ctx=ctx):
-                _settle(loop, lease.index, ctx, result, None)
+                settle(loop, lease.index, ctx, result, None)
             case ev.IterationFailed(error=error, ctx=ctx):
-                _settle(loop, lease.index, ctx, Result(), error)
+                settle(loop, lease.index, ctx, Result(), error)
     if lease.index not in loop.live:
-        if loop.started is not None and loop.next < loop.started.count:
+        if not loop.is_local and (loop.has_more or loop.next < loop.total):
             loop.recent = (*loop.recent, (seq, lease.index))
         at = waiting.place(lease.run_id, lease.index)
         state.waits.pop(at, None)
         state.granted.pop(at, None)
 
 
-def _settle(
+def _fold_part(loop: Loop, record: Record, lease: Lease) -> None:
+    """From whoever runs a local loop, or claims rows."""
+    if lease.index == RUN:
+        loop.held = lease.epoch
+        if isinstance(last := record.events[-1], ev.LoopHalted):
+            loop.halted = last
+    elif loop.claims is not None:
+        loop.claims = claiming.fold(loop.claims, record, lease)
+
+
+def _has_ended(loop: Loop, index: int) -> bool:
+    return loop.results.get(index) is not None or loop.failures.get(index) is not None
+
+
+def settle(
     loop: Loop, index: int, ctx: tuple[ev.Patch, ...], result: Result, error: dict[str, Any] | None
 ) -> None:
+    """An iteration has ended; in place, on a draft."""
     loop.live.pop(index, None)
     loop.sent.pop(index, None)
     keys = frozenset().union(*(plain_keys(patch) for patch in ctx)) if ctx else frozenset()
@@ -226,12 +299,16 @@ def apply(state: Schedule, event: ev.Event) -> None:
     match event:
         case ev.LoopStarted(run_id=run_id) if run_id in state.loops:
             loop = state.loops[run_id]
-            loop.started = event
-            loop.parallel = event.parallel
+            begin(loop, event)
         case ev.IterationStarted(run_id=run_id, first=first, count=count) if run_id in state.loops:
             loop = state.loops[run_id]
-            loop.live.update(dict.fromkeys(range(first, first + count), (0, 0)))
+            if not loop.is_local:
+                loop.live.update(dict.fromkeys(range(first, first + count), (0, 0)))
             loop.next = first + count
+        case ev.FrameStarted(run_id=run_id) if run_id in state.loops:
+            loop = state.loops[run_id]
+            if loop.claims is not None:
+                loop.claims = claiming.asked(loop.claims, event)
         case ev.IterationFailed(run_id=run_id, index=index) if run_id in state.loops:
             loop = state.loops[run_id]
             loop.clashes = tuple(clash for clash in loop.clashes if clash != index)
@@ -239,7 +316,8 @@ def apply(state: Schedule, event: ev.Event) -> None:
             waiting.orphan(state, run_id, str(error.get("message", "the step failed")))
             end_run(state, run_id)
         case ev.LoopStopped(run_id=run_id) if run_id in state.loops:
-            state.loops[run_id].stopped = True
+            loop = state.loops[run_id]
+            loop.stopped, loop.next = True, event.next if event.next >= 0 else loop.next
         case ev.LoopDone(run_id=run_id):
             end_run(state, run_id)
         case ev.StepCancelled(run_id=run_id):
@@ -248,3 +326,13 @@ def apply(state: Schedule, event: ev.Event) -> None:
             waiting.resumed(state, event)
         case ev.SignalRejected(source=source):
             state.signals.pop(source, None)
+
+
+def begin(loop: Loop, event: ev.LoopStarted) -> None:
+    """In place, on a draft."""
+    loop.started, loop.parallel, loop.taken = event, event.parallel, None
+    loop.claims = claiming.begun(event)
+    if event.taken is not None and event.taken.ctx:
+        loop.patches = event.taken.ctx
+        loop.patched_bytes = len(msgspec.json.encode(loop.patches))
+        loop.written = frozenset().union(*(plain_keys(patch) for patch in loop.patches))

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from shared.dsl.plan import EVERYTHING, Plan, Step
-from shared.engine import limiting, looping, waiting
+from shared.engine import claiming, limiting, looping, waiting
 from shared.engine.large import MAX_INLINE_BYTES, Values, value_of
 from shared.engine.nesting import iter_at
 from shared.engine.schedule import Dispatch, Loop, Schedule, apply, draft
 from shared.engine.scope import narrow
 from shared.events import model as ev
-from shared.events.command import Command
+from shared.events.command import Command, Local
+from shared.events.index import FIRST_FRAME, RUN, frame_of, of_frame
 from shared.events.outcome import Ref
 from shared.events.stamp import seconds
 
@@ -76,7 +77,7 @@ def _late(state: Schedule, now: float) -> Iterable[ev.StepFailed]:
 def _stopped(state: Schedule) -> Iterable[ev.StepCancelled]:
     """Cancelled loops of which nothing runs any more: an iteration that nobody took will not run."""
     for run_id, loop in state.stopping.items():
-        if not any(epoch > (0, 0) for epoch in loop.live.values()):
+        if not loop.is_at_work:
             yield ev.StepCancelled(run_id, loop.event.step, "its iterations have stopped")
 
 
@@ -118,12 +119,17 @@ def loop_commands(
     event, started = loop.event, loop.started
     assert started is not None
     assert step.loop is not None
-    items = looping.elements_of(loop, values)
+    items = looping.elements_of(loop, values) if loop.claims is None else []
     scope, ref = _scope(step, event, values)
-    ctx = tuple(patch for patch in loop.patches if _reads(step, patch))
+    ctx = tuple(patch for patch in loop.patches if reads(step, patch))
     commands = []
     for index in indexes:
-        item, within = (None, iter_at(step.loop.levels, items, index)) if step.loop.inner else (items[index], {})
+        if loop.claims is not None:
+            item, within = None, claiming.iteration(loop.claims, step.loop.iterator, index, values)
+        elif step.loop.inner:
+            item, within = None, iter_at(step.loop.levels, items, index)
+        else:
+            item, within = items[index], {}
         commands.append(Command(
             state.execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(index, loop.cause),
             event.args, scope, ref, started.deadline, fresh, index, started.count, item, ctx, since, within,
@@ -142,7 +148,53 @@ def _scope(step: Step, event: ev.StepScheduled, values: Values) -> tuple[ev.Scop
     return ev.Scope(), event.scope_ref
 
 
-def _reads(step: Step, patch: dict[str, Any]) -> bool:
+def local_loops(state: Schedule) -> list[Loop]:
+    """Those that a worker should have."""
+    return [loop for loop in state.loops.values() if loop.is_local and loop.next and loop.halted is None]
+
+
+def local_command(
+    step: Step, state: Schedule, loop: Loop, values: Values, *, fresh: bool, since: int = 0
+) -> Command:
+    """One command for all iterations of a local loop; after a pause, `since` is the record that ends it."""
+    event, started = loop.event, loop.started
+    assert started is not None
+    assert step.loop is not None
+    if step.loop.stop_when is None:
+        scope, ref = _scope(step, event, values)
+    else:  # its worker reads more than the tasks do
+        scope, ref = event.scope, event.scope_ref
+    local = Local(started.items, started.items_ref, started.max_in_flight, started.parallel, started.taken)
+    return Command(
+        state.execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(RUN, loop.cause),
+        event.args, scope, ref, started.deadline, fresh, count=started.count, since=since, priority=state.priority,
+        local=local,
+    )
+
+
+def frame_command(state: Schedule, loop: Loop, *, fresh: bool) -> Command:
+    """The claim of the frame that is asked for."""
+    event, started, claims = loop.event, loop.started, loop.claims
+    assert started is not None
+    assert claims is not None
+    return Command(
+        state.execution_id, event.run_id, event.step, event.digest, event.pool,
+        loop.sent.get(FIRST_FRAME, loop.cause), event.args, event.scope, event.scope_ref, started.deadline, fresh,
+        of_frame(claims.asked - 1), claims.size, priority=state.priority,
+    )
+
+
+def is_asked(loop: Loop, frame: int) -> bool:
+    """The frame is still to be claimed."""
+    return loop.claims is not None and loop.claims.open and loop.claims.asked == frame + 1
+
+
+def is_unknown(loop: Loop, index: int) -> bool:
+    """A report about an iteration or a frame that this state never started."""
+    return index >= loop.next or frame_of(index) >= (loop.claims.asked if loop.claims is not None else 0)
+
+
+def reads(step: Step, patch: dict[str, Any]) -> bool:
     needs = step.task_needs
     return EVERYTHING in needs.ctx or any(key in needs.ctx or key in needs.names for key in patch)
 
@@ -172,11 +224,18 @@ def outstanding(
             commands.append(run_command(state, dispatch, fresh=False, since=since))
     for loop in state.loops.values():
         if loop.started is not None:
+            if loop.is_local:
+                continue
             run_id = loop.event.run_id
+            if loop.claims is not None and loop.claims.open and wanted(run_id, of_frame(loop.claims.asked - 1)):
+                commands.append(frame_command(state, loop, fresh=False))
             live = [index for index in sorted(loop.live) if wanted(run_id, index) and is_due(state, loop, index)]
             since = state.seq if state.waits else 0
             step = _step(plans, loop)
             commands += loop_commands(step, state, loop, live, values, fresh=False, since=since)
+    for loop in () if state.paused else local_loops(state):
+        if wanted(loop.event.run_id, RUN):
+            commands.append(local_command(_step(plans, loop), state, loop, values, fresh=False))
     return commands
 
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from shared.engine.patch import apply_patch
 from shared.events import model as ev
+from shared.events.index import RUN
 from shared.events.outcome import Result
 from shared.events.record import Epoch, Record
 
@@ -106,10 +107,12 @@ class Summary:
                 self.status, self.result, self.error, self.ended = status, result, error, ts
             case ev.LoopStarted(step=name, count=count):
                 self.steps[name].status = "running"
-                self.steps[name].loop = LoopProgress(total=count)
-            case ev.IterationStarted(run_id=run_id, count=count):
+                done = event.taken.done if event.taken is not None else 0
+                self.steps[name].loop = LoopProgress(total=count, done=done)
+            case ev.IterationStarted(run_id=run_id, first=first, count=count):
                 if (loop := self._loop(run_id)) is not None:
                     loop.started += count
+                    loop.total = max(loop.total, first + count)  # of a cursor, nobody knows before
             case ev.TaskResumed(run_id=run_id, index=index) if index < 0 and run_id in self._runs:
                 self.steps[self._runs[run_id]].status = "running"
 
@@ -126,7 +129,8 @@ class Summary:
         assert lease is not None
         step = self.steps.get(self._runs.get(lease.run_id, ""))
         key = (lease.run_id, lease.index)
-        if step is None or lease.epoch < self._epochs.get(key, (0, 0)):
+        whole = self._epochs.get((lease.run_id, RUN), (0, 0))
+        if step is None or lease.epoch < max(self._epochs.get(key, (0, 0)), whole):
             return
         self._epochs[key] = lease.epoch
         step.worker = lease.worker
@@ -135,7 +139,7 @@ class Summary:
         if isinstance(event, ev.TaskWaiting) and event.child is not None:
             self.children[event.child.execution_id] = step.name
         match event:
-            case ev.TaskWaiting() if lease.index < 0:
+            case ev.TaskWaiting() if lease.index == RUN:
                 step.status, step.task, step.wait = "waiting", event.task, awaited(event)
             case ev.TaskStarted(task=task, attempt=attempt) | ev.TaskDone(task=task, attempt=attempt):
                 step.task, step.attempt = task, attempt

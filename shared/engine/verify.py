@@ -74,7 +74,7 @@ def verify_alone(history: History) -> list[Violation]:
 def _derived(history: History, plan_of: PlanOf, values: Values) -> Iterator[Violation]:
     """What needs the playbook, or values that are stored beside the log."""
     yield from check_decisions(history, plan_of, values)
-    yield from check_loops(history)
+    yield from check_loops(history, values)
     yield from check_pipelines(history, plan_of)
 
 

@@ -1,16 +1,19 @@
 """The history of one execution as the checks see it: who wrote what, and which reports count.
 
 The fence is stated here a second time, apart from the folds of the services: a report counts if no
-higher epoch spoke of the run before it, once, and until the run has ended.
+higher epoch spoke of the run before it, once, and until the run has ended. Whoever holds a local loop as a whole
+holds its iterations.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from types import UnionType
 from typing import Literal
 
 from msgspec import Struct
 
 from shared.dsl.plan import Plan
 from shared.events import model as ev
+from shared.events.index import RUN, part_of
 from shared.events.record import Epoch, Lease, Record, Writer
 from shared.events.stamp import seconds
 
@@ -20,7 +23,9 @@ Rule = Literal[
     "record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline", "wait",
     "limit", "value", "projection",
 ]
-TERMINAL = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
+PIPELINE_END = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
+TERMINAL = PIPELINE_END | ev.FrameClaimed | ev.FrameFailed
+LAST = TERMINAL | ev.TaskWaiting | ev.LoopHalted
 LEASED: tuple[Writer, ...] = ("worker", "iteration", "waiting")
 BOUNDARY = {ev.StepDone: "step.done", ev.StepFailed: "step.failed", ev.LoopDone: "loop.done"}
 
@@ -37,13 +42,13 @@ class Violation(Struct, frozen=True):
 
 
 class Key(Struct, frozen=True):
-    """A run, or one iteration of it."""
+    """A run, one iteration of it, or the claim of a frame of its rows."""
 
     run_id: str
-    index: int = -1
+    index: int = RUN
 
     def __str__(self) -> str:
-        return self.run_id if self.index < 0 else f"{self.run_id}[{self.index}]"
+        return self.run_id + (f"[{part_of(self.index)[1:]}]" if self.index != RUN else "")
 
 
 class Held(Struct):
@@ -85,7 +90,7 @@ class History:
         """Every end of a run that a router may act on: what workers and the scheduler said of it."""
         ends: dict[str, list[tuple[int, ev.Event]]] = {}
         for key, held in self.held.items():
-            if key.index < 0 and held.terminal is not None:
+            if key.index == RUN and held.terminal is not None:
                 ends.setdefault(key.run_id, []).append((held.end, held.terminal))
         for seq, _, event in self.events("scheduler"):
             if isinstance(event, ev.LoopDone | ev.StepFailed):
@@ -102,7 +107,8 @@ def accepted(entries: Iterable[Entry]) -> dict[Key, Held]:
         if lease is None:
             continue
         hold = held.setdefault(Key(lease.run_id, lease.index), Held(kept=[]))
-        if hold.end or lease.epoch < hold.epoch:
+        whole = held.get(Key(lease.run_id))
+        if hold.end or lease.epoch < hold.epoch or (whole is not None and lease.epoch < whole.epoch):
             continue
         if lease.epoch > hold.epoch:
             hold.epoch, hold.n = lease.epoch, 0
@@ -141,14 +147,19 @@ def check_records(history: History) -> Iterable[Violation]:
         leased = record.writer in LEASED
         if leased != (record.lease is not None):
             yield Violation("record", f"a record of {record.writer} {'without' if leased else 'with'} a lease", seq)
-        elif record.lease is not None and record.writer not in ("waiting", _writer(record.lease)):
+        elif record.lease is not None and record.writer not in _writers(record):
             yield Violation("record", f"index {record.lease.index} in a record of {record.writer}", seq)
         elif record.writer == "waiting" and not isinstance(record.events[-1], ev.TaskWaiting):
             yield Violation("record", "a record of waiting that does not end with a wait", seq)
 
 
-def _writer(lease: Lease) -> Writer:
-    return "worker" if lease.index < 0 else "iteration"
+def _writers(record: Record) -> tuple[Writer, ...]:
+    """Who may speak of what. What a worker says of a local loop as a whole, the scheduler listens to."""
+    assert record.lease is not None
+    if record.lease.index != RUN:
+        return ("waiting", "iteration")
+    whole = all(isinstance(event, ev.StepStarted | ev.LoopHalted) for event in record.events)
+    return ("waiting", "worker", "iteration") if whole else ("waiting", "worker")
 
 
 def check_numbering(history: History) -> Iterable[Violation]:
@@ -188,10 +199,15 @@ def check_terminals(history: History) -> Iterable[Violation]:
         if record.n > ended.get(lease, record.n):
             yield Violation("terminal", f"{_who(record)} goes on after its end", seq)
         for offset, event in enumerate(record.events):
-            wrong = ev.IterationDone | ev.IterationFailed if lease.index < 0 else ev.StepDone | ev.StepFailed
-            if isinstance(event, wrong):
+            if isinstance(event, TERMINAL) and not isinstance(event, _ends(lease)):
                 yield Violation("terminal", f"{_who(record)} ends as something else", seq)
-            if isinstance(event, TERMINAL | ev.TaskWaiting):
+            if isinstance(event, LAST):
                 ended.setdefault(lease, record.n)
                 if offset < len(record.events) - 1:
                     yield Violation("terminal", f"{_who(record)} goes on after its end", seq)
+
+
+def _ends(lease: Lease) -> type | UnionType:
+    if lease.index == RUN:
+        return ev.StepDone | ev.StepFailed
+    return ev.IterationDone | ev.IterationFailed if lease.index > RUN else ev.FrameClaimed | ev.FrameFailed

@@ -1,9 +1,14 @@
-"""Loops, counted from the scheduler's events and the iterations' reports."""
+"""Loops, counted from the scheduler's events and the reports of iterations and frames."""
 
 from collections.abc import Iterable, Iterator
 
+from shared.engine import taking
+from shared.engine.large import Values
+from shared.engine.verify_frames import Frames
 from shared.engine.verify_history import History, Key, Violation
+from shared.engine.verify_local import check_local
 from shared.events import model as ev
+from shared.events.index import RUN
 
 
 class _Tally:
@@ -11,14 +16,27 @@ class _Tally:
 
     def __init__(self) -> None:
         self.started: ev.LoopStarted | None = None
+        self.todo = taking.EVERY
+        self.frames: Frames | None = None
         self.next = 0
         self.live: set[int] = set()
         self.over = self.stopped = False
 
+    def start(self, event: ev.LoopStarted, values: Values) -> None:
+        self.started, self.todo = event, taking.todo(event.taken, values)
+        self.frames = Frames(event.count) if event.frame else None
 
-def check_loops(history: History) -> Iterable[Violation]:
+    def count(self, history: History, run_id: str, as_of: int) -> int:
+        """The elements there were."""
+        if self.frames is not None:
+            return self.frames.claimed(history, run_id, as_of)
+        return self.started.count if self.started is not None else -1
+
+
+def check_loops(history: History, values: Values) -> Iterable[Violation]:
     """Every index starts once, in order, at most `max_in_flight` at a time; the loop ends once, and as
-    done only when every iteration has ended, or every one that it started before it was stopped."""
+    done only when every iteration has ended, or every one that it started before it was stopped. Iterations that
+    were taken over do not run."""
     tallies: dict[str, _Tally] = {}
     for seq, record, event in history.events("scheduler"):
         run_id: str = getattr(event, "run_id", "")
@@ -30,10 +48,17 @@ def check_loops(history: History) -> Iterable[Violation]:
         tally = tallies.setdefault(run_id, _Tally())
         if tally.over:
             yield Violation("loop", f"loop {run_id} goes on after its end", seq)
+        if isinstance(event, ev.LoopStarted) and tally.started is None:
+            tally.start(event, values)
+        elif isinstance(event, ev.LoopStarted):
+            yield Violation("loop", f"loop {run_id} starts twice", seq)
         for message in _step(history, tally, run_id, record.as_of, event):
             yield Violation("loop", message, seq)
     yield from _check_reports(history, tallies)
     yield from _check_routed(history, tallies)
+    for run_id, tally in tallies.items():
+        if tally.started is not None and tally.started.local:
+            yield from check_local(history, run_id, tally.started.max_in_flight)
 
 
 def _is_plain(history: History, event: ev.Event) -> bool:
@@ -47,26 +72,37 @@ def _is_plain(history: History, event: ev.Event) -> bool:
 
 def _step(history: History, tally: _Tally, run_id: str, as_of: int, event: ev.Event) -> Iterator[str]:
     match event:
-        case ev.LoopStarted():
-            if tally.started is not None:
-                yield f"loop {run_id} starts twice"
-            tally.started = event
+        case ev.FrameStarted(frame=frame):
+            if tally.frames is None or tally.stopped:
+                yield f"loop {run_id} claims a frame, but has no cursor or was stopped"
+            else:
+                yield from tally.frames.start(history, run_id, as_of, frame)
         case ev.IterationStarted(first=first, count=count):
             yield from _check_window(history, tally, run_id, as_of, first, count)
             tally.next = max(tally.next, first + count)
             tally.live.update(range(first, first + count))
         case ev.LoopStopped():
             tally.stopped = True
-        case ev.LoopDone(count=count):
+            tally.next = event.next if event.next >= 0 else tally.next
+        case ev.LoopDone():
+            yield from _check_done(history, tally, run_id, as_of, event)
             tally.over = True
-            whole = tally.next if tally.stopped else tally.started.count if tally.started is not None else -1
-            if count != whole or event.stopped != tally.stopped:
-                yield f"loop {run_id} is done with {count} iterations, another number than it started"
-            missing = [index for index in range(count) if not _ended(history, run_id, index, as_of)]
-            if missing:
-                yield f"loop {run_id} is done before its iterations {missing[:10]} are"
         case ev.StepFailed():
             tally.over = True
+
+
+def _check_done(history: History, tally: _Tally, run_id: str, as_of: int, event: ev.LoopDone) -> Iterator[str]:
+    count = event.count
+    whole = tally.next if tally.stopped else tally.count(history, run_id, as_of)
+    if count != whole or event.stopped != tally.stopped:
+        yield f"loop {run_id} is done with {count} iterations, another number than it started"
+    missing = [
+        index for index in range(count) if index in tally.todo and not _ended(history, run_id, index, as_of)
+    ]
+    if missing:
+        yield f"loop {run_id} is done before its iterations {missing[:10]} are"
+    if tally.frames is not None and not tally.stopped and not tally.frames.is_dry(history, run_id, as_of):
+        yield f"loop {run_id} is done, and its cursor may have more rows"
 
 
 def _check_window(
@@ -75,13 +111,24 @@ def _check_window(
     if tally.started is None:
         yield f"loop {run_id} has iterations before its start"
         return
-    if first != tally.next or count < 1 or first + count > tally.started.count:
-        yield f"loop {run_id} starts {first} … {first + count - 1} after {tally.next} of {tally.started.count}"
+    total = tally.count(history, run_id, as_of)
+    if _is_out_of_order(tally, first, count) or count < 1 or first + count > total:
+        yield f"loop {run_id} starts {first} … {first + count - 1} after {tally.next} of {total}"
     if tally.stopped:
         yield f"loop {run_id} starts {first} after it was stopped"
+    if tally.started.local:
+        return
     tally.live = {index for index in tally.live if not _ended(history, run_id, index, as_of)}
     if len(tally.live) + count > tally.started.max_in_flight:
         yield f"loop {run_id} has {len(tally.live) + count} iterations in flight, over {tally.started.max_in_flight}"
+
+
+def _is_out_of_order(tally: _Tally, first: int, count: int) -> bool:
+    """Iterations that were taken over are passed by; a local loop is one window, in which its worker does that."""
+    if tally.started is not None and tally.started.local:
+        return first != tally.next
+    skipped = tally.todo.below(first) - tally.todo.below(tally.next)
+    return first < tally.next or skipped > 0 or tally.todo.below(first + count) - tally.todo.below(first) != count
 
 
 def _ended(history: History, run_id: str, index: int, as_of: int) -> bool:
@@ -91,10 +138,16 @@ def _ended(history: History, run_id: str, index: int, as_of: int) -> bool:
 
 def _check_reports(history: History, tallies: dict[str, _Tally]) -> Iterator[Violation]:
     for key, held in history.held.items():
-        if key.index < 0 or not held.kept:
+        if not held.kept or (key.index == RUN and held.kept[0][1].writer != "iteration"):
             continue
         tally = tallies.get(key.run_id)
-        if tally is None or key.index >= tally.next:
+        if key.index == RUN:
+            if tally is None or tally.started is None or not tally.started.local:
+                yield Violation("loop", f"{key} is held as a local loop, and is none", held.kept[0][0])
+        elif key.index < RUN:
+            if tally is None or tally.frames is None or not tally.frames.has(key.index):
+                yield Violation("loop", f"frame {key} reports, but was never started", held.kept[0][0])
+        elif tally is None or key.index >= tally.next or key.index not in tally.todo:
             yield Violation("loop", f"iteration {key} reports, but was never started", held.kept[0][0])
 
 

@@ -8,8 +8,9 @@ from shared.dsl.plan import Step
 from shared.engine import pipeline
 from shared.engine.large import MAX_RESULT_BYTES, shrink_result
 from shared.engine.pipeline import Progress
-from shared.engine.verify_history import TERMINAL, Held, History, Key, PlanOf, Violation
+from shared.engine.verify_history import PIPELINE_END, Held, History, Key, PlanOf, Violation
 from shared.events import model as ev
+from shared.events.index import RUN
 from shared.events.outcome import Result
 
 # The worker ends the run wherever it is: what a task left is too large for the log and stands nowhere, it was
@@ -19,7 +20,7 @@ CUT_SHORT = ("limit", "cancelled", "internal")
 
 def check_pipelines(history: History, plan_of: PlanOf) -> Iterable[Violation]:
     for key, held in history.held.items():
-        if not held.kept:
+        if not held.kept or key.index < RUN:
             continue
         if key.run_id not in history.scheduled:
             yield Violation("pipeline", f"{key} reports, but was never scheduled", held.kept[0][0])
@@ -96,7 +97,7 @@ def _fits(
         case ev.StepFailed(error=error) | ev.IterationFailed(error=error):
             if progress.state != "failed" or error != progress.error:
                 return f"failed while its pipeline is {progress.state} at {progress.task}"
-    if isinstance(event, TERMINAL) and list(event.ctx) != patches:
+    if isinstance(event, PIPELINE_END) and list(event.ctx) != patches:
         return "its ctx patches are not those of its tasks"
     return ""
 

@@ -7,15 +7,27 @@ import msgspec
 from msgspec import Struct
 
 from shared.errors import Corrupt
-from shared.events.model import Patch, Scope
+from shared.events.model import Patch, Scope, Taken
 from shared.events.outcome import Ref
 from shared.events.parts import PRIORITY
+
+
+class Local(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A loop that one worker runs: its elements (a tree if it is nested), the indexes still to be done if they are
+    not all, and how many at a time."""
+
+    items: list[Any] = []
+    items_ref: Ref | None = None
+    most: int = 1
+    parallel: bool = False
+    taken: Taken | None = None
 
 
 class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     """`fresh` is a hint: nobody can have held this run before, so its history need not be read. `since` is a
     record of the scheduler that the history must show: the end of a wait. `iter` is that of an iteration of loops
-    within loops, whose `item` it holds. Of an iteration, nothing is older than `cause`."""
+    within loops, whose `item` it holds. Of an iteration, nothing is older than `cause`. With `local` the command is for
+    all iterations of a loop; with the index of a frame (`index.py`) it is for the claim of at most `count` rows."""
 
     execution_id: str
     run_id: str
@@ -35,6 +47,7 @@ class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     since: int = 0
     iter: dict[str, Any] = {}
     priority: int = PRIORITY
+    local: Local | None = None
 
 
 _encoder = msgspec.json.Encoder()

@@ -6,8 +6,11 @@ envelope of FX §9.1 and FS §12.1. A new field needs a default; a removed one s
 """
 
 from shared.events.model_lease import (
+    FrameClaimed,
+    FrameFailed,
     IterationDone,
     IterationFailed,
+    LoopHalted,
     PolicyUnmatched,
     StepDone,
     StepFailed,
@@ -48,6 +51,7 @@ from shared.events.model_router import (
     WorkflowStarted,
 )
 from shared.events.model_scheduler import (
+    FrameStarted,
     IterationStarted,
     LoopDone,
     LoopStarted,
@@ -55,7 +59,7 @@ from shared.events.model_scheduler import (
     SignalRejected,
     TaskResumed,
 )
-from shared.events.parts import Base, Child, Ending, Limited, Parent, Patch, Restart, Scope
+from shared.events.parts import Base, Child, Ending, Limited, Parent, Patch, Restart, Scope, Taken
 
 __all__ = [
     "Base",
@@ -67,12 +71,16 @@ __all__ = [
     "Ending",
     "Event",
     "ExecutionRequested",
+    "FrameClaimed",
+    "FrameFailed",
+    "FrameStarted",
     "IterationDone",
     "IterationFailed",
     "IterationStarted",
     "LimitGranted",
     "Limited",
     "LoopDone",
+    "LoopHalted",
     "LoopStarted",
     "LoopStopped",
     "NextSelected",
@@ -98,6 +106,7 @@ __all__ = [
     "StepFailed",
     "StepScheduled",
     "StepStarted",
+    "Taken",
     "TaskDone",
     "TaskResumed",
     "TaskRetried",
@@ -142,6 +151,9 @@ Event = (
     | StepFailed
     | IterationDone
     | IterationFailed
+    | LoopHalted
+    | FrameClaimed
+    | FrameFailed
     | CancelRequested
     | PauseRequested
     | ResumeRequested
@@ -151,6 +163,7 @@ Event = (
     | TaskResumed
     | SignalRejected
     | LoopStarted
+    | FrameStarted
     | IterationStarted
     | LoopStopped
     | LoopDone

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from shared.events.outcome import Outcome, Result
+from shared.events.outcome import Outcome, Ref, Result
 from shared.events.parts import Base, Child, Patch
 
 
@@ -99,5 +99,35 @@ class IterationFailed(Base, frozen=True, tag="loop.iteration.failed"):
     ctx: tuple[Patch, ...] = ()
     run_id: str = ""
     index: int = -1
+    entity = "loop"
+    state = "error"
+
+
+class LoopHalted(Base, frozen=True, tag="loop.halted"):
+    """The worker that runs a local loop begins no further iteration, and those it had begun are over. `next` is the
+    first one it has not begun, `index` the one after which `stop_when` holds, `error` why it cannot go on; with
+    neither, it was told to stop."""
+
+    next: int = 0
+    index: int = -1
+    error: dict[str, Any] | None = None
+    entity = "loop"
+
+
+class FrameClaimed(Base, frozen=True, tag="loop.frame.claimed"):
+    """The rows of a frame, which are the next elements of the loop: written before the claim is committed. None
+    of them: there was nothing left to claim."""
+
+    count: int = 0
+    rows: list[Any] = []
+    rows_ref: Ref | None = None
+    entity = "loop"
+    state = "success"
+
+
+class FrameFailed(Base, frozen=True, tag="loop.frame.failed"):
+    """No row was claimed, and the loop cannot go on."""
+
+    error: dict[str, Any]
     entity = "loop"
     state = "error"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from shared.events.outcome import Outcome, Ref, Result
-from shared.events.parts import Base, Patch
+from shared.events.parts import Base, Patch, Taken
 
 
 class TaskResumed(Base, frozen=True, tag="task.resumed"):
@@ -32,7 +32,9 @@ class SignalRejected(Base, frozen=True, tag="signal.rejected"):
 
 
 class LoopStarted(Base, frozen=True, tag="loop.started"):
-    """`items` are the frozen elements; of a loop with loops within it, their tree (`engine/nesting.py`)."""
+    """`items` are the frozen elements; of a loop with loops within it, their tree (`engine/nesting.py`). `local`: one
+    worker runs all iterations. `frame` is how many rows a loop with a cursor claims at a time; the elements it
+    starts with, if any, are `taken` over like the results of some of them."""
 
     run_id: str
     step: str
@@ -42,6 +44,18 @@ class LoopStarted(Base, frozen=True, tag="loop.started"):
     max_in_flight: int = 1
     parallel: bool = False
     deadline: str = ""
+    local: bool = False
+    frame: int = 0
+    taken: Taken | None = None
+    entity = "loop"
+
+
+class FrameStarted(Base, frozen=True, tag="loop.frame.started"):
+    """A worker is to claim the next rows of a loop with a cursor, at most `size` of them."""
+
+    run_id: str
+    frame: int
+    size: int
     entity = "loop"
 
 
@@ -55,10 +69,12 @@ class IterationStarted(Base, frozen=True, tag="loop.iteration.started"):
 
 
 class LoopStopped(Base, frozen=True, tag="loop.stopped"):
-    """`stop_when` holds after the iteration `index`: no further one starts."""
+    """`stop_when` holds after the iteration `index`: no further one starts. Of a local loop, `next` is the first one
+    that its worker has not begun."""
 
     run_id: str
     index: int
+    next: int = -1
     entity = "loop"
 
 

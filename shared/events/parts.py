@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from shared.events.outcome import Result
+from shared.events.outcome import Ref, Result
 
 Patch = dict[str, Any]
 PRIORITY = 5  # from 0 to MAX_PRIORITY; the highest goes first
@@ -66,8 +66,26 @@ class Base(Struct, frozen=True, omit_defaults=True, gc=False, tag_field="event_t
     state: ClassVar[str] = "in_progress"
 
 
-class Restart(Struct, frozen=True, gc=False):
+class Taken(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a loop takes over from one that did not come to its end, in the execution `of`: its `count` frozen
+    elements, the results of the `done` iterations that succeeded (null for the others), the indexes that are still
+    `todo`, and the writes to ctx that nobody has applied."""
+
+    of: str
+    count: int
+    done: int
+    items: list[Any] = []
+    items_ref: Ref | None = None
+    todo: list[int] = []
+    todo_ref: Ref | None = None
+    results: list[Any] = []
+    results_ref: Ref | None = None
+    ctx: tuple[Patch, ...] = ()
+
+
+class Restart(Struct, frozen=True, omit_defaults=True, gc=False):
     """Where an execution goes on that takes over from another."""
 
     step: str
     args: dict[str, Any] = {}
+    loop: Taken | None = None

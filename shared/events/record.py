@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from shared.errors import Corrupt
 from shared.events import model
+from shared.events.index import part_of
 from shared.events.model import Event
 
 Writer = Literal["router", "scheduler", "worker", "iteration", "waiting", "control"]
@@ -24,7 +25,8 @@ VERSION = 1
 
 
 class Lease(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Who writes: a worker's hold on a step-run, or on one iteration of it (index ≥ 0).
+    """Who writes: a worker's hold on a step-run, on one iteration of it (index ≥ 0), or on the claim of a frame of
+    rows (`index.py`).
 
     The epoch is the command's broker timestamp and its delivery count: every later hold of the
     same run compares greater.
@@ -93,8 +95,7 @@ def event_id(record: Record, n: int) -> str:
     lease = record.lease
     if lease is None:
         return f"{record.writer}-{record.source or n}"
-    index = f".{lease.index}" if lease.index >= 0 else ""
-    return f"{lease.run_id}{index}-{lease.epoch[0]}.{lease.epoch[1]}-{n}"
+    return f"{lease.run_id}{part_of(lease.index)}-{lease.epoch[0]}.{lease.epoch[1]}-{n}"
 
 
 def trace_id(execution_id: str) -> str:
@@ -137,8 +138,7 @@ def _task_run_id(record: Record, event: Event) -> str | None:
     task = getattr(event, "task", "")
     if not task or record.lease is None:
         return None
-    index = f".{record.lease.index}" if record.lease.index >= 0 else ""
-    return f"{record.lease.run_id}{index}/{task}/{getattr(event, 'attempt', 1)}"
+    return f"{record.lease.run_id}{part_of(record.lease.index)}/{task}/{getattr(event, 'attempt', 1)}"
 
 
 def _status(event: Event) -> str:

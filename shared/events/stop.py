@@ -1,5 +1,5 @@
 """A word to the workers of a pool: whoever holds this run, or an iteration of it, stops. It may get lost: what
-a stopped run still reports is ignored."""
+a stopped run still reports is ignored. A pause is for whoever holds a local loop: what is in flight finishes."""
 
 import msgspec
 from msgspec import Struct
@@ -11,6 +11,8 @@ class Stop(Struct, frozen=True):
     pool: str
     execution_id: str
     run_id: str
+    pause: bool = False
+    at: int = 0  # where the log says that it is paused
 
 
 _decoder = msgspec.json.Decoder(Stop)

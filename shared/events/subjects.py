@@ -2,6 +2,8 @@
 
 from typing import Literal, NamedTuple
 
+from shared.events.index import part_of
+
 REQUESTS = "noetl.requests"
 EXECUTE = "noetl.requests.execute"
 CANCEL = "noetl.requests.cancel"
@@ -15,6 +17,7 @@ COMMANDS = "noetl.commands"
 RESULTS = "noetl.results"
 DEAD = "noetl.dlq"
 MEMBERS = "noetl.members"
+ROUTER: Literal["router"] = "router"
 SCHEDULER: Literal["scheduler"] = "scheduler"
 WORKER: Literal["worker"] = "worker"
 ITERATION: Literal["iteration"] = "iteration"
@@ -54,8 +57,8 @@ def events_by(partition: int, writer: str) -> str:
 
 
 def command(pool: str, execution_id: str, run_id: str, index: int = -1) -> str:
-    """One subject per run and iteration: the queue holds at most one command of each."""
-    return f"{COMMANDS}.{pool}.{execution_id}.{run_id}" + (f".{index}" if index >= 0 else "")
+    """One subject per run, iteration and frame: the queue holds at most one command of each."""
+    return f"{COMMANDS}.{pool}.{execution_id}.{run_id}{part_of(index)}"
 
 
 def commands_for(pool: str, execution_id: str, run_id: str) -> list[str]:

@@ -2,7 +2,7 @@
 it takes is a `ToolSpec`; what it does is a `Tool`."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from shared.errors import Unavailable
 from shared.events.outcome import Outcome, Ref
 from shared.events.waits import Waits
 
-__all__ = ["RESULT_LIMIT", "Call", "KeySpec", "Tool", "ToolOptions", "ToolSpec", "Waits"]
+__all__ = ["RESULT_LIMIT", "Call", "Claiming", "KeySpec", "Tool", "ToolOptions", "ToolSpec", "Waits"]
 
 RESULT_LIMIT = 32 * 1024 * 1024  # bytes of one result, whatever the kind
 
@@ -58,3 +58,14 @@ class Tool(Protocol):
     async def run(self, call: Call) -> Outcome | Waits: ...
 
     async def close(self) -> None: ...
+
+
+Keep = Callable[[Outcome], Awaitable[bool]]
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """A tool that can give a loop its rows (`ToolSpec.claims`). `claim` makes the call in one transaction: `keep` gets
+    its outcome before the commit, and says whether there is to be one."""
+
+    async def claim(self, call: Call, keep: Keep) -> Outcome: ...

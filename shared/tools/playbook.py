@@ -24,6 +24,7 @@ SPEC = ToolSpec(
         "return_step": KeySpec("The step whose result is wanted; the last one's unless given."),
         "mode": KeySpec("`sync` (default) waits for the child; `detached` goes on at once with its execution_id."),
     },
+    waits=True,
 )
 
 

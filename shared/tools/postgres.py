@@ -2,12 +2,14 @@
 
 import contextlib
 import re
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools import pg_pools, sql_call
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.contract import Call, Keep, KeySpec, ToolOptions, ToolSpec
 from shared.tools.pg_params import WrongType, convert
 from shared.tools.running import BadCall, guarded
 from shared.tools.script import NoScript, Scripts, failure
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from asyncpg.prepared_stmt import PreparedStatement
 
     AnyConnection = Connection | PoolConnectionProxy
+    Work = Callable[[AnyConnection, list[Statement], Results], Awaitable[None]]
 
 SPEC = ToolSpec(
     kind="postgres",
@@ -34,6 +37,7 @@ SPEC = ToolSpec(
     },
     knobs={"pool_size": KeySpec("Connections per database and worker, 4 unless given. The same as pool.max_size.")},
     one_of=sql_call.ONE_OF,
+    claims=True,
 )
 
 # Conflicts, no connection, server going down or full: the same call may succeed later.
@@ -61,18 +65,24 @@ class PostgresTool:
         self._scripts = Scripts(options)
 
     async def run(self, call: Call) -> Outcome:
+        return await self._guarded(call, _execute)
+
+    async def claim(self, call: Call, keep: Keep) -> Outcome:
+        return await self._guarded(call, partial(_claim, keep=keep))
+
+    async def _guarded(self, call: Call, work: "Work") -> Outcome:
         held: list[PoolConnectionProxy] = []
 
         def cut() -> None:  # a server that is gone does not answer a rollback either
             for connection in held:
                 connection.terminate()
 
-        return await guarded(call, self._run(call, held), cut, pg=codes(None))
+        return await guarded(call, self._run(call, held, work), cut, pg=codes(None))
 
     async def close(self) -> None:
         await self._pools.close()
 
-    async def _run(self, call: Call, held: "list[PoolConnectionProxy]") -> Outcome:
+    async def _run(self, call: Call, held: "list[PoolConnectionProxy]", work: "Work") -> Outcome:
         try:
             call = await self._scripts.as_sql(call)
         except NoScript as error:
@@ -85,7 +95,7 @@ class PostgresTool:
         try:
             async with self._pools.connection(where, wait) as connection:
                 held.append(connection)
-                await _execute(connection, statements, results)
+                await work(connection, statements, results)
             return ok(results.result(), shape="sql", pg=codes(None))
         except pg_pools.Busy as error:
             return failed("connect", str(error), retryable=True, pg=codes(None))
@@ -129,6 +139,22 @@ async def _execute(connection: "AnyConnection", statements: list[Statement], res
     async with connection.transaction() if together else contextlib.nullcontext():
         for statement in statements:
             results.add(await _one(connection, statement))
+
+
+async def _claim(connection: "AnyConnection", statements: list[Statement], results: Results, *, keep: Keep) -> None:
+    """All statements are one transaction, which ends after `keep` has seen what they gave."""
+    if any(statement.verb in TRANSACTION or _ALONE.match(statement.text) for statement in statements):
+        raise BadCall("a claim is one transaction of its own: write no statement that begins or ends one")
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        for statement in statements:
+            results.add(await _one(connection, statement))
+        wanted = await keep(ok(results.result(), shape="sql", pg=codes(None)))
+    except BaseException:
+        await transaction.rollback()
+        raise
+    await (transaction.commit() if wanted else transaction.rollback())
 
 
 async def _one(connection: "AnyConnection", statement: Statement) -> dict[str, Any]:

@@ -16,6 +16,7 @@ SPEC = ToolSpec(
         "signal": KeySpec("The name of the signal: letters, digits, _ . and -, at most 64.", required=True),
         "schema": KeySpec("A JSON Schema; a signal whose payload does not fit is rejected.", template=False),
     },
+    waits=True,
 )
 
 

@@ -18,6 +18,7 @@ SPEC = ToolSpec(
         "for": KeySpec("Seconds, or a text such as 90s, 5m, 1h30m, 2d; at most 366 days."),
         "until": KeySpec("An RFC 3339 time with its zone; one that is over already does not wait."),
     },
+    waits=True,
 )
 
 

@@ -121,7 +121,7 @@ def _check_requests(world: World, histories: dict[str, list[tuple[int, Record]]]
         if started is None:
             found.append(f"requests: {asked.book.name} {asked.payload} never started")
         else:
-            found += _check_end(asked, started, left.pop(started))
+            found += _check_end(world, asked, started, left.pop(started))
     return found + [f"requests: execution {key} has no request of its own" for key in left]
 
 
@@ -161,7 +161,7 @@ def _same(asked: Asked, execution_id: str, records: list[tuple[int, Record]]) ->
     return isinstance(first, ev.ExecutionRequested) and (first.path, first.payload, first.request_id) == asks
 
 
-def _check_end(asked: Asked, execution_id: str, records: list[tuple[int, Record]]) -> list[str]:
+def _check_end(world: World, asked: Asked, execution_id: str, records: list[tuple[int, Record]]) -> list[str]:
     summary = Summary(execution_id)
     for _, record in records:
         summary.apply(record)
@@ -171,7 +171,16 @@ def _check_end(asked: Asked, execution_id: str, records: list[tuple[int, Record]
     expected = asked.book.expected(asked.payload)
     if asked.cancelled and summary.status == "cancelled":
         return _check_cancelled(execution_id, records)
+    if execution_id in world.table.taken and got.status == "completed":
+        return _check_rows(world, asked, execution_id, set(got.ctx.get("seen", ())))
     return [] if got == expected else [f"end of {asked.book.name} {execution_id}: {got}, expected {expected}"]
+
+
+def _check_rows(world: World, asked: Asked, execution_id: str, seen: set[int]) -> list[str]:
+    """A row that was claimed for good was worked on. One that another worker held when nothing else was left is
+    still there for the next loop."""
+    lost, strange = world.table.taken[execution_id] - seen, seen - set(range(asked.payload["rows"]))
+    return [f"rows of {execution_id}: {lost} are lost, {strange} never were"] if lost or strange else []
 
 
 def _check_cancelled(execution_id: str, records: list[tuple[int, Record]]) -> list[str]:

@@ -109,3 +109,29 @@ workflow:
   - step: after
     tool: {kind: python, code: "-", args: {give: ["{{ args.stopped }}", "{{ start.results }}"]}}
 """
+
+CURSOR = """
+workload: {rows: 5}
+workflow:
+  - step: start
+    loop:
+      cursor: {kind: postgres, connection: "postgres://", claim: "CLAIM {{ workload.rows }} {{ claim.size }}", frame: 3}
+      iterator: row
+      spec: {mode: parallel, max_in_flight: 2}
+    tool:
+      kind: python
+      code: "-"
+      args: {give: "{{ row.k }}", takes: 0.2}
+      spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: {$union: "{{ outcome.result }}"}}}}}]}}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: noop, args: {v: "{{ ctx.seen | default([]) | length }}", all: "{{ start.count >= workload.rows }}"}}
+"""
+
+
+def local(book: str) -> str:
+    """The same loop, all of it on one worker."""
+    found = book.replace(", spec: {mode", ", spec: {policy: {exec: local}, mode")
+    found = found.replace("spec: {stop_when", "spec: {policy: {exec: local}, stop_when")
+    assert found != book
+    return found

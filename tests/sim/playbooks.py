@@ -12,7 +12,17 @@ from shared.dsl.compile import Compiled, compile_playbook
 from shared.tools import registry
 from tests.sim.control_books import CALLS, FAMILY, JOINS, PATIENT, SAGA, WAITS
 from tests.sim.limit_books import ONE_AT_A_TIME, PLACES
-from tests.sim.loop_books import BEST_EFFORT, FAIL_FAST, NESTED, PARALLEL, SEQUENTIAL, STOPS, TOLERANT
+from tests.sim.loop_books import (
+    BEST_EFFORT,
+    CURSOR,
+    FAIL_FAST,
+    NESTED,
+    PARALLEL,
+    SEQUENTIAL,
+    STOPS,
+    TOLERANT,
+    local,
+)
 
 
 class Expected(NamedTuple):
@@ -283,6 +293,11 @@ def _saga(payload: dict[str, Any]) -> Expected:
     return Expected("failed", None, {"undone": [even], "broken": [odd]}, "broken")
 
 
+def _cursor(payload: dict[str, Any]) -> Expected:
+    rows = payload["rows"]
+    return _done({"v": rows, "all": True}, **({"seen": list(range(rows))} if rows else {}))
+
+
 def _failures(payload: dict[str, Any]) -> Expected:
     return _done({"v": len(payload["items"]) // 2})
 
@@ -319,6 +334,11 @@ BOOKS = [
     _book("nested", NESTED, lambda k: {"cities": [[k % 4, 2], [], [1]]}, _nested),
     _book("tolerant", TOLERANT, _none, _always(_done({"v": 2}))),
     _book("stops", STOPS, _none, _always(_done([True, [0, 1, 2, 3]]))),
+    _book("local", local(PARALLEL), lambda k: {"items": list(range(k, k + 3 + k % 5))}, _parallel),
+    _book("local_in_order", local(SEQUENTIAL), lambda k: {"items": [k, 1, 2]}, _sequential),
+    _book("local_stops", local(STOPS), _none, _always(_done([True, [0, 1, 2, 3]]))),
+    _book("local_fails", local(FAIL_FAST), _none, _always(_done("rescued"))),
+    _book("cursor", CURSOR, lambda k: {"rows": k}, _cursor),
     _book("retry", RETRY, _none, _always(_done("fine!", tries=2))),
     _book("pages", PAGES, lambda k: {"pages": 1 + k % 6}, _pages),
     _book("handled", HANDLED, _none, _always(_done("after broken"))),

@@ -6,10 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from shared.bus import topology
+from shared.events import model as ev
+from shared.events import subjects
 from tests.sim import checks
 from tests.sim.network import Client
 from tests.sim.run import ask_for, live_through
-from tests.sim.world import World
+from tests.sim.world import Process, World
 
 
 def calls(world: World) -> list[str]:
@@ -162,3 +164,102 @@ def test_worker_that_reads_from_a_replica_behind_repeats_no_finished_task() -> N
     world = live_through(story)
     assert checks.check(world) == []
     assert calls(world).count("e0/start:1/one/1") == 1
+
+
+def holder_of(world: World) -> tuple[Process, Process]:
+    """The worker that made the last call, and the other one."""
+    holder = next(p for p in world.processes if p.client and p.client.name == world.ledger[-1].worker)
+    return holder, next(p for p in world.processes if p.kind == "worker" and p is not holder)
+
+
+def test_a_local_loop_is_handed_back_when_its_worker_stops() -> None:
+    ended: list[float] = []
+
+    async def story(world: World) -> None:
+        await begin(world, "sim/local", workers=2)
+        await until(lambda: len(world.ledger) > 2)
+        holder, other = holder_of(world)
+        assert other.client is not None
+        began = asyncio.get_running_loop().time()
+        holder.stop.set()
+        await until(lambda: world.ledger[-1].worker == other.client.name)
+        assert holder.task is not None
+        await asyncio.wait({holder.task})
+        ended.append(asyncio.get_running_loop().time() - began)
+        await finish(world)
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert ended[0] < 5.0, "the next worker waited for the end of a lease"
+    assert len(calls(world)) == len(set(calls(world))), "something was called twice"
+
+
+def test_nothing_a_zombie_says_of_its_local_loop_counts_once_another_worker_has_it() -> None:
+    async def story(world: World) -> None:
+        await begin(world, "sim/local", workers=2)
+        await until(lambda: len(world.ledger) > 2)
+        holder, other = holder_of(world)
+        assert holder.client is not None
+        assert other.client is not None
+        holder.client.freeze()
+        await asyncio.sleep(14.0)  # nearly the lease
+        await until(lambda: world.ledger[-1].worker == other.client.name)
+        holder.client.thaw()
+        await finish(world)
+
+    assert checks.check(live_through(story)) == []
+
+
+def test_rows_that_a_zombie_holds_are_neither_claimed_nor_lost() -> None:
+    async def story(world: World) -> None:
+        await begin(world, "sim/cursor", workers=2)
+        await until(lambda: any(world.table.locked("e0")))
+        (name,) = {owner.name for owner in world.table.locked("e0")}
+        client(world, name.partition("#")[0]).freeze()
+        await asyncio.sleep(20.0)  # the other worker has claimed the frame, and found what was left
+        client(world, name.partition("#")[0]).thaw()
+        await finish(world)
+        assert world.table.taken["e0"] == {3}
+
+    assert checks.check(live_through(story)) == []
+
+
+@pytest.mark.parametrize(("recorded", "again"), [(False, 0), (True, 3)])
+def test_a_worker_that_dies_before_the_commit_of_its_claim_loses_no_row(recorded: bool, again: int) -> None:
+    """Before the record nothing has happened; after it the loop has the rows, and they come again."""
+    async def story(world: World) -> None:
+        await begin(world, "sim/cursor", workers=2)
+        await until(lambda: any(world.table.locked("e0")))
+        (name,) = {owner.name for owner in world.table.locked("e0")}
+        if recorded:
+            await until(lambda: any(
+                isinstance(event, ev.FrameClaimed)
+                for _, record in checks.read_histories(world)["e0"] for event in record.events
+            ))
+        world.crash(name)
+        await finish(world)
+        assert world.table.taken["e0"] == {0, 1, 2, 3}
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert len([key for key in calls(world) if "start:1" in key]) == 4 + again
+
+
+def test_a_paused_local_loop_begins_nothing_and_goes_on_when_it_is_resumed() -> None:
+    made: list[int] = []
+
+    async def story(world: World) -> None:
+        await begin(world, "sim/local", workers=2)
+        await until(lambda: len(world.ledger) > 2)
+        await world.want(subjects.PAUSE, world.asked[0])
+        await asyncio.sleep(3.0)
+        made.append(len(world.ledger))
+        await asyncio.sleep(60.0)  # long enough for a sweep of the queue
+        made.append(len(world.ledger))
+        await world.want(subjects.RESUME, world.asked[0])
+        await finish(world)
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert made[0] == made[1] < 14
+    assert len(calls(world)) == len(set(calls(world))) == 15, "something was called twice, or not at all"

@@ -1,12 +1,13 @@
 """Tools that do what their `args` say, in virtual time, and a ledger of every call."""
 
+import asyncio
 import random
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Epoch
-from shared.tools.contract import Call, Tool, ToolOptions
+from shared.tools.contract import Call, Keep, Tool, ToolOptions
 from shared.tools.open import Tools
 from tests.sim.network import Client
 
@@ -22,10 +23,41 @@ class Entry(NamedTuple):
     key: str
 
 
+class Table:
+    """The rows of each execution: numbers, claimed for good or locked by a client that is still there. The locks of
+    one that died are gone, as those of a connection that was cut."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, set[int]] = {}
+        self._locks: dict[tuple[str, int], object] = {}
+        self._owners: dict[object, Client] = {}
+
+    def lock(self, key: str, count: int, most: int, client: Client) -> tuple[object, list[int]]:
+        taken, mine = self.taken.setdefault(key, set()), object()
+        free = [row for row in range(count) if row not in taken and not self._is_locked(key, row)][:most]
+        self._owners[mine] = client
+        self._locks |= {(key, row): mine for row in free}
+        return mine, free
+
+    def locked(self, key: str) -> list[Client]:
+        """Who holds its rows."""
+        owners = [self._owners.get(lock) for (at, _), lock in self._locks.items() if at == key]
+        return [owner for owner in owners if owner is not None and not owner.dead]
+
+    def _is_locked(self, key: str, row: int) -> bool:
+        owner = self._owners.get(self._locks.get((key, row)))
+        return owner is not None and not owner.dead
+
+    def end(self, key: str, lock: object, rows: list[int], *, commit: bool) -> None:
+        if commit and not self._owners[lock].dead:
+            self.taken[key] |= set(rows)
+        del self._owners[lock]
+
+
 class FakeTools(Tools):
-    def __init__(self, client: Client, ledger: list[Entry], rng: random.Random) -> None:
+    def __init__(self, client: Client, ledger: list[Entry], rng: random.Random, table: Table) -> None:
         super().__init__(ToolOptions())
-        self._tool = FakeTool(client, ledger, rng)
+        self._tool = FakeTool(client, ledger, rng, table)
 
     def get(self, kind: str) -> Tool:
         if kind in ("playbook", "wait"):
@@ -35,9 +67,28 @@ class FakeTools(Tools):
 
 
 class FakeTool:
-    def __init__(self, client: Client, ledger: list[Entry], rng: random.Random) -> None:
-        self._client, self._ledger, self._rng = client, ledger, rng
+    def __init__(self, client: Client, ledger: list[Entry], rng: random.Random, table: Table) -> None:
+        self._client, self._ledger, self._rng, self._table = client, ledger, rng, table
         self.kind = ""
+
+    async def claim(self, call: Call, keep: Keep) -> Outcome:
+        """The parameters of the statement are how many rows there are, and how many to claim."""
+        client, key = self._client, call.idempotency_key.partition("/")[0]
+        await client.awake()
+        count, most = call.config["command"].params
+        lock, rows = self._table.lock(key, count, most, client)
+        found = [{"k": row} for row in rows]
+        wanted = False
+        try:
+            await client.clock.sleep(0.05 * self._rng.uniform(0.7, 1.3))
+            wanted = await keep(ok({"rows": found, "columns": ["k"], "row_count": len(rows)}, shape="sql"))
+            await client.clock.sleep(0.01)
+        except asyncio.CancelledError:
+            wanted = False
+            raise
+        finally:
+            self._table.end(key, lock, rows, commit=wanted)
+        return ok()
 
     async def run(self, call: Call) -> Outcome:
         if "params" not in call.config and "code" not in call.config:

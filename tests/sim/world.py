@@ -25,7 +25,7 @@ from tests.sim import chaos
 from tests.sim.loop import now
 from tests.sim.network import Client, Network, Odds, SimBus
 from tests.sim.playbooks import BOOKS, Playbook, compiled
-from tests.sim.tools import LEASE, Entry, FakeTools
+from tests.sim.tools import LEASE, Entry, FakeTools, Table
 
 PARTITIONS = 2
 DRAIN_S = 400.0
@@ -72,6 +72,7 @@ class World:
         self.network.trace = self.tell if trace else None
         self.network.on_ack = self._remember
         self.ledger: list[Entry] = []
+        self.table = Table()
         self.asked: list[Asked] = []
         self.problems: list[str] = []
         self.processes: list[Process] = []
@@ -249,7 +250,7 @@ class World:
             case "scheduler":
                 service = Scheduler(bus, settings, client.clock, self._remake)
             case _:
-                service = SimWorker(bus, settings, client.clock, FakeTools(client, self.ledger, self.rng))
+                service = SimWorker(bus, settings, client.clock, FakeTools(client, self.ledger, self.rng, self.table))
         self.tell(f"start         {client.name} as {instance}")
         process.task = asyncio.create_task(service.run(process.stop, lambda: None), name=client.name)
         process.task.add_done_callback(partial(self._ended, process, client))

@@ -9,6 +9,8 @@ from shared.dsl.plan import Plan
 from shared.engine import pipeline, routing, scheduling
 from shared.engine.elements import elements
 from shared.engine.execution import Execution, evolve
+from shared.engine.local import LocalLoop
+from shared.engine.local_held import accept_loop
 from shared.engine.schedule import Schedule
 from shared.engine.schedule import evolve as evolve_schedule
 from shared.engine.verify import Violation, verify
@@ -43,16 +45,20 @@ def nothing(_step: str, _task: str, _names: dict[str, Any]) -> Outcome:
 
 
 class Driver:
-    """The whole engine for one execution in memory. `work(step, task, names)` is every tool."""
+    """The whole engine for one execution in memory. `work(step, task, names)` is every tool; `rows` are what a cursor
+    can claim. `restored` is what the execution takes over from another."""
 
-    def __init__(self, plan: Plan, work: Work = nothing, payload: dict[str, Any] | None = None) -> None:
-        self.plan, self.work = plan, work
+    def __init__(
+        self, plan: Plan, work: Work = nothing, payload: dict[str, Any] | None = None, rows: list[Any] | None = None,
+        restored: ev.PlaybookRestored | None = None,
+    ) -> None:
+        self.plan, self.work, self.rows = plan, work, rows or []
         self.log: list[Record] = []
         self.state = Execution("x1")
         self.schedule = Schedule("x1")
         self.queue: list[Command] = []
         request = Request("tests/test", payload=payload or {})
-        self._append("router", routing.start("x1", request, "", plan, NOW))
+        self._append("router", routing.start("x1", request, "", plan, NOW, restored))
 
     @property
     def seq(self) -> int:
@@ -73,8 +79,13 @@ class Driver:
                 case ev.IterationStarted(run_id=run_id, first=first, count=count):
                     loop = self.schedule.loops[run_id]
                     step = self.plan.steps[loop.event.step]
+                    if loop.is_local:
+                        self.queue.append(scheduling.local_command(step, self.schedule, loop, {}, fresh=True))
+                        continue
                     window = range(first, first + count)
                     self.queue += scheduling.loop_commands(step, self.schedule, loop, window, {}, fresh=True)
+                case ev.FrameStarted(run_id=run_id):
+                    self.queue.append(scheduling.frame_command(self.schedule, self.schedule.loops[run_id], fresh=True))
 
     def control(self) -> None:
         """Lets router and scheduler decide until neither has anything to say."""
@@ -112,8 +123,35 @@ class Driver:
         return [*events, pipeline.ending(progress, iteration=command.index >= 0)]
 
     def report(self, command: Command, events: list[ev.Event], epoch: tuple[int, int] = (1, 1)) -> None:
-        writer: Writer = "worker" if command.index < 0 else "iteration"
+        writer: Writer = "worker" if command.index == -1 else "iteration"
         self._append(writer, events, Lease(command.run_id, command.step, epoch, "w1", command.index))
+
+    def do(self, command: Command) -> None:
+        if command.local is not None:
+            self.work_through(command)
+        elif command.index < -1:
+            rows, self.rows = self.rows[: command.count], self.rows[command.count :]
+            self.report(command, [ev.StepStarted(), ev.FrameClaimed(len(rows), rows)])
+        else:
+            self.report(command, self.perform(command))
+
+    def work_through(self, command: Command, epoch: tuple[int, int] = (1, 1), most: int = 1000) -> LocalLoop:
+        """A local loop, one iteration after the other; at most so many."""
+        lease = Lease(command.run_id, command.step, epoch, "w1")
+        self._append("iteration", [ev.StepStarted()], lease)
+        local = LocalLoop(self.plan.steps[command.step], command)
+        known = accept_loop(self.log, command.run_id)
+        local.take_over(known.begun, known.ended, {})
+        local.ask({})
+        while most and (iteration := local.begin({})) is not None:
+            events = self.perform(iteration)
+            self.report(iteration, events, epoch)
+            local.end(iteration.index, events[-1])
+            local.ask({})
+            most -= 1
+        if local.is_halted:
+            self._append("iteration", [ev.LoopHalted(local.next, local.index, local.error)], lease)
+        return local
 
     def run(self, choose: Callable[[int], int] = lambda _: 0, most: int = 1000) -> "Driver":
         """Until nothing is left; `choose(n)` picks which of n queued commands is done next."""
@@ -121,8 +159,7 @@ class Driver:
         for _ in range(most):
             if not self.queue:
                 return self
-            command = self.queue.pop(choose(len(self.queue)))
-            self.report(command, self.perform(command))
+            self.do(self.queue.pop(choose(len(self.queue))))
             self.control()
         raise AssertionError(f"still running after {most} commands")
 

@@ -331,11 +331,6 @@ def test_the_window_of_a_sequential_loop_has_no_effect() -> None:
     assert codes(LOOP.replace("mode: parallel, ", ""), "workload: {most: 1}\n") == ["DSL903"]
 
 
-def test_local_iterations_are_warned_about() -> None:
-    loop = "{in: [1], iterator: n, spec: {policy: {exec: local}}}"
-    assert codes(f"- {{step: start, loop: {loop}, tool: {{kind: noop}}}}") == ["DSL903"]
-
-
 # -- names ----------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,107 @@
+"""The rows of a loop with a cursor, claimed in frames.
+
+1. One frame at a time is asked for (`loop.frame.started`), when fewer elements wait than may be in flight; a worker
+   claims its rows and writes them into the log before it commits (`loop.frame.claimed`). They are the next elements.
+2. A frame without rows is the last one. One that failed fails the step.
+3. A report of a lower epoch changes nothing, and a frame is answered once.
+4. Rows are kept while one of them may still be sent to a worker, or asked about by `stop_when`.
+"""
+
+from bisect import bisect_right
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from shared.engine.large import Values, value_of
+from shared.engine.nesting import MAX_ITERATIONS
+from shared.events import model as ev
+from shared.events.index import frame_of
+from shared.events.outcome import Ref
+from shared.events.record import Epoch, Lease, Record
+
+
+class Frame(Struct, frozen=True, omit_defaults=True):
+    """Rows that follow each other; `first` is the number of the first."""
+
+    first: int
+    count: int
+    rows: list[Any] = []
+    rows_ref: Ref | None = None
+
+
+class Claims(Struct, frozen=True, omit_defaults=True):
+    """`asked` frames so far, of which the last one, of at most `size` rows, has no answer while `open`; `epoch` is
+    that of the worker that claims it. `dry`: nothing was left to claim."""
+
+    frames: tuple[Frame, ...] = ()
+    claimed: int = 0
+    asked: int = 0
+    open: bool = False
+    size: int = 0
+    epoch: Epoch = (0, 0)
+    dry: bool = False
+    error: dict[str, Any] | None = None
+
+
+def begun(started: ev.LoopStarted) -> Claims | None:
+    """The rows a loop starts with are those it takes over."""
+    if not started.frame:
+        return None
+    taken = Frame(0, started.count, started.items, started.items_ref)
+    return Claims((taken,), started.count) if started.count else Claims()
+
+
+def asked(claims: Claims, event: ev.FrameStarted) -> Claims:
+    return replace(claims, asked=event.frame + 1, open=True, size=event.size, epoch=(0, 0))
+
+
+def fold(claims: Claims, record: Record, lease: Lease) -> Claims:
+    if not claims.open or frame_of(lease.index) != claims.asked - 1 or lease.epoch < claims.epoch:
+        return claims
+    claims = replace(claims, epoch=lease.epoch)
+    match record.events[-1]:
+        case ev.FrameClaimed(count=0):
+            return replace(claims, open=False, dry=True)
+        case ev.FrameClaimed(count=count, rows=rows, rows_ref=ref):
+            frame = Frame(claims.claimed, count, rows, ref)
+            return replace(claims, open=False, frames=(*claims.frames, frame), claimed=claims.claimed + count)
+        case ev.FrameFailed(error=error):
+            return replace(claims, open=False, error=error)
+    return claims
+
+
+def pruned(claims: Claims, needed: int) -> Claims:
+    """Without the rows before the iteration `needed`."""
+    if not claims.frames or claims.frames[0].first + claims.frames[0].count > needed:
+        return claims
+    return replace(claims, frames=tuple(each for each in claims.frames if each.first + each.count > needed))
+
+
+def wanted(claims: Claims, started: ev.LoopStarted, waiting: int) -> int:
+    """How many rows to claim now; `waiting` are claimed and not started."""
+    if claims.open or claims.dry or waiting >= started.max_in_flight:
+        return 0
+    return min(started.frame, MAX_ITERATIONS - claims.claimed)
+
+
+def is_full(claims: Claims) -> bool:
+    """Nothing more may be claimed, and nobody knows whether that was all."""
+    return not claims.open and not claims.dry and claims.claimed >= MAX_ITERATIONS
+
+
+def frame_at(claims: Claims, index: int) -> Frame:
+    place = bisect_right(claims.frames, index, key=lambda frame: frame.first) - 1
+    return claims.frames[place]
+
+
+def row(claims: Claims, index: int, values: Values) -> Any:
+    frame = frame_at(claims, index)
+    rows = frame.rows if frame.rows_ref is None else value_of(frame.rows_ref, values)
+    return rows[index - frame.first]
+
+
+def iteration(claims: Claims, iterator: str, index: int, values: Values) -> dict[str, Any]:
+    """`iter` of a row. How many there will be nobody knows: `count` are those claimed up to its frame."""
+    frame = frame_at(claims, index)
+    return {iterator: row(claims, index, values), "index": index, "count": frame.first + frame.count}

@@ -1,0 +1,128 @@
+"""A local loop as the worker that runs it sees it.
+
+The worker folds the ends of its iterations as the scheduler does, so both agree on what has failed, which writes to ctx
+count and what `stop_when` is asked about. It begins iterations in index order, first those that a worker before it had
+begun, and no further one when
+
+1. more have failed than the step tolerates: the scheduler fails the step by the same rule;
+2. `stop_when` holds: `loop.halted` says after which, once those in flight are over;
+3. the loop is over its time, which the scheduler says.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from shared.dsl.plan import Step
+from shared.engine import looping, schedule, scheduling, taking
+from shared.engine.large import Values
+from shared.engine.nesting import iter_at
+from shared.engine.schedule import Loop
+from shared.errors import TemplateError
+from shared.events import model as ev
+from shared.events.command import Command
+
+
+class LocalLoop:
+    """`begun` are the iterations that a worker before may have begun and has not ended, `next` the first after them."""
+
+    def __init__(self, step: Step, command: Command) -> None:
+        self._step, self._command = step, command
+        self._loop = _opened(command)
+        self._begun: list[int] = []
+        self._ctx: tuple[ev.Patch, ...] = ()
+        self._seen = 0
+        self._see_writes()
+        self.index = -1
+        self.error: dict[str, Any] | None = None
+
+    @property
+    def next(self) -> int:
+        return self._loop.next
+
+    @property
+    def is_halted(self) -> bool:
+        """Nothing more is to begin, and the scheduler does not know."""
+        return self.index >= 0 or self.error is not None
+
+    def take_over(self, begun: Iterable[int], ended: Iterable[tuple[int, ev.Event]], values: Values) -> None:
+        """What the log says of it: what has begun and not ended, and what has ended, in that order. Of several that
+        were begun at once, a later one may be in the log and an earlier one not."""
+        known = dict(ended)
+        last = max([*begun, *known], default=-1) + 1
+        todo = taking.todo(_started(self._loop).taken, values)
+        self._begun = [index for index in range(last) if index in todo and index not in known]
+        self._loop.next = last
+        for index, event in known.items():
+            self.end(index, event)
+
+    def begin(self, values: Values) -> Command | None:
+        """The command of the next iteration; None when no further one is to begin."""
+        if self._begun:
+            command = self._iteration(self._begun[0], values)
+            self._begun.pop(0)
+            return command
+        if self.is_halted or looping.failure(self._step, self._loop) is not None:
+            return None
+        todo = taking.todo(_started(self._loop).taken, values)
+        span = todo.span(self._loop.next, self._command.count, 1)
+        if span is None:
+            return None
+        command = self._iteration(span[0], values)
+        self._loop.next = span[0] + 1
+        return command
+
+    def end(self, index: int, event: ev.Event) -> None:
+        """An iteration's last word; `ask` comes next."""
+        if isinstance(event, ev.IterationDone):
+            schedule.settle(self._loop, index, event.ctx, event.result, None)
+        elif isinstance(event, ev.IterationFailed):
+            schedule.settle(self._loop, index, event.ctx, ev.IterationDone().result, event.error)
+        self._see_writes()
+        self._loop.recent = (*self._loop.recent, (0, index))
+
+    def _see_writes(self) -> None:
+        """What further iterations may read of the writes to ctx."""
+        new = self._loop.patches[self._seen :]
+        self._ctx += tuple(patch for patch in new if scheduling.reads(self._step, patch))
+        self._seen += len(new)
+
+    def ask(self, values: Values) -> None:
+        """Whether `stop_when` holds after one of those that ended since it was asked last."""
+        if self.is_halted:
+            return
+        try:
+            found = looping.stops_at(self._step, self._command.execution_id, self._loop, values)
+        except TemplateError as error:
+            self.error = {"kind": "template", "message": f"loop.spec.stop_when: {error}"}
+        else:
+            self.index = -1 if found is None else found
+        self._loop.recent = ()
+
+    def _iteration(self, index: int, values: Values) -> Command:
+        loop = self._step.loop
+        assert loop is not None
+        items = looping.elements_of(self._loop, values)
+        item, within = (None, iter_at(loop.levels, items, index)) if loop.inner else (items[index], {})
+        return replace(self._command, index=index, item=item, iter=within, ctx=self._ctx, local=None)
+
+
+def _opened(command: Command) -> Loop:
+    local = command.local
+    assert local is not None
+    scheduled = ev.StepScheduled(
+        command.run_id, command.step, (), command.digest, command.pool, True, command.args, command.scope,
+        command.scope_ref,
+    )
+    loop = Loop(scheduled, command.cause)
+    schedule.begin(loop, ev.LoopStarted(
+        command.run_id, command.step, command.count, local.items, local.items_ref, local.most, local.parallel,
+        command.deadline, True, 0, local.taken,
+    ))
+    return loop
+
+
+def _started(loop: Loop) -> ev.LoopStarted:
+    assert loop.started is not None
+    return loop.started
