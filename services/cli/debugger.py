@@ -138,7 +138,11 @@ def _loop_lines(loop: Mapping[str, Any]) -> list[str]:
     count = "not started" if loop["count"] is None else (
         f"{loop['done']} done, {loop['failed']} failed, {len(loop['iterations'])} in flight of {loop['count']}, "
         f"at most {loop['max_in_flight']} at once")
-    lines = [f"loop     {loop['run_id']} {count}{', stopped' if loop['stopped'] else ''}"]
+    cursor = loop["cursor"]
+    if cursor is not None:
+        count += f", {cursor['claimed']} claimed in {cursor['frames']} frames" + (", no more" if cursor["dry"] else "")
+    where = ", on one worker" if loop["local"] else ""
+    lines = [f"loop     {loop['run_id']} {count}{where}{', stopped' if loop['stopped'] else ''}"]
     for each in loop["iterations"]:
         at = f"task {each['task']} attempt {each['attempt']}, worker {each['worker']}"
         lines.append(f"         [{each['index']}] {at if each['worker'] else 'in the queue'}")

@@ -9,7 +9,6 @@ worker has claimed the frame, is not committed.
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import structlog
 
 from services.worker import calls, credentials
@@ -18,14 +17,11 @@ from services.worker.journal import Journal
 from services.worker.run import Fenced
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.dsl.plan import Plan, Step
+from shared.engine import frames
 from shared.engine.calling import MAX_RUN_S
-from shared.engine.large import resolve_scope
-from shared.engine.looping import MAX_ITEM_BYTES
-from shared.engine.scope import visible
 from shared.errors import NoetlError, TemplateError, Unavailable
 from shared.events import model as ev
 from shared.events.command import Command
-from shared.events.index import frame_of
 from shared.events.outcome import Outcome, failed
 from shared.events.record import Lease
 from shared.events.stamp import seconds
@@ -111,9 +107,9 @@ class FrameRun:
         if left <= 0:
             return failed("timeout", "the step is over its time")
         try:
-            names = await results.brought(self._bus, self._values, self._names)
+            names = await results.brought(self._bus, self._values, lambda: frames.names(self._command, self._values))
             call = await calls.prepare(
-                self._bus, self._tools, self._plan, cursor.claim, names, self._id, left
+                self._bus, self._tools, self._plan, cursor.claim, names, frames.id_of(self._command), left
             )
         except TemplateError as error:
             return failed("template", f"loop.cursor: {error}")
@@ -134,21 +130,10 @@ class FrameRun:
             raise wrong
         return outcome
 
-    @property
-    def _id(self) -> str:
-        """The same however often the frame is claimed."""
-        return f"{self._command.execution_id}/{self._command.run_id}/{frame_of(self._command.index)}"
-
-    def _names(self) -> dict[str, Any]:
-        command = self._command
-        scope = resolve_scope(command.scope, command.scope_ref, self._values)
-        claim = {"id": self._id, "size": command.count}
-        return visible(command.execution_id, scope, command.args, claim=claim)
-
     async def _keep(self, outcome: Outcome) -> bool:
         """Writes the rows into the log; whether they are to be committed."""
         try:
-            wrong = misfit(outcome.result, self._command.count)
+            wrong = frames.misfit(outcome.result, self._command.count)
             if wrong is None:
                 rows = outcome.result["rows"]
                 self._journal.note(ev.FrameClaimed(len(rows), rows))
@@ -170,17 +155,3 @@ class FrameRun:
                 return False
             await self._clock.sleep(pause)  # a replica that lags behind
         raise Unavailable("the log does not show this worker's own record yet")
-
-
-def misfit(result: Any, size: int) -> Outcome | None:
-    """Why what a claim gave cannot be the elements of a loop."""
-    rows = result["rows"]
-    if not result["columns"]:
-        return failed("loop", "loop.cursor: the claim returns no rows; add RETURNING")
-    if len(rows) > size:
-        return failed("limit", f"loop.cursor: the claim returned {len(rows)} rows, over {size}: add "
-                      "LIMIT {{ claim.size }}")
-    largest = max((len(msgspec.json.encode(row)) for row in rows), default=0)
-    if largest > MAX_ITEM_BYTES:
-        return failed("limit", f"loop.cursor: a row of {largest} bytes is over {MAX_ITEM_BYTES}: return its key")
-    return None

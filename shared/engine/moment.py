@@ -17,6 +17,7 @@ from shared.engine.schedule import Dispatch, Loop, Schedule
 from shared.engine.verify_history import Entry, Key
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.index import RUN
 from shared.events.record import Lease, Record
 from shared.events.stamp import seconds, stamp
 
@@ -53,7 +54,7 @@ class Moment:
         self.state = Execution(execution_id)
         self.schedule = _scheduled(execution_id, self.entries)
         self._scheduled: dict[str, tuple[int, ev.StepScheduled]] = {}
-        self._about: dict[Key, list[Record]] = {}
+        self._about: dict[Key, list[Entry]] = {}
         for seq, record in self.entries:
             if record.writer in ROUTER_HEARS:
                 self.state = execution.evolve(self.state, record, seq)
@@ -65,10 +66,10 @@ class Moment:
 
     def _read(self, seq: int, record: Record) -> None:
         if record.lease is not None:
-            self._about.setdefault(Key(record.lease.run_id, record.lease.index), []).append(record)
+            self._about.setdefault(Key(record.lease.run_id, record.lease.index), []).append((seq, record))
         for event in record.events:
             if isinstance(event, ev.TaskResumed):
-                self._about.setdefault(Key(event.run_id, event.index), []).append(record)
+                self._about.setdefault(Key(event.run_id, event.index), []).append((seq, record))
             elif isinstance(event, ev.StepScheduled):
                 self._scheduled[event.run_id] = seq, event
 
@@ -119,11 +120,19 @@ class Moment:
         command = self._command(step, key, seq, event)
         if command is None:
             return None
-        known = held.accept(self._about.get(key, []), key.run_id, key.index)
+        records = self._records(key)
+        known = held.accept(records, key.run_id, key.index)
         progress = known.progress(step, pipeline.begin(step, command, self.values))
-        leases = [record.lease for record in self._about.get(key, []) if record.lease is not None]
+        leases = [each.lease for each in records if each.lease is not None and each.lease.index == key.index]
         lease = next((each for each in reversed(leases) if each.epoch == known.epoch), None)
         return Place(key, step, command, progress, lease, known.over)
+
+    def _records(self, key: Key) -> list[Record]:
+        """What was said of it, and of the local loop that it may be a part of."""
+        found = list(self._about.get(key, []))
+        if key.index != RUN:
+            found += self._about.get(Key(key.run_id), [])
+        return [record for _, record in sorted(found, key=lambda entry: entry[0])]
 
     def _command(self, step: Step, key: Key, seq: int, event: ev.StepScheduled) -> Command | None:
         if key.index < 0:

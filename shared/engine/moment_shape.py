@@ -4,6 +4,7 @@ from typing import Any
 
 from shared.engine.execution import Run
 from shared.engine.moment import Moment, Place, plain
+from shared.engine.schedule import Loop
 from shared.engine.summary import awaited
 from shared.engine.waiting import Wait
 from shared.events import model as ev
@@ -106,12 +107,20 @@ def _loop(moment: Moment, run_id: str, places: dict[tuple[str, int], Place]) -> 
     loop = moment.schedule.loops[run_id]
     started = loop.started
     return {
-        "run_id": run_id, "step": loop.event.step, "count": started.count if started is not None else None,
+        "run_id": run_id, "step": loop.event.step, "count": loop.total if started is not None else None,
         "max_in_flight": started.max_in_flight if started is not None else None,
         "parallel": loop.parallel, "next": loop.next, "done": loop.results.size, "failed": loop.failures.size,
-        "stopped": loop.stopped,
+        "stopped": loop.stopped, "local": loop.is_local, "cursor": _cursor(loop),
         "iterations": [{"index": index, **_progress(places.get((run_id, index)))} for index in sorted(loop.live)],
     }
+
+
+def _cursor(loop: Loop) -> dict[str, Any] | None:
+    """What was claimed so far; `open`: a worker claims the next rows; `dry`: there were none left."""
+    claims = loop.claims
+    if claims is None:
+        return None
+    return {"claimed": claims.claimed, "frames": claims.asked, "open": claims.open, "dry": claims.dry}
 
 
 def _wait(wait: Wait) -> dict[str, Any]:

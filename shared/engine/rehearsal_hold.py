@@ -1,111 +1,43 @@
 """A worker's lease on a run in a rehearsal: what `services/worker/run.py` does over the bus, as a generator that yields
 the time at which it goes on. Instead of a tool a callable answers."""
 
-from collections.abc import Generator, Mapping
-from typing import Any, Literal, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
-from shared.dsl.kinds import ToolSpec
 from shared.dsl.names import names_used
-from shared.dsl.plan import Plan, Step, Task
+from shared.dsl.plan import Task
 from shared.engine import calling, held, parking, pipeline, promises
+from shared.engine.held import History
 from shared.engine.large import TooLarge, value_of
 from shared.engine.pipeline import Progress
-from shared.engine.rehearsal_log import Key, Log
-from shared.engine.rehearsal_types import Answer, Awaits, Breaks, Decided, Ended, Need, Never, Took, Watch
+from shared.engine.rehearsal_lease import FOREVER, Broken, Death, Died, LeaseHold, Parked, Stage, Steps, tick
+from shared.engine.rehearsal_types import Awaits, Breaks, Decided, Ended, Need, Never, Took
 from shared.engine.secrets import keychain
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome, failed
-from shared.events.record import Epoch, Lease, Writer
-from shared.events.stamp import seconds, stamp
+from shared.events.record import Epoch
 from shared.events.waits import Waits
 
-FOREVER = float("inf")
-Death = Literal["", "before", "after", "zombie"]
-T = TypeVar("T")
-Steps = Generator[float, None, T]  # the times at which the run goes on, and what comes of it
 
+class Hold(LeaseHold):
+    """A plain run or an iteration. `before` is what is known of an iteration of a local loop, whose worker holds it
+    with the loop; `ended` its last word."""
 
-def tick(time: float) -> float:
-    """The time as a record tells it, so that a clock which jumps there has reached it."""
-    return time if time == FOREVER else seconds(stamp(time))
-
-
-class Died(Exception):
-    """The worker is gone, with what it had noted and not written."""
-
-
-class Broken(Exception):
-    """The run ends here, by a fault of its worker."""
-
-    def __init__(self, error: dict[str, Any]) -> None:
-        super().__init__(str(error.get("message")))
-        self.error = error
-
-
-class Parked(Exception):
-    """The task at hand waits; the lease is over."""
-
-
-class Stage(Protocol):
-    """What a lease sees of the rehearsal around it."""
-
-    now: float
-    plan: Plan
-    kinds: Mapping[str, ToolSpec]
-    log: Log
-    answer: Answer
-    calls: list[Need]
-    needs: list[Need]
-    timed: bool
-    watch: Watch | None
-
-    def write(self, hold: "Hold", writer: Writer, events: list[ev.Event]) -> None: ...
-
-    def parks(self, hold: "Hold", event: ev.TaskWaiting, ended: Ended | None) -> None: ...
-
-    def death(self, call: str) -> Death: ...
-
-    def given_up(self, hold: "Hold") -> None:
-        """The worker is taken for dead while it goes on."""
-
-
-class Hold:
-    """`wake` is when it goes on; `over`: it has said its last word."""
-
-    def __init__(self, stage: Stage, command: Command, epoch: Epoch, *, fresh: bool) -> None:
-        self._stage, self.command, self._fresh = stage, command, fresh
-        self.key: Key = (command.run_id, command.index)
-        self.step: Step = stage.plan.steps[command.step]
-        self.lease = Lease(command.run_id, command.step, epoch, f"worker-{epoch[0]}", command.index)
-        self.n = 0
-        self.over = False
-        self.wake = stage.now
-        self.values = stage.log.values
-        self._noted: list[ev.Event] = []
+    def __init__(
+        self, stage: Stage, command: Command, epoch: Epoch, *, fresh: bool, before: History | None = None
+    ) -> None:
+        super().__init__(stage, command, epoch, fresh=fresh)
+        self.ended: ev.Event | None = None
+        self._before = before
         self._late: list[float] = []
-        self._due = FOREVER
         self._elements: calling.Elements = {}
-        self._steps = self._run()
 
-    def go_on(self) -> bool:
-        """As far as it gets; False when the lease is over or its worker dead."""
-        try:
-            self.wake = next(self._steps)
-            return True
-        except (StopIteration, Parked):
-            return False
-
-    def stop(self) -> None:
-        """It was told to."""
-        self._steps.close()
-        self._noted = []
-        if not self.over:
-            self._note(*calling.stopped(iteration=self.command.index >= 0))
-            self._flush()
+    def _stopped(self) -> None:
+        self._note(*calling.stopped(iteration=self.command.index >= 0))
+        self._flush()
 
     def _run(self) -> Steps[None]:
         progress = self._begin()
@@ -129,7 +61,10 @@ class Hold:
         start: Progress | None = pipeline.begin(self.step, self.command, self.values)
         began = self._stage.now
         self._note(ev.StepStarted())
-        if not self._fresh:
+        if self._before is not None:
+            assert start is not None
+            start, began = self._before.progress(self.step, start), self._before.began or began
+        elif not self._fresh:
             known = held.accept(self._stage.log.about(self.key), *self.key)
             if known.over or known.epoch > self.lease.epoch:
                 return None
@@ -142,7 +77,7 @@ class Hold:
         return start
 
     def _end(self, progress: Progress) -> None:
-        self._note(pipeline.ending(progress, iteration=self.command.index >= 0))
+        (self.ended,) = self._note(pipeline.ending(progress, iteration=self.command.index >= 0))
         self._flush()
         self.over = True
 
@@ -171,7 +106,7 @@ class Hold:
         if death:
             yield from self._die(death)
         last = events[-1]
-        pausing = isinstance(last, ev.TaskRetried) and last.delay > calling.PARK_S
+        pausing = isinstance(last, ev.TaskRetried) and self._parks(last.delay)
         if progress.state == "running" and not pausing and not pure:
             self._flush()
         if isinstance(last, ev.TaskRetried) and last.delay > 0:
@@ -179,15 +114,19 @@ class Hold:
         return progress
 
     def _die(self, death: Death) -> Steps[None]:
-        if death == "zombie":
+        if death == "zombie" and self._before is None:
             self._stage.given_up(self)
             yield self._stage.now
         self._flush()
         raise Died
 
+    def _parks(self, delay: float) -> bool:
+        """Whether the run leaves the worker for so long."""
+        return delay > calling.PARK_S and self._before is None
+
     def _pause(self, progress: Progress, delay: float) -> Steps[None]:
         until = min(self._stage.now + delay, self._due)
-        if delay > calling.PARK_S:
+        if self._parks(delay):
             self._park(parking.pause(progress, until), None)
         self._flush()
         yield tick(until)
@@ -249,15 +188,6 @@ class Hold:
                 return answered if answered.told else self._whole(outcome)
         return self._whole(answered)
 
-    def _until(self, time: float) -> Steps[None]:
-        """A call under way, at most until the run is over its time."""
-        if time <= self._stage.now:
-            return
-        self._flush()
-        until = tick(min(time, self._due))
-        while self._stage.now < until:
-            yield until
-
     def _need(self, task: Task, progress: Progress, names: dict[str, Any]) -> Need | Outcome:
         """The call as a tool would get it; or the outcome of one that is not made."""
         spec = self._stage.kinds[task.kind]
@@ -292,11 +222,6 @@ class Hold:
         self._stage.parks(self, event, ended)
         raise Parked
 
-    def _note(self, *events: ev.Event) -> list[ev.Event]:
-        small = self._stage.log.small(list(events), self.step.max_payload_bytes)
-        self._noted += small
-        return small
-
     def _fold(self, progress: Progress, *events: ev.Event) -> Progress:
         try:
             small = self._note(*events)
@@ -304,19 +229,3 @@ class Hold:
             events = (calling.too_large(progress, error),)
             small = self._note(*events)
         return calling.folded(self.step, progress, events, small, self.values)
-
-    def _flush(self, writer: Writer | None = None) -> None:
-        events, self._noted = self._noted, []
-        if events:
-            self._write(writer or ("worker" if self.command.index < 0 else "iteration"), events)
-
-    def _write(self, writer: Writer, events: list[ev.Event]) -> None:
-        """What does not fit into one record goes into several."""
-        try:
-            self._stage.write(self, writer, events)
-        except TooLarge:
-            if len(events) == 1:
-                raise
-            half = len(events) // 2
-            self._write("worker" if self.command.index < 0 else "iteration", events[:half])
-            self._write(writer, events[half:])

@@ -8,13 +8,17 @@ from shared.dsl.plan import Plan
 from shared.engine import limiting, looping, routing, scheduling, waiting
 from shared.engine.execution import is_over
 from shared.engine.rehearsal_desk import Desk, RouterSide, SchedulerSide
-from shared.engine.rehearsal_hold import Death, Died, Hold
+from shared.engine.rehearsal_frame import FrameHold
+from shared.engine.rehearsal_hold import Hold
+from shared.engine.rehearsal_lease import Death, Died, LeaseHold
+from shared.engine.rehearsal_local import LocalHold
 from shared.engine.rehearsal_log import Key, Log
 from shared.engine.rehearsal_order import Act, Chooser, Dice, Ready
 from shared.engine.rehearsal_places import Places
 from shared.engine.rehearsal_types import Answer, Ended, Entry, Faults, Limits, Need, Watch
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.index import frame_of
 from shared.events.record import Writer
 from shared.events.request import Request
 from shared.events.stamp import seconds, stamp
@@ -46,8 +50,8 @@ class Stage:
         self._inputs: list[tuple[float, ev.Event, str]] = []
         self._stops: list[tuple[float, str]] = []
         self._queue: list[tuple[float, Command]] = []
-        self._holds: list[Hold] = []
-        self._zombies: list[Hold] = []      # taken for dead: their runs are given to others
+        self._holds: list[LeaseHold] = []
+        self._zombies: list[LeaseHold] = []      # taken for dead: their runs are given to others
         self._known: set[Key] = set()       # runs whose command was given out
         self._parked: dict[Key, str] = {}   # runs that wait, and for what
         self._taken: set[Key] = set()       # runs that someone has had: whoever takes one again claims it first
@@ -109,7 +113,7 @@ class Stage:
         found += [Ready("work", hold.wake, *hold.key, hold.lease.epoch[0]) for hold in self._awake(soon)]
         return found
 
-    def _awake(self, soon: float) -> list[Hold]:
+    def _awake(self, soon: float) -> list[LeaseHold]:
         held = (hold for hold in (*self._holds, *self._zombies) if hold.wake <= soon)
         return sorted(held, key=lambda hold: hold.wake)
 
@@ -224,12 +228,13 @@ class Stage:
         if any(hold.key == key for hold in self._holds):
             return  # a second command of a run that someone has
         self._epochs += 1
-        hold = Hold(self, command, (self._epochs, 1), fresh=key not in self._taken)
+        kind = FrameHold if frame_of(command.index) >= 0 else Hold if command.local is None else LocalHold
+        hold: LeaseHold = kind(self, command, (self._epochs, 1), fresh=key not in self._taken)
         self._taken.add(key)
         self._holds.append(hold)
         self._work(hold)
 
-    def _work(self, hold: Hold) -> None:
+    def _work(self, hold: LeaseHold) -> None:
         try:
             alive = hold.go_on()
         except Died:
@@ -249,13 +254,13 @@ class Stage:
 
     # -- what a lease asks of it -------------------------------------------------------
 
-    def write(self, hold: Hold, writer: Writer, events: list[ev.Event]) -> None:
+    def write(self, hold: LeaseHold, writer: Writer, events: list[ev.Event]) -> None:
         entry = self._append(writer, hold.n + 1, events, lease=hold.lease)
         hold.n += len(events)
         if self._dice.chance(self._faults.dup):
             self._heard(self.log.add(entry[1]))
 
-    def parks(self, hold: Hold, event: ev.TaskWaiting, ended: Ended | None) -> None:
+    def parks(self, hold: LeaseHold, event: ev.TaskWaiting, ended: Ended | None) -> None:
         self._parked[hold.key] = event.wait
         if event.child is None or ended is None:
             return
@@ -263,6 +268,13 @@ class Stage:
         child = event.child.execution_id
         told = ev.ChildEnded(hold.key[0], event.wait, child, ended.status, hold.key[1], ended.result, ended.error)
         self.expect(max(at, self.now), told, child)
+
+    @property
+    def is_paused(self) -> bool:
+        return self.router.state.paused
+
+    def leaves(self, hold: LeaseHold) -> None:
+        self._known.discard(hold.key)
 
     def death(self, call: str) -> Death:
         if not self._dice.chance(self._faults.crash):
@@ -274,7 +286,7 @@ class Stage:
         deaths: Sequence[Death] = ("before", "after", "zombie")
         return deaths[self._dice.below(3)]
 
-    def given_up(self, hold: Hold) -> None:
+    def given_up(self, hold: LeaseHold) -> None:
         """The worker goes on, but its run is given to another: two leases, of which the later counts."""
         self._holds.remove(hold)
         self._zombies.append(hold)

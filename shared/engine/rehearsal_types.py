@@ -21,7 +21,7 @@ class Need(Struct, frozen=True):
     """A call that a worker would make now. `config` is rendered as the worker renders it, with `<keychain.…>` in
     place of secrets; `auth` and `credentials` name credentials. `element` is the place in the task's own loop,
     `number` counts the calls of the run: after a crash the same one comes again. `names` is all that the task's
-    templates see."""
+    templates see. With a `frame` it is the claim of that frame of rows, for a loop with a cursor."""
 
     execution_id: str
     path: str
@@ -43,6 +43,7 @@ class Need(Struct, frozen=True):
     at: float
     line: int
     names: Mapping[str, Any]
+    frame: int = -1
 
 
 class Took(Struct, frozen=True):

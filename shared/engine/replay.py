@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Plan, Task
+from shared.dsl.plan import Cursor, Plan, Task
 from shared.engine.rehearsal import rehearse
 from shared.engine.rehearsal_types import Answer, Answered, Breaks, Decided, Limits, Need, Never, Rehearsed, Took
 from shared.engine.replay_compare import Divergence, changed_workload, first_difference
@@ -23,6 +23,7 @@ from shared.engine.replay_order import Recorded
 from shared.engine.replay_recording import Fact, Recording, is_opaque
 from shared.engine.verify_history import Key
 from shared.events import model as ev
+from shared.events.index import of_frame
 from shared.events.outcome import Outcome, failed
 
 Verdict = Literal["identical", "diverges", "needs_calls"]
@@ -53,6 +54,8 @@ class Answers:
         self._facts = {call: facts.copy() for call, facts in recording.facts.items()}
 
     def __call__(self, need: Need) -> Answered:
+        if need.frame >= 0:
+            return self._claimed(need)
         facts = self._facts.get((need.run_id, need.index, need.task, need.attempt, need.element))
         if facts:
             return self._given(need, facts.popleft())
@@ -66,6 +69,16 @@ class Answers:
         if (broke := self._recording.broke(key)) is not None:
             return Breaks(broke[1], broke[0])
         return Never() if self._recording.was_cut(key) else None
+
+    def _claimed(self, need: Need) -> Answered:
+        """The rows of a frame are those that were claimed."""
+        key = Key(need.run_id, of_frame(need.frame))
+        at, end = self._recording.ends.get(key, (0.0, None))
+        if end is None or self._recording.was_cut(key):
+            return Never() if self._recording.was_cut(key) else None
+        if _cursor(self._recording.plan, need.step) != _cursor(self._plan, need.step):
+            self._note(f"the cursor of step {need.step} was edited; the rows that were claimed were used")
+        return Decided((end,), at)
 
     def _given(self, need: Need, fact: Fact) -> Answered:
         before, now = self._recording.task(need.run_id, need.task), self._task(need)
@@ -88,6 +101,11 @@ class Answers:
 
     def _note(self, text: str) -> None:
         self.notes[text] = None
+
+
+def _cursor(plan: Plan | None, name: str) -> Cursor | None:
+    step = plan.steps.get(name) if plan is not None else None
+    return step.loop.cursor if step is not None and step.loop is not None else None
 
 
 def _call(task: Task) -> tuple[Any, ...]:

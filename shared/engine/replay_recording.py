@@ -109,7 +109,7 @@ class Recording:
         """When the first of a run's workers said that it was told to stop."""
         times = [
             at for key, (at, end) in self.ends.items()
-            if key.run_id == run_id and getattr(end, "error", {}).get("kind") == "cancelled"
+            if key.run_id == run_id and _was_told(end)
         ]
         return min(times, default=None)
 
@@ -119,7 +119,14 @@ class Recording:
         if key.run_id not in self.history.scheduled:
             return not self.history.over
         _, end = self.ends.get(key, (0.0, None))
-        return end is None or getattr(end, "error", {}).get("kind") == "cancelled"
+        return end is None or _was_told(end)
+
+
+def _was_told(end: ev.Event) -> bool:
+    """A worker's last word, because it was told to stop."""
+    if isinstance(end, ev.LoopHalted):
+        return end.index < 0 and end.error is None
+    return (getattr(end, "error", None) or {}).get("kind") == "cancelled"
 
 
 def digest_of(entries: Sequence[Entry]) -> str:

@@ -146,6 +146,22 @@ def test_places_are_shown_with_their_keys() -> None:
     assert [each["run_id"] for each in shown["next"]["commands"]] == ["start:1"]
 
 
+def test_local_loops_and_cursors_are_shown() -> None:
+    shown = []
+    for name in ("sim/local", "sim/cursor"):
+        book = next(book for book in BOOKS if book.name == name)
+        plan = compiled(book.source).plan
+        assert plan is not None
+        found = rehearse(plan, simulated, registry.specs(), execution_id="e1", payload=book.payload(5))
+        middle = next(place for place, (_, record) in enumerate(found.entries, 1)
+                      for event in record.events if isinstance(event, ev.IterationDone))
+        [loop] = shape(Moment("e1", found.entries, middle, lambda _digest, plan=plan: plan, found.values))["loops"]
+        shown.append((loop["local"], loop["cursor"], {each["worker"] for each in loop["iterations"]}))
+    (local, none, workers), (spread, cursor, _) = shown
+    assert (local, none, workers) == (True, None, {"worker-1"}), "one worker has all of it"
+    assert (spread, cursor) == (False, {"claimed": 5, "frames": 2, "open": False, "dry": False})
+
+
 @pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
 def test_every_point_of_every_history_can_be_shown(book: Any) -> None:
     plan = compiled(book.source).plan

@@ -62,6 +62,10 @@ def simulated(need: Need) -> Answered:
         return Awaits(waits, Ended(status, child.state.result or Result(), child.state.error, seconds=1.0))
     if need.kind in ("wait", "noop"):
         return natural(need)
+    if need.frame >= 0:
+        count, size = need.config["command"].params
+        rows = [{"k": k} for k in range(need.frame * size, min((need.frame + 1) * size, count))]
+        return Took(ok({"rows": rows, "columns": ["k"], "row_count": len(rows)}, shape="sql"), 0.05)
     if "params" in need.config:
         return Took(sim_tools._page(Call(need.config, {}, None, need.key, 60.0)), 0.1)
     args = need.config.get("args") or {}
@@ -181,6 +185,52 @@ def test_places_are_given_as_the_limits_say() -> None:
     found = play(plan, lambda _need: Took(ok(1), 10.0))
     begun = [need.at for need in found.calls]
     assert begun == [0.0, 0.0, 60.0, 60.0, 120.0], "two at once, and two in a minute"
+
+
+LOCAL = """
+- step: start
+  loop: {in: [1, 2, 3, 4], iterator: i, spec: {mode: parallel, max_in_flight: 2, policy: {exec: local}}}
+  tool: {kind: python, code: "-"}
+"""
+
+
+def test_a_pause_lets_a_local_loop_finish_what_it_has_begun() -> None:
+    wishes = [Wish(ev.PauseRequested(at=1), 5.0), Wish(ev.ResumeRequested(at=2), 100.0)]
+    found = play(plan_of(LOCAL), lambda need: Took(ok(need.index), 10.0), wishes=wishes)
+    assert [need.at for need in found.calls] == [0.0, 0.0, 100.0, 100.0]
+    assert result_of(found) == [0, 1, 2, 3]
+
+
+def test_a_cancel_stops_a_local_loop_and_the_claim_of_rows() -> None:
+    cursor = plan_of("""
+    - step: start
+      loop: {cursor: {kind: postgres, connection: "postgres://", claim: "CLAIM"}, iterator: row}
+      tool: {kind: noop}
+    """)
+    for plan in (plan_of(LOCAL), cursor):
+        found = play(plan, lambda _need: Took(ok(1), 100.0), wishes=[Wish(ev.CancelRequested("enough"), 5.0)])
+        assert (found.status, found.seconds) == ("cancelled", 5.0)
+
+
+def test_a_claim_that_fails_for_the_moment_is_tried_again() -> None:
+    plan = plan_of("""
+    - step: start
+      loop: {cursor: {kind: postgres, connection: "postgres://", claim: "TAKE {{ claim.size }}", frame: 2}, iterator: r}
+      tool: {kind: noop, args: {k: "{{ r.k }}"}}
+    """)
+
+    def answer(need: Need) -> Answered:
+        if need.frame < 0:
+            return natural(need)
+        if need.attempt == 1:
+            return failed("connect", "not now", retryable=True)
+        rows = [{"k": need.frame}] * (2 if need.frame < 2 else 0)
+        return ok({"rows": rows, "columns": ["k"], "row_count": len(rows)}, shape="sql")
+
+    found = play(plan, answer)
+    assert result_of(found) == [{"k": 0}, {"k": 0}, {"k": 1}, {"k": 1}]
+    claims = [(need.task, need.frame, need.attempt) for need in found.calls if need.frame >= 0]
+    assert claims == [("claim", frame, attempt) for frame in (0, 1, 2) for attempt in (1, 2)]
 
 
 def test_a_cancel_stops_what_runs() -> None:

@@ -221,6 +221,25 @@ def test_a_loop_of_many_iterations_is_replayed_in_its_order() -> None:
     assert replayed(plan, plan, whole).verdict == "identical"
 
 
+def test_rows_that_were_claimed_are_the_elements_again() -> None:
+    text = """
+    - step: start
+      loop: {{cursor: {{kind: postgres, connection: "postgres://", claim: "{0}", frame: 2}}, iterator: row}}
+      tool: {{kind: python, code: "-", args: {{k: "{{{{ row.k }}}}"}}}}
+    """
+    plan = plan_of(text.format("TAKE"))
+
+    def claim(need: Need) -> Answered:
+        rows = [{"k": k} for k in range(need.frame * 2, min(need.frame * 2 + 2, 3))]
+        return ok({"rows": rows, "columns": ["k"]}) if need.frame >= 0 else ok(need.config["args"]["k"])
+
+    whole = rehearse(plan, claim, KINDS, execution_id="e1")
+    assert replayed(plan, plan, whole).verdict == "identical"
+    edited = replayed(plan, plan_of(text.format("TAKE MORE")), whole)
+    assert edited.verdict == "identical"
+    assert edited.notes == ["the cursor of step start was edited; the rows that were claimed were used"]
+
+
 def test_a_cancelled_execution_is_replayed_with_its_cancel() -> None:
     plan = shop()
     cancelled = record(plan, (Wish(ev.CancelRequested("enough"), 1.2),))

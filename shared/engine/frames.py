@@ -1,0 +1,37 @@
+"""The claim of a frame of rows, as far as it is not the tool's: its name, what it sees, and what it may give."""
+
+from typing import Any
+
+import msgspec
+
+from shared.engine.large import Values, resolve_scope
+from shared.engine.looping import MAX_ITEM_BYTES
+from shared.engine.scope import visible
+from shared.events.command import Command
+from shared.events.index import frame_of
+from shared.events.outcome import Outcome, failed
+
+
+def id_of(command: Command) -> str:
+    """The same however often the frame is claimed."""
+    return f"{command.execution_id}/{command.run_id}/{frame_of(command.index)}"
+
+
+def names(command: Command, values: Values) -> dict[str, Any]:
+    """What the query sees."""
+    scope = resolve_scope(command.scope, command.scope_ref, values)
+    return visible(command.execution_id, scope, command.args, claim={"id": id_of(command), "size": command.count})
+
+
+def misfit(result: Any, size: int) -> Outcome | None:
+    """Why what a claim gave cannot be the elements of a loop."""
+    rows = result["rows"]
+    if not result["columns"]:
+        return failed("loop", "loop.cursor: the claim returns no rows; add RETURNING")
+    if len(rows) > size:
+        return failed("limit", f"loop.cursor: the claim returned {len(rows)} rows, over {size}: add "
+                      "LIMIT {{ claim.size }}")
+    largest = max((len(msgspec.json.encode(row)) for row in rows), default=0)
+    if largest > MAX_ITEM_BYTES:
+        return failed("limit", f"loop.cursor: a row of {largest} bytes is over {MAX_ITEM_BYTES}: return its key")
+    return None
