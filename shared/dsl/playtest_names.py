@@ -62,11 +62,13 @@ def is_step(reader: Reader, plan: Plan | None, name: Any, path: Path, *, key: bo
 def task_of(
     reader: Reader, plan: Plan, step: str, name: Any, path: Path, *, key: bool = False
 ) -> Task | None:
-    """The task of that name; without a name the only one that does not answer by itself, or the only one."""
-    tasks = plan.steps[step].tasks
-    labels = [task.name for task in tasks]
+    """The task of that name, or what claims the rows of its loop; without a name the only one that does not answer
+    by itself, or the only one."""
+    tasks, loop = plan.steps[step].tasks, plan.steps[step].loop
+    named = tasks if loop is None or loop.cursor is None else (*tasks, loop.cursor.claim)
+    labels = [task.name for task in named]
     if name is not None:
-        found = next((task for task in tasks if task.name == name), None)
+        found = next((task for task in named if task.name == name), None)
         if found is None:
             near = reader.nearest(name, labels)
             fix = f"did you mean {near}?" if near else f"tasks: {listed(labels) or 'none'}"

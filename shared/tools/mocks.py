@@ -52,7 +52,10 @@ class Mocks:
         return {place - len(self._own) for place in self._used if place >= len(self._own)}
 
     def _nth(self, need: Need) -> int:
-        """Which call of the task it is in its run or iteration: one that comes again keeps its number."""
+        """Which call of the task it is in its run or iteration: one that comes again keeps its number. Of claims,
+        which frame."""
+        if need.frame >= 0:
+            return need.frame + 1
         numbers = self._calls.setdefault((need.execution_id, need.run_id, need.index, need.task), [])
         if need.number not in numbers:
             numbers.append(need.number)

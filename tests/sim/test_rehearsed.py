@@ -20,6 +20,11 @@ TEST = PlayTest("", (), ())
 
 
 def tool(need: Need) -> Outcome:
+    if need.frame >= 0:
+        count, most = need.config["command"].params
+        first = need.frame * most
+        rows = [{"k": row} for row in range(first, min(count, first + most))]
+        return ok({"rows": rows, "row_count": len(rows), "columns": ["k"]}, shape="sql")
     if "params" in need.config:
         return _page(Call(need.config, need.spec, None, need.key, 1.0))
     if "code" in need.config:
@@ -30,7 +35,7 @@ def tool(need: Need) -> Outcome:
 def run(book: Playbook, payload: dict[str, Any], chance: Chance | None = None) -> Ran:
     plans = [plan for plan in (compiled(each.source).plan for each in BOOKS) if plan is not None]
     plans.sort(key=lambda plan: plan.path != book.name)
-    return run_case(TEST, Case("any", payload=payload, run=("python", "http")), plans, tool, chance=chance)
+    return run_case(TEST, Case("any", payload=payload, run=("python", "http", "postgres")), plans, tool, chance=chance)
 
 
 def ending(got: Came) -> Expected:
