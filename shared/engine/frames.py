@@ -20,13 +20,14 @@ def id_of(command: Command) -> str:
 def names(command: Command, values: Values) -> dict[str, Any]:
     """What the query sees."""
     scope = resolve_scope(command.scope, command.scope_ref, values)
-    return visible(command.execution_id, scope, command.args, claim={"id": id_of(command), "size": command.count})
+    claim = {"id": id_of(command), "size": command.count, "frame": frame_of(command.index)}
+    return visible(command.execution_id, scope, command.args, claim=claim)
 
 
 def misfit(result: Any, size: int) -> Outcome | None:
     """Why what a claim gave cannot be the elements of a loop."""
     rows = result["rows"]
-    if not result["columns"]:
+    if not result["columns"] and result["row_count"]:
         return failed("loop", "loop.cursor: the claim returns no rows; add RETURNING")
     if len(rows) > size:
         return failed("limit", f"loop.cursor: the claim returned {len(rows)} rows, over {size}: add "
