@@ -68,6 +68,7 @@ class Cursor(Struct, frozen=True):
 class AdmitRule(Struct, frozen=True):
     allow: bool
     when: Any = None
+    line: int = 0
 
 
 class Compensate(Struct, frozen=True):

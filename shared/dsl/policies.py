@@ -167,7 +167,8 @@ def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[Admit
         return ()
     return tuple(
         AdmitRule(_allow(reader, rule.then, rule.then_path),
-                  None if rule.fallback else read_condition(reader, rule.when, (*rule.path, "when")))
+                  None if rule.fallback else read_condition(reader, rule.when, (*rule.path, "when")),
+                  reader.document.node(rule.path).place.line)
         for rule in rules(reader, admit, at))
 
 

@@ -69,9 +69,9 @@ def settle(
     again = None
     while waiting:
         first = min(waiting, key=lambda want: rank(want, held))
-        if any(head < rank(first, held) for head in heads.values()) or not _has_place(first, holders):
+        if any(head < rank(first, held) for head in heads.values()) or not has_place(first, holders):
             break
-        again = _ready(first, given, now)
+        again = ready(first, given, now)
         if again is not None:
             break
         waiting.remove(first)
@@ -101,11 +101,11 @@ def rank(want: Want, held: Mapping[str, int]) -> Rank:
     return -want.priority, held.get(want.execution_id, 0), want.at, who
 
 
-def _has_place(want: Want, holders: Mapping[str, float]) -> bool:
+def has_place(want: Want, holders: Mapping[str, float]) -> bool:
     return not want.limit.max or len(holders) < want.limit.max
 
 
-def _ready(want: Want, given: list[float], now: float) -> float | None:
+def ready(want: Want, given: list[float], now: float) -> float | None:
     """None: now; else when as many as the rate allows were given long enough ago."""
     count = want.limit.count
     if not count or len(given) < count:

@@ -68,7 +68,7 @@ def _has_bounds(state: Schedule) -> bool:
 
 def _late(state: Schedule, now: float) -> Iterable[ev.StepFailed]:
     """Runs that their workers, if they have any, should have ended by now."""
-    for event, deadline in _deadlines(state):
+    for event, deadline in deadlines(state):
         if now >= seconds(deadline) + LATE_S:
             error = {"kind": "timeout", "message": "the step is over its time", "retryable": False}
             yield ev.StepFailed(error, (), event.run_id, event.step, event.pool)
@@ -81,7 +81,7 @@ def _stopped(state: Schedule) -> Iterable[ev.StepCancelled]:
             yield ev.StepCancelled(run_id, loop.event.step, "its iterations have stopped")
 
 
-def _deadlines(state: Schedule) -> Iterable[tuple[ev.StepScheduled, str]]:
+def deadlines(state: Schedule) -> Iterable[tuple[ev.StepScheduled, str]]:
     for dispatch in state.runs.values():
         if dispatch.event.deadline:
             yield dispatch.event, dispatch.event.deadline
@@ -95,7 +95,7 @@ def due(state: Schedule) -> float | None:
     """When something follows from the state by time alone."""
     if state.finished or not (state.loops or state.waits or _has_bounds(state)):
         return None
-    times = [seconds(deadline) + LATE_S for _, deadline in _deadlines(state)]
+    times = [seconds(deadline) + LATE_S for _, deadline in deadlines(state)]
     if state.waits and not state.paused and (wait := waiting.due(state)) is not None:
         times.append(wait)
     return min(times, default=None)

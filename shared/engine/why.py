@@ -1,0 +1,97 @@
+"""Why is it not running? Every reason that an execution has not gone on, from its log and from what is known of the
+world around it. The same folds and deciders that run it are asked: what they would send or write now, and who does
+not let them.
+
+1. What is over says how it ended; a request that was refused, why.
+2. What a worker should have by the log is with one, or waits in its pool, or for its turn.
+3. What waits without a worker says for what: a time, a signal, a child, an attempt, a place of a key.
+4. Loops whose window is full, tokens that wait for others, and tokens that were refused.
+5. What its router or scheduler would decide now, and has not.
+
+The codes of causes are documented in `docs/cli.md`, and stay as they are.
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from shared.engine import limiting, scheduling, why_control, why_limits, why_loops, why_runs, why_tokens, why_waits
+from shared.engine.execution import is_over
+from shared.engine.large import Values
+from shared.engine.why_facts import Answer, Reason, World
+from shared.engine.why_view import Plans, View
+from shared.events.stamp import seconds, stamp
+
+ORDER = {"over": 0, "blocked": 1, "running": 2, "denied": 3, "note": 4}
+MAX_REASONS = 200
+NO_VALUES: Values = {}
+
+
+def explain(view: View, world: World, plans: Plans, values: Values = NO_VALUES) -> Answer:
+    """May raise what `plans` and missing values raise: bring it and ask again."""
+    reasons = why_loops.merged(_reasons(view, world, plans, values))
+    reasons.sort(key=lambda reason: ORDER[reason.kind])
+    if len(reasons) > MAX_REASONS:
+        text = f"{len(reasons) - MAX_REASONS} more reasons are not listed"
+        reasons = [*reasons[:MAX_REASONS], Reason("more", "note", text)]
+    return Answer(view.execution_id, status(view), tuple(reasons), view.path, view.started, view.last)
+
+
+def status(view: View) -> str:
+    return "paused" if view.state.paused else view.state.status
+
+
+def _reasons(view: View, world: World, plans: Plans, values: Values) -> Iterator[Reason]:
+    yield from why_control.over(view)
+    yield from why_tokens.denied(view.denials)
+    if is_over(view.state):
+        return
+    yield from why_control.held_up(view)
+    yield from why_control.late(view, world, why_control.undecided(view, plans, world.now, values))
+    yield from why_limits.waiting(view, world, why_limits.wanted(view, plans, values))
+    yield from why_waits.waits(view, world)
+    for command in scheduling.outstanding(plans, view.schedule, values):
+        yield why_runs.due(view, world, command)
+    yield from why_loops.windows(view)
+    if view.plan is not None:
+        yield from why_tokens.waiting(view.plan, view.state, view.times)
+    yield from _deadlines(view)
+
+
+def _deadlines(view: View) -> Iterator[Reason]:
+    """What time will end."""
+    for event, deadline in scheduling.deadlines(view.schedule):
+        text = f"{event.run_id} fails, kind timeout, if it is not over by then"
+        yield Reason("deadline", "note", text, event.step, event.run_id, until=deadline)
+    for run_id, dispatch in view.schedule.runs.items():
+        step, hold = view.step(dispatch.event.step), view.holds.get((run_id, -1))
+        if step is not None and step.timeout_s is not None and hold is not None:
+            until = stamp(seconds(hold.began) + step.timeout_s)
+            text = f"{run_id} is over its timeout_s of {step.timeout_s:g} if it is not over by then"
+            yield Reason("deadline", "note", text, step.name, run_id, until=until)
+
+
+# -- what a shell has to find out ------------------------------------------------------------
+
+
+def pools(view: View, plans: Plans, values: Values) -> list[str]:
+    """The pools whose workers should have something."""
+    return sorted({command.pool for command in scheduling.outstanding(plans, view.schedule, values)})
+
+
+def in_doubt(view: View, world: World, plans: Plans, values: Values) -> frozenset[str]:
+    """The control services that should have done something and have not."""
+    late = {service for service in why_control.undecided(view, plans, world.now, values)
+            if why_control.is_late(view, service, world.now)}
+    commands = scheduling.outstanding(plans, view.schedule, values)
+    if any(why_runs.is_on_its_way(view, world, command) for command in commands) or limiting.is_closed(view.schedule):
+        late.add("scheduler")
+    if why_limits.wanted(view, plans, values):
+        late.add("scheduler")
+    return frozenset(late)
+
+
+def lacking(view: View, cause: str, text: str, remedy: str) -> Answer:
+    """The states are known, and the playbook is not."""
+    found = Reason(cause, "blocked", text, remedy=remedy)
+    return replace(Answer(view.execution_id, status(view)), reasons=(found,), path=view.path)

@@ -1,0 +1,161 @@
+"""Reasons of the execution as a whole: it is over, paused, being cancelled or undone; and its router or scheduler has
+something to decide and does not."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from shared.engine import compensation, control, routing, scheduling
+from shared.engine.execution import is_at_work, is_over
+from shared.engine.large import Values
+from shared.engine.why_facts import Reason, World
+from shared.engine.why_pools import PATIENCE_S
+from shared.engine.why_view import Plans, View
+from shared.events import model as ev
+from shared.events.record import event_type
+from shared.events.stamp import seconds, stamp
+
+Service = Literal["router", "scheduler"]
+
+
+def over(view: View) -> Iterator[Reason]:
+    state = view.state
+    if not is_over(state):
+        return
+    error = state.error or {}
+    if view.request_error is not None:
+        yield Reason(
+            "request.refused", "over", f"the request was refused: {error.get('message', '')}", values={"error": error},
+            since=view.times.get("ended", ""), remedy=_after_refusal(error, view.path),
+        )
+        return
+    place = [f"step {error['step']}"] if error.get("step") else []
+    place += [f"task {error['task']}"] if error.get("task") else []
+    said = f": {error.get('kind')}: {error.get('message')}" if error else ""
+    where = f", in {', '.join(place)}" if place else ""
+    yield Reason(
+        "over", "over", f"it is over, {state.status}{said}{where}", str(error.get("step", "")),
+        task=str(error.get("task", "")), attempt=int(error.get("attempt", 0) or 0),
+        values={"status": state.status, "error": state.error}, since=view.times.get("ended", ""),
+        remedy=f"noetlctl rerun {view.execution_id} --failed" if state.status != "completed" else "",
+    )
+
+
+def _after_refusal(error: dict[str, Any], path: str) -> str:
+    return f"noetlctl register FILE, then noetlctl execute {path}" if error.get("kind") == "request" \
+        else f"noetlctl execute {path} with another payload"
+
+
+def held_up(view: View) -> Iterator[Reason]:
+    """What people asked for, and what follows from a failure."""
+    state = view.state
+    at_work = _at_work(view)
+    if state.paused and view.pause is not None:
+        yield Reason(
+            "paused", "blocked", f"it was paused by {view.pause.by or 'someone'}"
+            + (f": {view.pause.reason}" if view.pause.reason else "") + "; runs that workers have go on to their end, "
+            "and nothing follows", values={"by": view.pause.by, "reason": view.pause.reason, "at_work": at_work},
+            since=view.times["paused"], remedy=f"noetlctl resume {view.execution_id}",
+        )
+    if state.status == "cancelling":
+        asked = view.cancelling
+        yield Reason(
+            "cancelling", "blocked", f"it is being cancelled; it is over when nothing runs any more ({_names(at_work)}) "
+            "or when its grace is over",
+            values={"by": asked.by if asked else "", "reason": asked.reason if asked else "", "at_work": at_work},
+            since=view.times.get("cancelling", ""), until=state.until, remedy="it ends by itself",
+        )
+    if state.status == "compensating":
+        yield _compensating(view, at_work)
+
+
+def _compensating(view: View, at_work: list[dict[str, Any]]) -> Reason:
+    state, fate = view.state, view.state.fate
+    assert fate is not None
+    undoing = next((run for run in state.runs.values() if run.compensates), None)
+    left = [undo.run_id for undo in state.undo if undo.run_id not in state.undone]
+    if undoing is not None:
+        text = f"run {undoing.run_id} undoes {undoing.compensates}"
+    else:
+        text = f"what still runs is waited for: {_names(at_work)}"
+    until = state.until if undoing is None and compensation.due(state) is not None else ""
+    return Reason(
+        "compensating", "blocked", f"it ends as {fate.status}, and what it did is undone first: {text}; {len(left)} "
+        "more to undo", undoing.step if undoing is not None else "", undoing.run_id if undoing is not None else "",
+        values={"at_work": at_work, "status": fate.status, "error": fate.error, "left": left, "faults": list(state.faults)},
+        since=view.times.get("compensating", ""), until=until, remedy="it ends by itself",
+    )
+
+
+def _at_work(view: View) -> list[dict[str, Any]]:
+    """What runs as far as the log says, and with whom."""
+    found = []
+    for run in view.state.runs.values():
+        if is_at_work(run):
+            holds = [hold for place, hold in view.holds.items() if place[0] == run.run_id and hold.state == "held"]
+            found.append({"run_id": run.run_id, "workers": sorted({hold.worker for hold in holds}),
+                          "since": min((hold.since for hold in holds), default="")})
+    return found
+
+
+def _names(at_work: list[dict[str, Any]]) -> str:
+    names = [f"{run['run_id']} on {', '.join(run['workers'])}" if run["workers"] else run["run_id"] for run in at_work]
+    return ", ".join(names[:5]) + ("…" if len(names) > 5 else "") if names else "nothing runs"
+
+
+# -- decisions that are due ------------------------------------------------------------------
+
+
+def undecided(view: View, plans: Plans, now: float, values: Values) -> dict[Service, list[ev.Event]]:
+    """What each control service would write now, from the very log that it reads."""
+    found: dict[Service, list[ev.Event]] = {}
+    if view.plan is None or is_over(view.state):
+        return found
+    if routed := routing.decide(view.plan, view.state, now, values):
+        found["router"] = routed
+    if scheduled := scheduling.decide(plans, view.schedule, now, values):
+        found["scheduler"] = scheduled
+    return found
+
+
+def since(view: View, service: Service, now: float) -> float:
+    """When the decision became due: by the last record it reads, or by time."""
+    heard = view.heard.get(service)
+    due = control.due(view.state) if service == "router" else scheduling.due(view.schedule)
+    times = [seconds(heard[1]) if heard is not None else seconds(view.started)]
+    if due is not None and due <= now:
+        times.append(due)
+    return max(times)
+
+
+def is_late(view: View, service: Service, now: float) -> bool:
+    return now - since(view, service, now) > PATIENCE_S
+
+
+def late(view: View, world: World, due: dict[Service, list[ev.Event]]) -> Iterator[Reason]:
+    for service, events in due.items():
+        yield _late(view, world, service, sorted({event_type(event) for event in events}))
+
+
+def _late(view: View, world: World, service: Service, types: list[str]) -> Reason:
+    at, seq = since(view, service, world.now), view.heard.get(service, (view.last, ""))[0]
+    what = f"the {service} has to decide ({', '.join(types)})"
+    values: dict[str, Any] = {"events": types, "record": seq}
+    if not is_late(view, service, world.now):
+        return Reason(f"{service}.deciding", "running", f"{what} and is about to", values=values, since=stamp(at),
+                      remedy="it goes on by itself")
+    if world.members is not None and not world.members.get(service):
+        return Reason(f"{service}.gone", "blocked", f"{what}, and no {service} is running", values=values,
+                      since=stamp(at), remedy=f"start a {service}: python -m services.{service}")
+    values["members"] = list((world.members or {}).get(service, ()))
+    cursor = world.cursors.get(service)
+    if cursor is not None and cursor < seq:
+        return Reason(
+            f"{service}.behind", "blocked", f"{what} and has not got there: at most {seq - cursor} records of the "
+            f"partition stand before it", values={**values, "cursor": cursor}, since=stamp(at),
+            remedy="it goes on by itself",
+        )
+    return Reason(
+        "quarantined", "blocked", f"{what}, has read all of it and says nothing: it cannot go on with this execution",
+        values={**values, "cursor": cursor}, since=stamp(at),
+        remedy=f"look for execution.quarantined or execution.waits with {view.execution_id} in the {service}'s log",
+    )

@@ -1,0 +1,111 @@
+"""What `why` says, and what it is told of the world around an execution. Plain data: a shell gathers it."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from shared.engine.ledger import Ledger
+from shared.events.beat import Key
+
+Kind = Literal["blocked", "running", "denied", "over", "note"]
+Place = tuple[str, int]  # run, iteration (-1: none)
+
+
+class Reason(Struct, frozen=True, omit_defaults=True):
+    """`cause` is a stable code, `text` a sentence for people, `values` what decided; `remedy` is what makes it go on,
+    a command wherever there is one. `indexes` are the iterations it is about when they are many. `because` are other
+    executions that this one waits for."""
+
+    cause: str
+    kind: Kind
+    text: str
+    step: str = ""
+    run_id: str = ""
+    index: int = -1
+    indexes: tuple[int, ...] = ()
+    task: str = ""
+    attempt: int = 0
+    values: dict[str, Any] = {}
+    since: str = ""
+    until: str = ""
+    remedy: str = ""
+    because: tuple["Answer", ...] = ()
+
+
+class Answer(Struct, frozen=True, omit_defaults=True):
+    """`as_of` is the last record of the execution that was read."""
+
+    execution_id: str
+    status: str
+    reasons: tuple[Reason, ...] = ()
+    path: str = ""
+    started: str = ""
+    as_of: int = 0
+
+
+class Worker(Struct, frozen=True):
+    """A worker's last beat, and when the broker got it."""
+
+    name: str
+    pool: str
+    slots: int
+    held: frozenset[Key]
+    room: int
+    heard: float
+
+
+class Pool(Struct, frozen=True):
+    """The pool's consumer as the broker shows it. `known`: it has one; `pending` commands nobody has got, `held`
+    those that were delivered, `delivered` the sequence of the last one. `paused_until` 0: until someone resumes it.
+    `managed`: it has a document, which wants `wanted` workers."""
+
+    name: str
+    known: bool = True
+    pending: int = 0
+    held: int = 0
+    delivered: int = 0
+    lease_s: float = 15.0
+    paused: bool = False
+    paused_until: float = 0.0
+    paused_at: float = 0.0
+    paused_by: str = ""
+    paused_note: str = ""
+    managed: bool = False
+    wanted: int = 0
+
+
+class Queued(Struct, frozen=True):
+    """A command in the queue: its sequence, since when, and how many stand before it (-1: not looked at)."""
+
+    seq: int = 0
+    at: float = 0.0
+    before: int = -1
+
+
+class World(Struct, frozen=True):
+    """`members` are the live instances of the control services; None when nobody listened for them. `cursors` say up
+    to which record each service has handled the partition."""
+
+    now: float
+    workers: tuple[Worker, ...] = ()
+    pools: dict[str, Pool] = {}
+    queued: dict[Place, Queued] = {}
+    ledgers: dict[str, Ledger] = {}
+    members: dict[str, tuple[str, ...]] | None = None
+    cursors: dict[str, int] = {}
+    others: dict[str, Answer] = {}
+
+    def of(self, pool: str) -> list[Worker]:
+        return [worker for worker in self.workers if worker.pool == pool]
+
+    def worker(self, name: str) -> Worker | None:
+        return next((worker for worker in self.workers if worker.name == name), None)
+
+    def holder(self, key: Key) -> Worker | None:
+        return next((worker for worker in self.workers if key in worker.held), None)
+
+
+def clip(value: Any, most: int = 300) -> Any:
+    """The value, or the beginning of it as text."""
+    text = value if isinstance(value, str) else repr(value)
+    return value if len(text) <= most else text[:most] + "…"

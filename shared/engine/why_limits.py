@@ -1,0 +1,117 @@
+"""Places of keys that are waited for: who holds them, when the rate lets the next one in, who is before it in line."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from shared.engine import limiting
+from shared.engine.large import Values
+from shared.engine.ledger import Ledger, rank, ready
+from shared.engine.limiting import Want
+from shared.engine.looping import iter_of
+from shared.engine.why_facts import Reason, World
+from shared.engine.why_pools import MAX_LISTED
+from shared.engine.why_view import Plans, View
+from shared.events.model import Limited
+from shared.events.stamp import stamp
+
+MAX_FOLLOWED = 3  # holders of a key whose own reasons are told
+
+
+def wanted(view: View, plans: Plans, values: Values) -> list[Want]:
+    """The places that are waited for."""
+    return [want for want in limiting.wants(plans, view.schedule, values, iter_of) if not want.granted]
+
+
+def holders_of(ledger: Ledger, execution_id: str) -> list[str]:
+    """Other executions that hold places, the longest first."""
+    found = [who.partition("/")[0] for who, _ in sorted(ledger.holders.items(), key=lambda entry: entry[1])]
+    return [who for who in dict.fromkeys(found) if who != execution_id][:MAX_FOLLOWED]
+
+
+def waiting(view: View, world: World, wants: list[Want]) -> Iterator[Reason]:
+    for want in wants:
+        found = _waits(view, world, want, [other for other in wants if other.limit.key == want.limit.key])
+        step = want.run_id.rpartition(":")[0]
+        yield replace(found, step=step, run_id=want.run_id, index=want.index, since=want.at)
+
+
+def _waits(view: View, world: World, want: Want, mine: list[Want]) -> Reason:
+    limit, ledger = want.limit, world.ledgers.get(want.limit.key, Ledger())
+    holders = _listed(ledger, view.execution_id)
+    values: dict[str, Any] = {
+        "key": limit.key, "max": limit.max, "held": len(ledger.holders), "holders": holders,
+        "before": _before(want, mine, ledger), "priority": want.priority,
+    }
+    if limit.count:
+        values |= {"rate": f"{limit.count} in {limit.period_s:g} s", "given": len(ledger.given)}
+    if limit.max and len(ledger.holders) >= limit.max:
+        return _full(view, world, want, ledger, values)
+    again = ready(want, ledger.given, world.now)
+    if again is not None:
+        text = f"{_who(want)} waits for a place of key {limit.key}: its rate of {values['rate']} is used up"
+        return Reason("limit.rate", "blocked", text, values=values, until=stamp(again), remedy="it goes on by itself")
+    return _in_line(world, want, values)
+
+
+def _full(view: View, world: World, want: Want, ledger: Ledger, values: dict[str, Any]) -> Reason:
+    others = tuple(world.others[who] for who in holders_of(ledger, view.execution_id) if who in world.others)
+    first = [f"{found['execution_id']} ({found['place'] or 'the execution'})" for found in values["holders"][:5]]
+    text = f"{_who(want)} waits for a place of key {want.limit.key}: all {want.limit.max} are held, by {', '.join(first)}"
+    other = next(iter(holders_of(ledger, view.execution_id)), "")
+    cancel = f" (noetlctl cancel {other} would end one)" if other else ""
+    return Reason(_cause(want), "blocked", text + _line(values), values=values,
+                  remedy=f"it goes on when one of them ends{cancel}", because=others)
+
+
+def _in_line(world: World, want: Want, values: dict[str, Any]) -> Reason:
+    if world.members is not None and not world.members.get("scheduler"):
+        text = f"{_who(want)} waits for a place of key {want.limit.key}, and no scheduler is running to give it one"
+        return Reason("scheduler.gone", "blocked", text, values=values,
+                      remedy="start a scheduler: python -m services.scheduler")
+    text = f"{_who(want)} waits for a place of key {want.limit.key}; one is free"
+    return Reason(_cause(want), "blocked", text + _line(values), values=values,
+                  remedy="it goes on by itself: the scheduler gives the place to the first in line")
+
+
+def _cause(want: Want) -> str:
+    return "limit.places" if want.run_id else "limit.execution"
+
+
+def _who(want: Want) -> str:
+    return "it" if want.run_id else "the whole execution"
+
+
+def _line(values: dict[str, Any]) -> str:
+    before = values["before"]
+    return f"; at least {before} stand before it" if before else ""
+
+
+def _before(want: Want, mine: list[Want], ledger: Ledger) -> int:
+    """As far as the ledger and this log tell: the first in line of each scheduler, and others of its own."""
+    held = Counter(who.partition("/")[0] for who in ledger.holders)
+    own = rank(want, held)
+    return sum(other < own for other in {*(rank(other, held) for other in mine), *ledger.heads.values()})
+
+
+def _listed(ledger: Ledger, own: str) -> list[dict[str, Any]]:
+    found = sorted(ledger.holders.items(), key=lambda entry: entry[1])[:MAX_LISTED]
+    parts = [(who.partition("/"), at) for who, at in found]
+    return [{"execution_id": who[0], "place": who[2], "since": stamp(at), "own": who[0] == own} for who, at in parts]
+
+
+def keys(wants: list[Want]) -> list[Limited]:
+    return list({want.limit.key: want.limit for want in wants}.values())
+
+
+def followed(world_ledgers: dict[str, Ledger], wants: list[Want], execution_id: str) -> list[str]:
+    """The executions whose own reasons are worth telling: they hold what is waited for."""
+    found: list[str] = []
+    for limit in keys(wants):
+        ledger = world_ledgers.get(limit.key, Ledger())
+        if limit.max and len(ledger.holders) >= limit.max:
+            found += holders_of(ledger, execution_id)
+    return list(dict.fromkeys(found))[:MAX_FOLLOWED]
+

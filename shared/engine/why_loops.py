@@ -1,0 +1,74 @@
+"""Loops: which iterations fill the window, and what they wait for themselves; and the same reason of many iterations
+as one."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from shared.engine.looping import WINDOWS
+from shared.engine.schedule import Loop
+from shared.engine.why_facts import Reason
+from shared.engine.why_view import View
+
+MAX_LISTED = 20
+
+
+def windows(view: View) -> Iterator[Reason]:
+    """Loops of which no further iteration can start before one has ended."""
+    for run_id, loop in view.schedule.loops.items():
+        started = loop.started
+        if started is None or (loop.next >= started.count and not loop.stopped):
+            continue
+        common: dict[str, Any] = {
+            "count": started.count, "begun": loop.next, "ended": loop.ended, "max_in_flight": started.max_in_flight,
+            "in_flight": len(loop.live), "oldest": _oldest(view, run_id, loop),
+        }
+        if loop.stopped:
+            text = f"stop_when holds: no further iteration of {run_id} starts, {len(loop.live)} in flight end first"
+            yield Reason("loop.stopped", "note", text, loop.event.step, run_id, values=common, since=loop.at)
+        elif started.max_in_flight - len(loop.live) < max(1, started.max_in_flight // WINDOWS):
+            yield _full(run_id, loop, common)
+
+
+def _full(run_id: str, loop: Loop, values: dict[str, Any]) -> Reason:
+    most = values["max_in_flight"]
+    rest = values["count"] - values["begun"]
+    if most == 1:
+        text = f"{run_id} is sequential: {rest} iterations wait for iteration {min(loop.live, default=0)}"
+    else:
+        text = f"{run_id}: {len(loop.live)} iterations fill its max_in_flight of {most}, and {rest} wait"
+    return Reason("loop.window", "blocked", text, loop.event.step, run_id, values=values, since=loop.at,
+                  remedy="it goes on when one of them ends; a larger max_in_flight needs a new execution")
+
+
+def _oldest(view: View, run_id: str, loop: Loop) -> list[dict[str, Any]]:
+    found = []
+    for index in sorted(loop.live)[:MAX_LISTED]:
+        hold = view.holds.get((run_id, index))
+        found.append({"index": index, "worker": hold.worker if hold is not None else "",
+                      "since": hold.began if hold is not None else "", "task": hold.task if hold is not None else ""})
+    return found
+
+
+def merged(reasons: Iterable[Reason]) -> list[Reason]:
+    """Iterations of one loop with the same cause are one reason: the first, with the indexes of all."""
+    groups: dict[tuple[Any, ...], list[Reason]] = {}
+    for number, reason in enumerate(reasons):
+        key: tuple[Any, ...] = (number,)
+        if reason.index >= 0 and not reason.because:
+            key = reason.cause, reason.run_id, reason.values.get("key"), reason.values.get("signal")
+        groups.setdefault(key, []).append(reason)
+    return [_one(group) for group in groups.values()]
+
+
+def _one(group: list[Reason]) -> Reason:
+    if len(group) == 1:
+        return group[0]
+    group.sort(key=lambda reason: reason.index)
+    times = sorted(reason.until for reason in group if reason.until)
+    first = group[0]
+    return replace(
+        first, indexes=tuple(reason.index for reason in group),
+        text=f"{first.text} (and so for {len(group) - 1} more iterations)", until=times[0] if times else "",
+    )

@@ -1,0 +1,110 @@
+"""Why nobody has taken a command: its pool is not there, paused, without workers or full, or it is not its turn."""
+
+from collections import Counter
+from typing import Any
+
+from shared.engine.why_facts import Pool, Queued, Reason, Worker, World
+from shared.engine.why_view import View
+from shared.events.command import Command
+from shared.events.stamp import seconds, stamp
+
+SILENT_S = 5.0    # over three beats of a worker
+PATIENCE_S = 2.0  # what is younger is on its way
+FIRSTS = 4        # commands under way for every slot, each the first of its execution
+MAX_LISTED = 20
+
+
+def is_silent(worker: Worker | None, now: float) -> bool:
+    return worker is None or now - worker.heard > SILENT_S
+
+
+def not_taken(view: View, world: World, command: Command, pool: Pool) -> Reason:
+    queued = world.queued.get((command.run_id, command.index))
+    workers = [worker for worker in world.of(pool.name) if not is_silent(worker, world.now)]
+    slots, busy = sum(worker.slots for worker in workers), sum(len(worker.held) for worker in workers)
+    values: dict[str, Any] = {"pool": pool.name, "workers": [worker.name for worker in workers], "slots": slots,
+                              "busy": busy, "queued": pool.pending}
+    if not pool.known:
+        return Reason("pool.unknown", "blocked", f"pool {pool.name} does not exist on the server: nobody takes its "
+                      "commands", values=values, remedy=f"add {pool.name} to NOETL_POOLS of the scheduler, and "
+                      f"{start_worker(pool)}")
+    if pool.paused:
+        return _paused(pool, values)
+    if not workers:
+        wanted = f", {pool.wanted} are wanted" if pool.managed else ""
+        return Reason("pool.no_workers", "blocked", f"pool {pool.name} has no workers{wanted}", values=values,
+                      since=_stamp(queued.at) if queued is not None else "", remedy=start_worker(pool))
+    if queued is None:
+        return _held_back(view, world, command, workers, values)
+    return _queued(queued, pool, workers, values)
+
+
+def _paused(pool: Pool, values: dict[str, Any]) -> Reason:
+    by = f" by {pool.paused_by}" if pool.paused_by else ""
+    note = f": {pool.paused_note}" if pool.paused_note else ""
+    resume = "noetlctl pool resume" if pool.managed else "nats consumer resume NOETL_COMMANDS"
+    return Reason(
+        "pool.paused", "blocked", f"pool {pool.name} was paused{by}{note}; what its workers have goes on, nothing new "
+        "is delivered", values={**values, "by": pool.paused_by, "note": pool.paused_note},
+        since=_stamp(pool.paused_at), until=_stamp(pool.paused_until), remedy=f"{resume} {pool.name}",
+    )
+
+
+def _queued(queued: Queued, pool: Pool, workers: list[Worker], values: dict[str, Any]) -> Reason:
+    is_out = 0 < queued.seq <= pool.delivered
+    values = {**values, "before": queued.before, "held_by": holders(workers), "delivered": is_out}
+    slots, busy, since = values["slots"], values["busy"], _stamp(queued.at)
+    before = f", and {queued.before} commands stand before it" if queued.before >= 0 else ""
+    if busy >= slots:
+        return Reason(
+            "pool.full", "blocked", f"all {slots} slots of pool {pool.name} are busy{before}: {_shares(workers)}",
+            values=values, since=since, remedy=f"it goes on when a slot is free; {start_worker(pool)}",
+        )
+    text = f"it is in the queue of pool {pool.name}, {busy} of {slots} slots are busy{before}"
+    if is_out:
+        text = f"a worker of pool {pool.name} has got its command and has not begun it; the command is delivered again " \
+            f"if that worker is gone for {pool.lease_s:g} s"
+    return Reason("pool.queued", "blocked", text, values=values, since=since,
+                  remedy="it goes on by itself: a worker with a free slot takes it")
+
+
+def _held_back(view: View, world: World, command: Command, workers: list[Worker], values: dict[str, Any]) -> Reason:
+    scheduled = view.heard.get("scheduler", (0, ""))[1]
+    if world.members is not None and not world.members.get("scheduler"):
+        return Reason("scheduler.gone", "blocked", "no scheduler is running: nobody sends its command to the pool",
+                      values=values, since=scheduled, remedy="start a scheduler: python -m services.scheduler")
+    if scheduled and world.now - seconds(scheduled) < PATIENCE_S:
+        return Reason("scheduler.deciding", "running", "it has just been scheduled, its command is on its way",
+                      values=values, since=scheduled, remedy="it goes on by itself")
+    own = sum(key[0] == view.execution_id for worker in workers for key in worker.held) + len(world.queued)
+    room = sum(worker.room for worker in workers)
+    most = FIRSTS * values["slots"]
+    return Reason(
+        "turn", "blocked", f"the scheduler holds it back until it is its turn: this execution has {own} under way in "
+        f"pool {command.pool}, whose workers have room for {room} beyond the first of each execution (at most {most} "
+        f"in all); {_shares(workers)}",
+        values={**values, "under_way": own, "room": room, "most": most, "priority": command.priority,
+                "held_by": holders(workers)},
+        remedy=f"it goes on when others of it end; {start_worker(world.pools.get(command.pool, Pool(command.pool)))}",
+    )
+
+
+def _stamp(at: float) -> str:
+    return stamp(at) if at else ""
+
+
+def holders(workers: list[Worker]) -> dict[str, int]:
+    """How many runs each execution has in the workers' hands; the most first."""
+    held = Counter(key[0] for worker in workers for key in worker.held)
+    return dict(held.most_common(MAX_LISTED))
+
+
+def _shares(workers: list[Worker]) -> str:
+    held = holders(workers)
+    return ", ".join(f"execution {who} has {count}" for who, count in list(held.items())[:5]) or "nobody holds any"
+
+
+def start_worker(pool: Pool) -> str:
+    if pool.managed:
+        return f"noetlctl pool scale {pool.name} {max(1, pool.wanted + 1)}"
+    return f"start a worker: NOETL_POOL={pool.name} python -m services.worker"

@@ -1,0 +1,100 @@
+"""Why a run, or an iteration, that a worker should have is not done: it runs, its worker is silent, it pauses between
+attempts, or nobody has taken it (`why_pools.py`)."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from shared.engine.why_facts import Pool, Reason, Worker, World
+from shared.engine.why_pools import is_silent, not_taken, start_worker
+from shared.engine.why_view import Hold, View
+from shared.engine.why_waits import backoff
+from shared.events.command import Command
+from shared.events.stamp import seconds, stamp
+
+BEAT_S = 1.5         # how often a worker says that it is there
+FORGOTTEN_S = 10.0   # beats are kept for so long
+
+
+def is_on_its_way(view: View, world: World, command: Command) -> bool:
+    """Nobody has it, and it is not in the queue: the scheduler is asked about it."""
+    at = command.run_id, command.index
+    hold = view.holds.get(at)
+    if at in world.queued or world.holder((view.execution_id, *at)) is not None:
+        return False
+    return hold is None or hold.state != "held" or _has_let_go(hold, world, view, command)
+
+
+def due(view: View, world: World, command: Command) -> Reason:
+    """A worker should have it."""
+    at = command.run_id, command.index
+    hold = view.holds.get(at)
+    holder = world.holder((view.execution_id, *at))
+    pool = world.pools.get(command.pool, Pool(command.pool))
+    if hold is not None and hold.state == "held" and not _has_let_go(hold, world, view, command):
+        found = _held(view, world, hold, pool)
+    elif holder is not None:
+        found = _taken(holder, pool)
+    else:
+        found = not_taken(view, world, command, pool)
+        if hold is not None and hold.state == "held":
+            found = replace(found, values={**found.values, "came_back_from": hold.worker, "leases": hold.holds})
+    return replace(found, step=command.step, run_id=command.run_id, index=command.index,
+                   since=found.since or view.times.get(command.run_id, ""))
+
+
+def _has_let_go(hold: Hold, world: World, view: View, command: Command) -> bool:
+    """Its worker says that it holds other things, and has said so after its last word about this."""
+    worker = world.worker(hold.worker)
+    if worker is None or worker.heard <= seconds(hold.last) + BEAT_S:
+        return False
+    return (view.execution_id, command.run_id, command.index) not in worker.held
+
+
+def _held(view: View, world: World, hold: Hold, pool: Pool) -> Reason:
+    if hold.retried is not None and seconds(hold.last) + hold.retried.delay > world.now:
+        return _short_pause(view, hold)
+    worker = world.worker(hold.worker)
+    values: dict[str, Any] = {"worker": hold.worker, "pool": pool.name, "lease_since": hold.since,
+                              "leases": hold.holds, "deliveries": hold.epoch[1]}
+    if worker is None or is_silent(worker, world.now):
+        return _silent(world, hold, pool, worker, values)
+    values |= {"heard": stamp(worker.heard), "lease_expires": stamp(worker.heard + pool.lease_s)}
+    again = f", its {_nth(hold.holds)} lease" if hold.holds > 1 else ""
+    what = f"task {hold.task}, attempt {hold.attempt}" if hold.task else "no task begun yet"
+    return Reason(
+        "running", "running", f"it runs on {hold.worker}{again}: {what}", task=hold.task, attempt=hold.attempt,
+        values=values, since=hold.task_since or hold.since, remedy="it goes on by itself",
+    )
+
+
+def _silent(world: World, hold: Hold, pool: Pool, worker: Worker | None, values: dict[str, Any]) -> Reason:
+    heard = worker.heard if worker is not None else world.now - FORGOTTEN_S
+    alive = [other.name for other in world.of(pool.name) if not is_silent(other, world.now)]
+    others = [name for name in alive if name != hold.worker]
+    known = f"since {stamp(heard)}" if worker is not None else f"for over {FORGOTTEN_S:g} s"
+    then = "another worker takes over" if others else f"it waits for a worker of pool {pool.name}: none other is there"
+    return Reason(
+        "lease.silent", "blocked",
+        f"{hold.worker} holds it and has not been heard of {known}; when the lease expires, {then}",
+        task=hold.task, attempt=hold.attempt, values={**values, "other_workers": others}, since=hold.last,
+        until=stamp(heard + BEAT_S + pool.lease_s),
+        remedy="it goes on by itself when the lease expires" if others else start_worker(pool),
+    )
+
+
+def _short_pause(view: View, hold: Hold) -> Reason:
+    retried = hold.retried
+    assert retried is not None
+    return backoff(view, hold, seconds(hold.last) + retried.delay, {"worker": hold.worker})
+
+
+def _taken(holder: Worker, pool: Pool) -> Reason:
+    values = {"worker": holder.name, "pool": pool.name, "heard": stamp(holder.heard),
+              "lease_expires": stamp(holder.heard + pool.lease_s)}
+    text = f"it runs on {holder.name}, which has not written anything about it yet"
+    return Reason("running", "running", text, values=values, remedy="it goes on by itself")
+
+
+def _nth(number: int) -> str:
+    return {2: "second", 3: "third"}.get(number, f"{number}th")

@@ -1,0 +1,170 @@
+"""An execution as `why` sees it: the states that its router and its scheduler have, by their own folds, and what the
+log says beside them: who holds which run, when people asked for what, which tokens were refused."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from shared.dsl.plan import Plan, Step, Task
+from shared.engine import execution, schedule
+from shared.engine.execution import Execution
+from shared.engine.large import Values
+from shared.engine.schedule import Schedule
+from shared.engine.why_facts import Place
+from shared.engine.why_tokens import Denial, denials
+from shared.errors import Corrupt
+from shared.events import model as ev
+from shared.events.record import Epoch, Lease, Record
+
+Entry = tuple[int, Record]
+Plans = Callable[[str], Plan]
+ROUTER_READS = ("router", "worker", "scheduler", "waiting", "control")
+SCHEDULER_READS = ("scheduler", "router", "iteration", "waiting", "control")
+TERMINAL = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
+NO_VALUES: Values = {}
+
+
+class Hold(Struct):
+    """The latest lease of a run or iteration. `since` is its first record, `last` its latest; `holds` counts the
+    leases there were; `retried` is the attempt that ended last, if another one follows."""
+
+    step: str
+    worker: str
+    epoch: Epoch
+    since: str
+    last: str
+    began: str
+    holds: int = 1
+    state: Literal["held", "waits", "ended"] = "held"
+    task: str = ""
+    attempt: int = 0
+    task_since: str = ""
+    retried: ev.TaskRetried | None = None
+
+
+class View(Struct):
+    """`times` are when things were said: `paused`, `cancelling`, `compensating`, `ended`; those of runs and tokens
+    are under their ids. `heard` is the last record, with its time, that each control service reads from others."""
+
+    execution_id: str
+    state: Execution
+    schedule: Schedule
+    plan: Plan | None = None
+    path: str = ""
+    started: str = ""
+    last: int = 0
+    request_error: dict[str, Any] | None = None
+    holds: dict[Place, Hold] = {}
+    denials: list[Denial] = []
+    times: dict[str, str] = {}
+    pause: ev.PlaybookPaused | None = None
+    cancelling: ev.PlaybookCancelling | None = None
+    refused_signals: list[ev.SignalRejected] = []
+    heard: dict[str, tuple[int, str]] = {}
+
+    def step(self, name: str) -> Step | None:
+        return self.plan.steps.get(name) if self.plan is not None else None
+
+    def task(self, step: str, task: str) -> Task | None:
+        found = self.step(step)
+        return next((each for each in found.tasks if each.name == task), None) if found is not None else None
+
+
+class Broken(Corrupt):
+    """The log cannot be folded from the record `seq` on."""
+
+    def __init__(self, seq: int, reason: str) -> None:
+        super().__init__(reason)
+        self.seq, self.reason = seq, reason
+
+
+def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans, values: Values = NO_VALUES) -> View:
+    """Raises Broken; and what `plans` and missing values raise."""
+    view = View(execution_id, Execution(execution_id), Schedule(execution_id), holds={}, denials=[], times={},
+                refused_signals=[], heard={})
+    for seq, record in entries:
+        try:
+            _fold(view, seq, record, plans, values)
+        except Corrupt as error:
+            raise Broken(seq, str(error)) from None
+    view.schedule = _scheduled(execution_id, entries)
+    return view
+
+
+def _scheduled(execution_id: str, entries: Sequence[Entry]) -> Schedule:
+    read = [entry for entry in entries if entry[1].writer in SCHEDULER_READS]
+    try:
+        return schedule.evolve(Schedule(execution_id), read)
+    except Corrupt as error:
+        raise Broken(read[-1][0], str(error)) from None
+
+
+def _fold(view: View, seq: int, record: Record, plans: Plans, values: Values) -> None:
+    view.last = seq
+    if record.writer == "router":
+        for event in record.events:
+            _said(view, event, record.ts, plans)
+        if view.plan is not None and any(isinstance(event, ev.TokenRejected) for event in record.events):
+            view.denials += denials(view.plan, view.state, record, values)
+    for event in record.events:
+        if isinstance(event, ev.SignalRejected):
+            view.refused_signals.append(event)
+    if record.writer in ROUTER_READS:
+        view.state = execution.evolve(view.state, record, seq)
+        if record.writer != "router":
+            view.heard["router"] = (seq, record.ts)
+    if record.writer in SCHEDULER_READS and record.writer != "scheduler":
+        view.heard["scheduler"] = (seq, record.ts)
+    if record.lease is not None:
+        _held(view, record, record.lease)
+
+
+def _said(view: View, event: ev.Event, ts: str, plans: Plans) -> None:
+    match event:
+        case ev.ExecutionRequested(path=path):
+            view.path, view.started = path, ts
+        case ev.RequestEvaluated(digest=digest, error=error):
+            view.plan, view.request_error = plans(digest) if digest else None, error
+        case ev.PlaybookPaused():
+            view.pause, view.times["paused"] = event, ts
+        case ev.PlaybookCancelling():
+            view.cancelling, view.times["cancelling"] = event, ts
+        case ev.PlaybookCompensating():
+            view.times["compensating"] = ts
+        case ev.PlaybookProcessed():
+            view.times["ended"] = ts
+        case ev.StepScheduled(run_id=run_id):
+            view.times[run_id] = ts
+        case ev.TokenCreated(token_id=token_id):
+            view.times[token_id] = ts
+
+
+def _held(view: View, record: Record, lease: Lease) -> None:
+    """A record counts if no higher epoch came before it."""
+    place = lease.run_id, lease.index
+    hold = view.holds.get(place)
+    if hold is not None and (lease.epoch < hold.epoch or hold.state == "ended"):
+        return
+    if hold is None or lease.epoch > hold.epoch:
+        began, holds = (hold.began, hold.holds + 1) if hold is not None else (record.ts, 1)
+        retried = hold.retried if hold is not None else None
+        hold = Hold(lease.step, lease.worker, lease.epoch, record.ts, record.ts, began, holds, retried=retried)
+        view.holds[place] = hold
+    hold.last = record.ts
+    for event in record.events:
+        _advanced(hold, event, record.ts)
+
+
+def _advanced(hold: Hold, event: ev.Event, ts: str) -> None:
+    match event:
+        case ev.TaskStarted(task=task, attempt=attempt):
+            hold.task, hold.attempt, hold.task_since = task, attempt, ts
+        case ev.TaskRetried():
+            hold.retried, hold.task, hold.attempt, hold.task_since = event, event.task, event.attempt, ts
+        case ev.TaskDone(task=task, attempt=attempt):
+            hold.retried, hold.task, hold.attempt, hold.task_since = None, task, attempt, ts
+        case ev.TaskWaiting(task=task, attempt=attempt):
+            hold.state, hold.task, hold.attempt, hold.task_since = "waits", task, attempt, ts
+        case _ if isinstance(event, TERMINAL):
+            hold.state = "ended"
