@@ -29,6 +29,7 @@ COMMANDS = {
     "execute": "Start an execution of a registered playbook.",
     "get": "Show an execution, or list executions, playbooks, schedules, triggers, credentials, pools or workers.",
     "describe": "Show everything the log says about an execution.",
+    "why": "Say why an execution is not running.",
     "watch": "Watch an execution to its end.",
     "logs": "Print what tasks printed and what happened, line by line.",
     "result": "Print the result of an execution or of a step.",

@@ -13,8 +13,6 @@ The codes of causes are documented in `docs/cli.md`, and stay as they are.
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from shared.engine import limiting, scheduling, why_control, why_limits, why_loops, why_runs, why_tokens, why_waits
 from shared.engine.execution import is_over
 from shared.engine.large import Values
@@ -89,9 +87,3 @@ def in_doubt(view: View, world: World, plans: Plans, values: Values) -> frozense
     if why_limits.wanted(view, plans, values):
         late.add("scheduler")
     return frozenset(late)
-
-
-def lacking(view: View, cause: str, text: str, remedy: str) -> Answer:
-    """The states are known, and the playbook is not."""
-    found = Reason(cause, "blocked", text, remedy=remedy)
-    return replace(Answer(view.execution_id, status(view)), reasons=(found,), path=view.path)

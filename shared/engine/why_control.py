@@ -59,8 +59,8 @@ def held_up(view: View) -> Iterator[Reason]:
     if state.status == "cancelling":
         asked = view.cancelling
         yield Reason(
-            "cancelling", "blocked", f"it is being cancelled; it is over when nothing runs any more ({_names(at_work)}) "
-            "or when its grace is over",
+            "cancelling", "blocked", "it is being cancelled: it is over when nothing runs any more "
+            f"({_names(at_work)}), or when its grace is",
             values={"by": asked.by if asked else "", "reason": asked.reason if asked else "", "at_work": at_work},
             since=view.times.get("cancelling", ""), until=state.until, remedy="it ends by itself",
         )
@@ -81,7 +81,8 @@ def _compensating(view: View, at_work: list[dict[str, Any]]) -> Reason:
     return Reason(
         "compensating", "blocked", f"it ends as {fate.status}, and what it did is undone first: {text}; {len(left)} "
         "more to undo", undoing.step if undoing is not None else "", undoing.run_id if undoing is not None else "",
-        values={"at_work": at_work, "status": fate.status, "error": fate.error, "left": left, "faults": list(state.faults)},
+        values={"status": fate.status, "error": fate.error, "left": left, "faults": list(state.faults),
+                "at_work": at_work},
         since=view.times.get("compensating", ""), until=until, remedy="it ends by itself",
     )
 

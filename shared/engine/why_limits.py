@@ -59,7 +59,8 @@ def _waits(view: View, world: World, want: Want, mine: list[Want]) -> Reason:
 def _full(view: View, world: World, want: Want, ledger: Ledger, values: dict[str, Any]) -> Reason:
     others = tuple(world.others[who] for who in holders_of(ledger, view.execution_id) if who in world.others)
     first = [f"{found['execution_id']} ({found['place'] or 'the execution'})" for found in values["holders"][:5]]
-    text = f"{_who(want)} waits for a place of key {want.limit.key}: all {want.limit.max} are held, by {', '.join(first)}"
+    held = f"all {want.limit.max} are held, by {', '.join(first)}"
+    text = f"{_who(want)} waits for a place of key {want.limit.key}: {held}"
     other = next(iter(holders_of(ledger, view.execution_id)), "")
     cancel = f" (noetlctl cancel {other} would end one)" if other else ""
     return Reason(_cause(want), "blocked", text + _line(values), values=values,

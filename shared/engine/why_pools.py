@@ -62,8 +62,8 @@ def _queued(queued: Queued, pool: Pool, workers: list[Worker], values: dict[str,
         )
     text = f"it is in the queue of pool {pool.name}, {busy} of {slots} slots are busy{before}"
     if is_out:
-        text = f"a worker of pool {pool.name} has got its command and has not begun it; the command is delivered again " \
-            f"if that worker is gone for {pool.lease_s:g} s"
+        text = f"a worker of pool {pool.name} has got its command and has not begun it; " \
+            f"it is delivered again if that worker is gone for {pool.lease_s:g} s"
     return Reason("pool.queued", "blocked", text, values=values, since=since,
                   remedy="it goes on by itself: a worker with a free slot takes it")
 

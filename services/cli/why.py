@@ -1,0 +1,50 @@
+"""noetlctl why: exactly what an execution waits for."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from services.cli import context, exits, render
+from services.cli.exits import CliError
+
+if TYPE_CHECKING:
+    from shared.engine.why_facts import Answer
+    from shared.runtime.settings import Settings
+
+
+@click.command("why", epilog="Example: noetlctl why 4f1c…")
+@click.argument("execution")
+@render.option("text", "json", "yaml", "jsonl", "name")
+@context.option
+def command(execution: str, output: str, context_file: Path | None) -> int:
+    """Say why an execution is not running: everything it waits for, with the values that decide.
+
+    Exits 0 whatever the answer is, 7 when nobody has heard of the execution.
+    """
+    from services.cli import aio
+
+    return aio.run(_why(execution, output, context.find(context_file)))
+
+
+async def _why(execution_id: str, output: str, settings: "Settings") -> int:
+    from services.cli import why_text
+    from services.cli.progress import patiently
+
+    answer = await patiently(answered(execution_id, settings), "asking around")
+    render.document(why_text.shape(answer), output, "execution_id", lambda: why_text.tell(answer))
+    return exits.OK
+
+
+async def answered(execution_id: str, settings: "Settings") -> "Answer":
+    from services.cli.why_ask import Asker
+    from shared.bus.jetstream import JetStreamBus
+
+    async with context.connected(settings) as bus:
+        if not isinstance(bus, JetStreamBus):
+            raise CliError("why asks a NATS server")
+        answer = await Asker(bus, settings.partitions).answer(execution_id)
+    if answer is None:
+        what = f"no execution {execution_id} in the log, nor a request for it (`noetlctl get` lists the recent ones)"
+        raise CliError(what, exits.NOT_FOUND)
+    return answer

@@ -1,0 +1,146 @@
+"""What the broker and its buckets say around an execution: pools and their queues, workers, places of keys, who of the
+control services is there and how far they have read. Each is asked for only when the log makes it a question."""
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import msgspec
+
+from shared.bus import kv, topology
+from shared.bus.jetstream import JetStreamBus, nanoseconds
+from shared.bus.membership import Notice
+from shared.bus.request import NotFound
+from shared.engine import ledger
+from shared.engine.ledger import Ledger
+from shared.engine.why_facts import Place, Pool, Queued, Worker
+from shared.events import subjects
+from shared.events.beat import Beat
+from shared.runtime.partitions import Cursor
+
+LISTEN_S = 1.5  # members say every second that they are there
+MAX_WALK = 500  # commands looked at to count those before one
+MAX_PLACED = 50  # commands of an execution whose place in the queue is looked up
+
+
+class Around:
+    def __init__(self, bus: JetStreamBus, partitions: int) -> None:
+        self._bus, self._partitions = bus, partitions
+
+    async def pool(self, name: str) -> Pool:
+        try:
+            found = await self._bus.requests.api(f"CONSUMER.INFO.{topology.COMMANDS}.{name}")
+        except NotFound:
+            return Pool(name, known=False)
+        left = found.get("pause_remaining", 0) / 1e9 if found.get("paused") else 0.0
+        return Pool(
+            name, True, found["num_pending"], found["num_ack_pending"], found["delivered"]["stream_seq"],
+            found["config"]["ack_wait"] / 1e9, bool(found.get("paused")), time.time() + left if left else 0.0,
+        )
+
+    async def workers(self) -> tuple[Worker, ...]:
+        """`heard` by this machine's clock: the broker says how long ago it was."""
+        stream = kv.stream_of(topology.WORKERS)
+        info = await self._bus.requests.api(f"STREAM.INFO.{stream}")
+        now, found = nanoseconds(info["ts"]), list[Worker]()
+        for key, data in (await self._bus.kv_all(topology.WORKERS)).items():
+            beat = msgspec.json.decode(data, type=Beat)
+            at = await self._time(stream, kv.subject_of(topology.WORKERS, key))
+            if at is not None:
+                heard = time.time() - max(now - at, 0) / 1e9
+                found.append(Worker(beat.worker, beat.pool, beat.slots, frozenset(beat.held), beat.room, heard))
+        return tuple(found)
+
+    async def _time(self, stream: str, subject: str) -> int | None:
+        message = await self._message(stream, {"last_by_subj": subject})
+        return nanoseconds(message["time"]) if message is not None else None
+
+    async def _message(self, stream: str, asked: dict[str, Any]) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = (await self._bus.requests.api(f"STREAM.MSG.GET.{stream}", asked))["message"]
+        except NotFound:
+            return None
+        return found
+
+    # -- the queue ---------------------------------------------------------------------
+
+    async def queued(self, execution_id: str, pools: Iterable[Pool]) -> dict[Place, Queued]:
+        """The commands of an execution that are in the queue, delivered or not."""
+        found: dict[Place, Queued] = {}
+        for pool in pools:
+            prefix = f"{subjects.COMMANDS}.{pool.name}.{execution_id}."
+            asked = {"subjects_filter": prefix + ">"}
+            try:
+                info = await self._bus.requests.api(f"STREAM.INFO.{topology.COMMANDS}", asked)
+            except NotFound:
+                return {}
+            there = list(info["state"].get("subjects") or {})
+            waits = await self._order(pool) if there else {}
+            for number, subject in enumerate(there):
+                looked = number < MAX_PLACED
+                found[_place(subject.removeprefix(prefix))] = await self._queued(subject, waits) if looked else Queued()
+        return found
+
+    async def _queued(self, subject: str, waits: dict[str, int]) -> Queued:
+        message = await self._message(topology.COMMANDS, {"last_by_subj": subject})
+        if message is None:
+            return Queued()
+        return Queued(message["seq"], nanoseconds(message["time"]) / 1e9, waits.get(subject, -1))
+
+    async def _order(self, pool: Pool) -> dict[str, int]:
+        """The commands that nobody has got yet, the first MAX_WALK of them, and how many stand before each."""
+        found: dict[str, int] = {}
+        after, wanted = pool.delivered + 1, subjects.commands_of(pool.name)
+        for number in range(min(pool.pending, MAX_WALK)):
+            message = await self._message(topology.COMMANDS, {"seq": after, "next_by_subj": wanted})
+            if message is None:
+                break
+            found[message["subject"]], after = number, message["seq"] + 1
+        return found
+
+    # -- places of keys, and the control services --------------------------------------
+
+    async def ledgers(self, keys: Iterable[str]) -> dict[str, Ledger]:
+        found = {}
+        for key in keys:
+            entry = await self._bus.kv_get(topology.LIMITS, kv.encode_key(key))
+            if entry is not None:
+                found[key] = ledger.decode(entry.value)
+        return found
+
+    async def cursors(self, execution_id: str) -> dict[str, int]:
+        partition, found = subjects.partition_of(execution_id, self._partitions), {}
+        for service in ("router", "scheduler"):
+            entry = await self._bus.kv_get(topology.CURSORS, f"{service}.{partition}")
+            if entry is not None:
+                found[service] = msgspec.json.decode(entry.value, type=Cursor).seq
+        return found
+
+    async def members(self, services: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Those that say within LISTEN_S that they are there; no longer than until one of each has."""
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(services, ())
+        inboxes = {service: await self._bus.subscribe(subjects.member(service)) for service in services}
+
+        async def hear(service: str) -> None:
+            while not found[service]:
+                notice = msgspec.json.decode(await inboxes[service].next(), type=Notice)
+                if notice.kind != "bye":
+                    found[service] = (notice.instance,)
+
+        tasks = [asyncio.ensure_future(hear(service)) for service in services]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=LISTEN_S)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for inbox in inboxes.values():
+                await inbox.close()
+        return found
+
+
+def _place(rest: str) -> Place:
+    run_id, _, index = rest.partition(".")
+    return run_id, int(index) if index else -1

@@ -1,0 +1,80 @@
+"""The answer of `why` for people, and as JSON."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from services.cli import render, times
+
+if TYPE_CHECKING:
+    from shared.engine.why_facts import Answer, Reason
+
+COLOURS = {"blocked": "red", "denied": "yellow", "running": "cyan", "over": None, "note": None}
+MAX_INDEXES = 10
+
+
+def shape(answer: "Answer") -> dict[str, Any]:
+    """Every key is there, whatever the cause."""
+    return {
+        "execution_id": answer.execution_id, "status": answer.status, "path": answer.path,
+        "started": answer.started or None, "as_of": answer.as_of,
+        "reasons": [_reason(reason) for reason in answer.reasons],
+    }
+
+
+def _reason(reason: "Reason") -> dict[str, Any]:
+    return {
+        "cause": reason.cause, "kind": reason.kind, "text": reason.text, "step": reason.step or None,
+        "run_id": reason.run_id or None, "index": reason.index if reason.index >= 0 else None,
+        "indexes": list(reason.indexes), "task": reason.task or None, "attempt": reason.attempt or None,
+        "values": reason.values, "since": reason.since or None, "until": reason.until or None,
+        "remedy": reason.remedy or None, "because": [shape(answer) for answer in reason.because],
+    }
+
+
+def tell(answer: "Answer", now: datetime | None = None) -> None:
+    for line in lines(answer, now or datetime.now(UTC)):
+        click.echo(line)
+
+
+def lines(answer: "Answer", now: datetime) -> Iterator[str]:
+    status = click.style(answer.status, fg=render.COLOURS.get(answer.status))
+    started = f", started {_ago(answer.started, now)}" if answer.started else ""
+    yield f"{answer.execution_id}  {status}  {answer.path}{started}".rstrip()
+    for reason in answer.reasons:
+        yield from ("  " + line for line in _told(reason, now))
+
+
+def _told(reason: "Reason", now: datetime) -> Iterator[str]:
+    kind = click.style(reason.kind, fg=COLOURS[reason.kind])
+    where = f" {_place(reason)}" if _place(reason) else ""
+    yield f"{kind}{where}  [{reason.cause}]"
+    yield f"  {reason.text}"
+    when = [f"since {times.local(times.parsed(reason.since))} ({_ago(reason.since, now)})"] if reason.since else []
+    when += [f"until {times.local(times.parsed(reason.until))} ({_ago(reason.until, now)})"] if reason.until else []
+    if when:
+        yield f"  {', '.join(when)}"
+    if reason.remedy:
+        yield f"  → {reason.remedy}"
+    for answer in reason.because:
+        yield "  because of execution"
+        yield from ("    " + line for line in lines(answer, now))
+
+
+def _place(reason: "Reason") -> str:
+    if not reason.run_id:
+        return f"step {reason.step}" if reason.step else ""
+    found = reason.run_id
+    if reason.indexes:
+        more = "…" if len(reason.indexes) > MAX_INDEXES else ""
+        found += f" iterations {', '.join(map(str, reason.indexes[:MAX_INDEXES]))}{more}"
+    elif reason.index >= 0:
+        found += f" iteration {reason.index}"
+    return found + (f" task {reason.task}" if reason.task else "")
+
+
+def _ago(text: str, now: datetime) -> str:
+    seconds = (now - times.parsed(text)).total_seconds()
+    return f"{times.length(seconds)} ago" if seconds >= 0 else f"in {times.length(-seconds)}"
