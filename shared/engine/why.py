@@ -13,10 +13,11 @@ The codes of causes are documented in `docs/cli.md`, and stay as they are.
 
 from collections.abc import Iterator
 
-from shared.engine import limiting, scheduling, why_control, why_limits, why_loops, why_runs, why_tokens, why_waits
+from shared.engine import scheduling, why_control, why_limits, why_loops, why_runs, why_tokens, why_waits
 from shared.engine.execution import is_over
 from shared.engine.large import Values
 from shared.engine.why_facts import Answer, Reason, World
+from shared.engine.why_pools import PATIENCE_S
 from shared.engine.why_view import Plans, View
 from shared.events.stamp import seconds, stamp
 
@@ -81,9 +82,10 @@ def in_doubt(view: View, world: World, plans: Plans, values: Values) -> frozense
     """The control services that should have done something and have not."""
     late = {service for service in why_control.undecided(view, plans, world.now, values)
             if why_control.is_late(view, service, world.now)}
-    commands = scheduling.outstanding(plans, view.schedule, values)
-    if any(why_runs.is_on_its_way(view, world, command) for command in commands) or limiting.is_closed(view.schedule):
-        late.add("scheduler")
-    if why_limits.wanted(view, plans, values):
-        late.add("scheduler")
+    if world.now - why_control.since(view, "scheduler", world.now) > PATIENCE_S:
+        commands = scheduling.outstanding(plans, view.schedule, values)
+        if any(why_runs.is_on_its_way(view, world, command) for command in commands):
+            late.add("scheduler")
+        if any(why_limits.is_free(want, world) for want in why_limits.wanted(view, plans, values)):
+            late.add("scheduler")
     return frozenset(late)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from shared.engine import limiting
 from shared.engine.large import Values
-from shared.engine.ledger import Ledger, rank, ready
+from shared.engine.ledger import Ledger, has_place, rank, ready
 from shared.engine.limiting import Want
 from shared.engine.looping import iter_of
 from shared.engine.why_facts import Reason, World
@@ -31,6 +31,12 @@ def holders_of(ledger: Ledger, execution_id: str) -> list[str]:
     return [who for who in dict.fromkeys(found) if who != execution_id][:MAX_FOLLOWED]
 
 
+def is_free(want: Want, world: World) -> bool:
+    """Nothing but its scheduler keeps it from its place."""
+    ledger = world.ledgers.get(want.limit.key, Ledger())
+    return has_place(want, ledger.holders) and ready(want, ledger.given, world.now) is None
+
+
 def waiting(view: View, world: World, wants: list[Want]) -> Iterator[Reason]:
     for want in wants:
         found = _waits(view, world, want, [other for other in wants if other.limit.key == want.limit.key])
@@ -47,7 +53,7 @@ def _waits(view: View, world: World, want: Want, mine: list[Want]) -> Reason:
     }
     if limit.count:
         values |= {"rate": f"{limit.count} in {limit.period_s:g} s", "given": len(ledger.given)}
-    if limit.max and len(ledger.holders) >= limit.max:
+    if not has_place(want, ledger.holders):
         return _full(view, world, want, ledger, values)
     again = ready(want, ledger.given, world.now)
     if again is not None:

@@ -1,0 +1,436 @@
+"""Why is it not running? One constructed stall per cause, on a real stack: the answer names it, with its values."""
+
+import asyncio
+import json
+import tempfile
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+import structlog
+
+from services.cli import why_text
+from services.cli.embedded import SERVICES
+from services.cli.why_ask import Asker
+from shared.bus import topology
+from shared.bus.jetstream import JetStreamBus
+from shared.dsl.compile import compile_playbook
+from shared.engine.why_facts import Answer, Reason
+from shared.events import model as ev
+from shared.events import subjects
+from shared.events.record import Lease, Record, encode
+from shared.events.request import Control, Request
+from shared.events.stamp import seconds, stamp
+from shared.runtime import catalog, logging
+from shared.runtime.clock import SystemClock
+from shared.runtime.main import connect
+from shared.runtime.stack import Options, Stack
+from shared.tools import registry
+from tests.conformance.test_sub_playbooks import book
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+WITHIN_S = 30.0
+SLOTS = 2
+SIGNAL = "tool: {kind: signal, signal: go}"
+SLEEP = 'tool: {kind: shell, cmds: ["sleep 60"]}'
+NEVER_S = 3600.0
+
+
+class Stage:
+    def __init__(self, stack: Stack, bus: JetStreamBus) -> None:
+        self.stack, self.bus, self.partitions = stack, bus, stack.options.partitions
+
+    async def begin(
+        self, workflow: str, *, root: str = "", payload: dict[str, Any] | None = None, path: str = ""
+    ) -> str:
+        """The execution's id; it is asked for, not waited for."""
+        path = path or f"why/{uuid.uuid4().hex[:8]}"
+        text = book(path, workflow).replace("workload:", f"{root}workload:", 1)
+        compiled = compile_playbook(text, kinds=registry.specs(), file="test.yaml")
+        assert compiled.plan is not None, [str(found) for found in compiled.diagnostics]
+        await catalog.register(self.bus, text.encode(), compiled.plan)
+        return await self.ask(path, payload)
+
+    async def ask(self, path: str, payload: dict[str, Any] | None = None) -> str:
+        execution_id = uuid.uuid4().hex[:20]
+        request = Request(path, "", payload or {}, execution_id)
+        await self.bus.append(subjects.EXECUTE, msgspec.json.encode(request))
+        return execution_id
+
+    async def tell(self, subject: str, execution_id: str, **fields: Any) -> None:
+        await self.bus.append(subject, msgspec.json.encode(Control(execution_id, by="test", **fields)))
+
+    async def why(self, execution_id: str) -> Answer | None:
+        return await Asker(self.bus, self.partitions).answer(execution_id)
+
+    async def stalled(self, execution_id: str, cause: str) -> tuple[Reason, Answer]:
+        """The reason with that cause, once the execution has come to it."""
+        answer = None
+        for _ in range(round(WITHIN_S / 0.1)):
+            answer = await self.why(execution_id)
+            for reason in answer.reasons if answer is not None else ():
+                if reason.cause == cause:
+                    assert answer is not None
+                    return reason, answer
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"not {cause}: {answer}")
+
+    async def append(self, execution_id: str, writer: str, record: bytes) -> None:
+        partition = subjects.partition_of(execution_id, self.partitions)
+        await self.bus.append(subjects.event(partition, execution_id, writer), record)
+
+    @asynccontextmanager
+    async def without(self, name: str) -> AsyncIterator[None]:
+        """The service is stopped meanwhile."""
+        unit = next(unit for unit in self.stack.units if unit.name == name)
+        await unit.end()
+        try:
+            yield
+        finally:
+            unit.stop = asyncio.Event()
+            unit.health.ready = False
+            unit.task = asyncio.create_task(unit.as_task())  # type: ignore[arg-type]  # its exit code is nobody's
+            async with asyncio.timeout(WITHIN_S):
+                while not await unit.ready():
+                    await asyncio.sleep(0.05)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage() -> AsyncIterator[Stage]:
+    with tempfile.TemporaryDirectory(prefix="noetl-why-") as name:
+        folder = Path(name)
+        with (folder / "services.log").open("a", encoding="utf-8") as file:
+            logging.configure("info", file)
+            try:
+                options = Options(folder, pools=("default", "empty", "halted"), drain_s=2.0, slots=SLOTS)
+                async with Stack(options, SERVICES) as stack:
+                    await stack.ready()
+                    await next(unit for unit in stack.units if unit.name == "worker-empty").end()
+                    bus = await connect("why", stack.settings_for("admin"))
+                    assert isinstance(bus, JetStreamBus)
+                    try:
+                        yield Stage(stack, bus)
+                    finally:
+                        await bus.close()
+            finally:
+                structlog.reset_defaults()
+
+
+async def test_over(stage: Stage) -> None:
+    execution = await stage.begin("- step: start\n  tool: {name: calc, kind: python, code: 'raise ValueError(7)'}\n")
+    reason, answer = await stage.stalled(execution, "over")
+    assert (answer.status, reason.kind, reason.step, reason.task) == ("failed", "over", "start", "calc")
+    assert "ValueError" in reason.values["error"]["message"]
+    assert reason.remedy == f"noetlctl rerun {execution} --failed"
+
+
+async def test_it_runs_right_now(stage: Stage) -> None:
+    execution = await stage.begin(f"- step: start\n  {SLEEP}\n")
+    reason, answer = await stage.stalled(execution, "running")
+    assert answer.status == "running"
+    assert (reason.kind, reason.run_id, reason.task, reason.attempt) == ("running", "start:1", "start_task", 1)
+    assert reason.values["worker"].startswith("worker-default")
+    assert seconds(reason.values["lease_expires"]) > SystemClock().now()
+    await stage.tell(subjects.CANCEL, execution)
+    await stage.stalled(execution, "over")
+
+
+async def test_the_request_has_not_been_taken(stage: Stage) -> None:
+    async with stage.without("router"):
+        execution = await stage.ask("why/nobody_knows_it")
+        reason, answer = await stage.stalled(execution, "request.waiting")
+        assert (answer.status, answer.path) == ("pending", "why/nobody_knows_it")
+        assert "no router is running" in reason.text
+        assert "will be refused" in reason.text
+        assert "python -m services.router" in reason.remedy
+    reason, _ = await stage.stalled(execution, "request.refused")
+    assert "why/nobody_knows_it" in reason.text
+
+
+async def test_a_request_that_no_router_can_use(stage: Stage) -> None:
+    data = {"path": "why/x", "execution_id": "why-dead", "priority": 99}
+    await stage.bus.append(subjects.EXECUTE, json.dumps(data).encode())
+    reason, answer = await stage.stalled("why-dead", "request.dead")
+    assert "priority 99" in reason.text
+    assert reason.remedy == f"noetlctl dlq show {reason.values['letter']}"
+
+
+async def test_an_execution_nobody_has_heard_of(stage: Stage) -> None:
+    assert await stage.why("nobody") is None
+
+
+async def test_admission_denied_tells_the_rule_and_its_values(stage: Stage) -> None:
+    execution = await stage.begin("""
+    - step: start
+      tool: {kind: noop, args: {size: 3}}
+      next: {arcs: [{step: load}]}
+    - step: load
+      spec:
+        policy:
+          admit:
+            rules:
+              - when: "{{ start.size > workload.least }}"
+                then: {allow: true}
+              - else: {then: {allow: false}}
+      tool: {kind: noop}
+    """, payload={"least": 10})
+    reason, answer = await stage.stalled(execution, "admission.denied")
+    assert answer.status == "completed"
+    first = reason.values["rules"][0]
+    assert (first["when"], first["holds"]) == ("{{ start.size > workload.least }}", False)
+    assert first["values"] == {"start.size": 3, "workload.least": 10}
+    assert (reason.step, reason.values["rule"], reason.values["rules"][1]["line"]) == ("load", 1, 17)
+
+
+async def test_a_join_waits_for_what_can_still_reach_it(stage: Stage) -> None:
+    execution = await stage.begin(f"""
+    - step: start
+      next: {{spec: {{mode: inclusive}}, arcs: [{{step: quick}}, {{step: slow}}]}}
+    - {{step: quick, tool: {{kind: noop}}, next: {{arcs: [{{step: last}}]}}}}
+    - step: slow
+      {SIGNAL}
+      next: {{arcs: [{{step: last}}]}}
+    - {{step: last, tool: {{kind: noop}}}}
+    """)
+    reason, answer = await stage.stalled(execution, "join.waits")
+    assert (reason.step, reason.values["join"], reason.values["runs"]) == ("last", "all", ["slow:1"])
+    assert "wait.signal" in {each.cause for each in answer.reasons}
+
+
+async def test_paused_says_by_whom_and_why(stage: Stage) -> None:
+    execution = await stage.begin(f"- step: start\n  {SIGNAL}\n")
+    await stage.stalled(execution, "wait.signal")
+    await stage.tell(subjects.PAUSE, execution, reason="lunch")
+    reason, answer = await stage.stalled(execution, "paused")
+    assert (answer.status, reason.values["by"], reason.values["reason"]) == ("paused", "test", "lunch")
+    assert reason.remedy == f"noetlctl resume {execution}"
+    assert reason.since
+
+
+async def test_a_pool_without_workers(stage: Stage) -> None:
+    execution = await stage.begin("- step: start\n  spec: {pool: empty}\n  tool: {kind: noop}\n")
+    reason, _ = await stage.stalled(execution, "pool.no_workers")
+    assert (reason.run_id, reason.values["pool"], reason.values["workers"]) == ("start:1", "empty", [])
+    assert "NOETL_POOL=empty python -m services.worker" in reason.remedy
+
+
+async def test_a_paused_pool(stage: Stage) -> None:
+    until = SystemClock().now() + NEVER_S
+    pause = f"CONSUMER.PAUSE.{topology.COMMANDS}.halted"
+    await stage.bus.requests.api(pause, {"pause_until": stamp(until)})
+    execution = await stage.begin("- step: start\n  spec: {pool: halted}\n  tool: {kind: noop}\n")
+    reason, _ = await stage.stalled(execution, "pool.paused")
+    assert reason.values["pool"] == "halted"
+    assert abs(seconds(reason.until) - until) < 2.0
+    await stage.bus.requests.api(pause, {"pause_until": stamp(SystemClock().now() + 0.1)})
+    await stage.stalled(execution, "over")
+
+
+async def test_a_pool_that_does_not_exist(stage: Stage) -> None:
+    execution = await stage.begin("- step: start\n  spec: {pool: nowhere}\n  tool: {kind: noop}\n")
+    reason, _ = await stage.stalled(execution, "pool.unknown")
+    assert "nowhere" in reason.text
+
+
+async def test_a_full_pool_and_turns(stage: Stage) -> None:
+    """Twelve long iterations for two slots: two run, some wait in the queue, the rest for their turn."""
+    execution = await stage.begin(f"""
+    - step: start
+      loop: {{in: "{{{{ range(12) | list }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: 12}}}}
+      {SLEEP}
+    """)
+    reason, answer = await stage.stalled(execution, "turn")
+    assert reason.values["under_way"] < 12
+    assert reason.values["room"] > 0
+    reason, answer = await stage.stalled(execution, "pool.full")
+    assert (reason.values["slots"], reason.values["busy"]) == (SLOTS, SLOTS)
+    assert reason.values["held_by"] == {execution: SLOTS}
+    causes = {each.cause: each for each in answer.reasons}
+    told = [index for each in answer.reasons for index in each.indexes or (each.index,)]
+    assert sorted(told) == list(range(12))
+    assert len(causes["running"].indexes) == SLOTS
+    single = await stage.begin("- step: start\n  tool: {kind: noop}\n")
+    reason, _ = await stage.stalled(single, "pool.full")
+    assert reason.values["before"] >= 1
+    assert reason.values["held_by"] == {execution: SLOTS}
+    await stage.tell(subjects.CANCEL, execution)
+    await stage.stalled(single, "over")
+
+
+async def test_a_loop_whose_window_is_full(stage: Stage) -> None:
+    execution = await stage.begin(f"""
+    - step: start
+      loop: {{in: "{{{{ range(5) | list }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: 2}}}}
+      {SIGNAL}
+    """)
+    signal, answer = await stage.stalled(execution, "wait.signal")
+    while signal.indexes != (0, 1):
+        signal, answer = await stage.stalled(execution, "wait.signal")
+    window = next(each for each in answer.reasons if each.cause == "loop.window")
+    assert (window.values["max_in_flight"], window.values["in_flight"], window.values["count"]) == (2, 2, 5)
+    assert [each["index"] for each in window.values["oldest"]] == [0, 1]
+
+
+async def test_backoff_until_when(stage: Stage) -> None:
+    execution = await stage.begin("""
+    - step: start
+      tool:
+        kind: python
+        code: "raise ValueError('no luck')"
+        spec:
+          policy:
+            rules:
+              - when: "{{ outcome.status == 'error' }}"
+                then: {do: retry, attempts: 4, delay: 600}
+              - else: {then: {do: continue}}
+    """)
+    reason, _ = await stage.stalled(execution, "backoff")
+    assert (reason.attempt, reason.values["attempts"]) == (2, 4)
+    assert "no luck" in reason.values["error"]["message"]
+    assert 200 < seconds(reason.until) - SystemClock().now() <= 301
+
+
+async def test_a_wait_for_a_time(stage: Stage) -> None:
+    execution = await stage.begin("- step: start\n  tool: {kind: wait, for: 1h}\n")
+    reason, _ = await stage.stalled(execution, "wait.time")
+    assert 3500 < seconds(reason.until) - SystemClock().now() <= 3600
+
+
+async def test_a_signal_that_came_and_did_not_fit(stage: Stage) -> None:
+    execution = await stage.begin(
+        "- step: start\n  tool: {kind: signal, signal: approval, schema: {type: object, required: [ok]}}\n"
+    )
+    await stage.tell(subjects.SIGNAL, execution, name="approval", payload={})
+    await stage.tell(subjects.SIGNAL, execution, name="other")
+    reason, _ = await stage.stalled(execution, "wait.signal")
+    while not reason.values["refused"] or not reason.values["others"]:
+        reason, _ = await stage.stalled(execution, "wait.signal")
+    assert "'ok' is a required property" in reason.values["refused"][0]
+    assert reason.values["others"] == ["other"]
+    assert reason.remedy == f"noetlctl signal {execution} approval --payload JSON"
+
+
+async def test_a_child_says_what_it_waits_for_itself(stage: Stage) -> None:
+    await stage.begin(f"- step: start\n  {SIGNAL}\n", path="why/child")
+    execution = await stage.begin("- step: start\n  tool: {kind: playbook, path: why/child}\n")
+    reason, _ = await stage.stalled(execution, "wait.child")
+    while not reason.because or reason.because[0].reasons[0].cause != "wait.signal":
+        reason, _ = await stage.stalled(execution, "wait.child")
+    child = reason.because[0]
+    assert (child.execution_id, child.path) == (reason.values["child"], "why/child")
+
+
+@pytest.mark.parametrize("where", ["step", "execution"])
+async def test_a_limit_tells_who_holds_its_places(stage: Stage, where: str) -> None:
+    limits = f"limits: {{key: why/{where}, max: 1}}"
+    spec = f"  spec: {{policy: {{{limits}}}}}\n" if where == "step" else ""
+    root = f"executor: {{spec: {{policy: {{{limits}}}}}}}\n" if where == "execution" else ""
+    workflow = f"- step: start\n{spec}  {SIGNAL}\n"
+    holder = await stage.begin(workflow, root=root)
+    await stage.stalled(holder, "wait.signal")
+    execution = await stage.begin(workflow, root=root)
+    reason, _ = await stage.stalled(execution, "limit.places" if where == "step" else "limit.execution")
+    while not reason.because:
+        reason, _ = await stage.stalled(execution, reason.cause)
+    assert (reason.values["key"], reason.values["max"], reason.values["held"]) == (f"why/{where}", 1, 1)
+    assert [each["execution_id"] for each in reason.values["holders"]] == [holder]
+    assert [each.execution_id for each in reason.because] == [holder]
+    assert reason.because[0].reasons[0].cause == "wait.signal"
+
+
+async def test_a_rate_says_when_the_next_one_is_let_in(stage: Stage) -> None:
+    workflow = "- step: start\n  spec: {policy: {limits: {key: why/rate, rate: 1/1h}}}\n  tool: {kind: noop}\n"
+    await stage.stalled(await stage.begin(workflow), "over")
+    reason, _ = await stage.stalled(await stage.begin(workflow), "limit.rate")
+    assert 3500 < seconds(reason.until) - SystemClock().now() <= 3600
+    assert reason.values["rate"] == "1 in 3600 s"
+
+
+async def test_a_worker_that_is_not_heard_of_and_a_cancel_that_waits_for_it(stage: Stage) -> None:
+    execution = await stage.begin("- step: start\n  spec: {pool: empty}\n  tool: {kind: noop}\n")
+    await stage.stalled(execution, "pool.no_workers")
+    now = SystemClock().now()
+    lease = Lease("start:1", "start", (1, 2), "worker-lost")
+    record = Record(execution, "worker", 1, stamp(now), (ev.StepStarted(), ev.TaskStarted("start_task")), lease=lease)
+    await stage.append(execution, "worker", encode(record))
+    reason, _ = await stage.stalled(execution, "lease.silent")
+    assert (reason.values["worker"], reason.values["deliveries"], reason.values["other_workers"]) == ("worker-lost", 2, [])
+    assert seconds(reason.until) > now
+    await stage.tell(subjects.CANCEL, execution, reason="enough", grace_s=300.0)
+    reason, answer = await stage.stalled(execution, "cancelling")
+    assert answer.status == "cancelling"
+    assert [each["workers"] for each in reason.values["at_work"]] == [["worker-lost"]]
+    assert seconds(reason.until) > now + 290
+
+
+async def test_what_is_being_undone(stage: Stage) -> None:
+    execution = await stage.begin("""
+    - step: start
+      spec: {policy: {compensate: {step: undo}}}
+      tool: {kind: noop}
+      next: {arcs: [{step: fails}]}
+    - {step: fails, tool: {kind: python, code: "raise ValueError(1)"}}
+    - {step: undo, tool: {kind: signal, signal: undone}}
+    """)
+    reason, answer = await stage.stalled(execution, "compensating")
+    while reason.run_id != "undo:1":
+        reason, answer = await stage.stalled(execution, "compensating")
+    assert (answer.status, reason.values["status"]) == ("compensating", "failed")
+    assert "undo:1 undoes start:1" in reason.text
+
+
+async def test_no_scheduler_is_running(stage: Stage) -> None:
+    async with stage.without("scheduler"):
+        execution = await stage.begin("- step: start\n  tool: {kind: noop}\n")
+        reason, _ = await stage.stalled(execution, "scheduler.gone")
+        assert (reason.kind, reason.remedy) == ("blocked", "start a scheduler: python -m services.scheduler")
+    await stage.stalled(execution, "over")
+
+
+async def test_a_router_that_is_gone(stage: Stage) -> None:
+    execution = await stage.begin(f"- step: start\n  {SIGNAL}\n")
+    await stage.stalled(execution, "wait.signal")
+    async with stage.without("router"):
+        wish = Record(execution, "control", 1, stamp(SystemClock().now()), (ev.PauseRequested("x", "test", 1),), source="s")
+        await stage.append(execution, "control", encode(wish))
+        reason, _ = await stage.stalled(execution, "router.gone")
+        assert reason.values["events"] == ["playbook.paused"]
+    await stage.stalled(execution, "paused")
+
+
+async def test_a_deadline_is_told(stage: Stage) -> None:
+    execution = await stage.begin(f"- step: start\n  spec: {{policy: {{lifecycle: {{deadline_s: 900}}}}}}\n  {SIGNAL}\n")
+    reason, _ = await stage.stalled(execution, "deadline")
+    assert (reason.kind, reason.run_id) == ("note", "start:1")
+    assert 800 < seconds(reason.until) - SystemClock().now() <= 900
+
+
+async def test_a_source_that_is_gone(stage: Stage) -> None:
+    execution = await stage.begin(f"- step: start\n  {SIGNAL}\n", path="why/gone")
+    await stage.stalled(execution, "wait.signal")
+    entry = await catalog.find(stage.bus, "why/gone")
+    await stage.bus.kv_delete(topology.PLAYBOOKS, f"source.{entry.digest}")
+    reason, _ = await stage.stalled(execution, "playbook.gone")
+    assert reason.values["digest"] == entry.digest
+
+
+async def test_a_log_that_cannot_be_read(stage: Stage) -> None:
+    execution = await stage.begin(f"- step: start\n  {SIGNAL}\n")
+    await stage.stalled(execution, "wait.signal")
+    await stage.append(execution, "control", b"{}")
+    reason, answer = await stage.stalled(execution, "log.corrupt")
+    assert (answer.status, reason.kind) == ("running", "blocked")
+    assert reason.values["read"] >= 2
+
+
+async def test_every_answer_prints_as_text_and_as_json(stage: Stage) -> None:
+    execution = await stage.begin("- step: start\n  tool: {kind: playbook, path: why/child}\n")
+    reason, answer = await stage.stalled(execution, "wait.child")
+    shown = json.loads(json.dumps(why_text.shape(answer)))
+    assert list(shown) == ["execution_id", "status", "path", "started", "as_of", "reasons"]
+    assert shown["reasons"][0]["cause"] == "wait.child"
