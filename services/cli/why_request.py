@@ -1,5 +1,7 @@
 """Why an execution that is not in the log has not begun: its request waits, or no router could use it."""
 
+import time
+
 import msgspec
 
 from services.cli.why_around import Around
@@ -7,9 +9,11 @@ from shared.bus import letters, topology
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
 from shared.engine.why_facts import Answer, Reason
+from shared.engine.why_pools import PATIENCE_S
 from shared.errors import Corrupt
 from shared.events import subjects
 from shared.events.request import Request, decode, derive_id
+from shared.events.stamp import stamp
 from shared.runtime import catalog
 
 MAX_READ = 20_000  # requests that wait, looked through for one
@@ -56,19 +60,20 @@ def _request(message: Message) -> Request:
 async def _waits(
     bus: JetStreamBus, around: Around, execution_id: str, message: Message, before: int, is_out: bool
 ) -> Answer:
-    request = _request(message)
-    routers = (await around.members({"router"}))["router"]
+    request, at = _request(message), await around.time_of(topology.REQUESTS, message.seq)
+    is_young = time.time() - at < PATIENCE_S
+    routers = () if is_young else (await around.members({"router"}))["router"]
     text, remedy = "its request waits for a router", "it goes on by itself"
     if is_out:
         text = "a router has its request and has not begun it"
-    if not routers:
+    if not routers and not is_young:
         text, remedy = "its request waits, and no router is running", START
     if request.path and not await _is_registered(bus, request):
         text += f"; no playbook {request.path!r} is registered, so it will be refused"
-        remedy = f"noetlctl register FILE{'' if routers else f'; {START}'}"
+        remedy = f"noetlctl register FILE; {remedy}"
     values = {"path": request.path, "version": request.version, "before": before, "sequence": message.seq,
               "delivered": is_out, "routers": list(routers)}
-    reason = Reason("request.waiting", "blocked", text, values=values, remedy=remedy)
+    reason = Reason("request.waiting", "blocked", text, values=values, since=stamp(at), remedy=remedy)
     return Answer(execution_id, PENDING, (reason,), request.path)
 
 
