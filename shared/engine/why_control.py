@@ -28,14 +28,18 @@ def over(view: View) -> Iterator[Reason]:
             since=view.times.get("ended", ""), remedy=_after_refusal(error, view.path),
         )
         return
-    place = [f"step {error['step']}"] if error.get("step") else []
+    step = view.step(str(error.get("step", "")))
+    line = step.line if step is not None else None
+    place = [f"step {error['step']}" + (f" (line {line})" if line else "")] if error.get("step") else []
     place += [f"task {error['task']}"] if error.get("task") else []
     said = f": {error.get('kind')}: {error.get('message')}" if error else ""
+    if view.cancelling is not None and state.status == "cancelled":
+        said = f" by {view.cancelling.by or 'someone'}: {error.get('message')}"
     where = f", in {', '.join(place)}" if place else ""
     yield Reason(
         "over", "over", f"it is over, {state.status}{said}{where}", str(error.get("step", "")),
         task=str(error.get("task", "")), attempt=int(error.get("attempt", 0) or 0),
-        values={"status": state.status, "error": state.error}, since=view.times.get("ended", ""),
+        values={"status": state.status, "error": state.error, "line": line}, since=view.times.get("ended", ""),
         remedy=f"noetlctl rerun {view.execution_id} --failed" if state.status != "completed" else "",
     )
 

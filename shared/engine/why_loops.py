@@ -32,12 +32,13 @@ def windows(view: View) -> Iterator[Reason]:
 
 
 def _full(run_id: str, loop: Loop, values: dict[str, Any]) -> Reason:
-    most = values["max_in_flight"]
-    rest = values["count"] - values["begun"]
+    most, rest, oldest = values["max_in_flight"], values["count"] - values["begun"], values["oldest"]
     if most == 1:
         text = f"{run_id} is sequential: {rest} iterations wait for iteration {min(loop.live, default=0)}"
     else:
         text = f"{run_id}: {len(loop.live)} iterations fill its max_in_flight of {most}, and {rest} wait"
+    if oldest and oldest[0]["worker"]:
+        text += f"; the first of them, {oldest[0]['index']}, was begun by {oldest[0]['worker']} at {oldest[0]['since']}"
     return Reason("loop.window", "blocked", text, loop.event.step, run_id, values=values, since=loop.at,
                   remedy="it goes on when one of them ends; a larger max_in_flight needs a new execution")
 
@@ -70,5 +71,5 @@ def _one(group: list[Reason]) -> Reason:
     first = group[0]
     return replace(
         first, indexes=tuple(reason.index for reason in group),
-        text=f"{first.text} (and so for {len(group) - 1} more iterations)", until=times[0] if times else "",
+        text=f"{first.text} (the same of {len(group)} iterations)", until=times[0] if times else "",
     )

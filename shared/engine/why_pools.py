@@ -54,7 +54,9 @@ def _queued(queued: Queued, pool: Pool, workers: list[Worker], values: dict[str,
     is_out = 0 < queued.seq <= pool.delivered
     values = {**values, "before": queued.before, "held_by": holders(workers), "delivered": is_out}
     slots, busy, since = values["slots"], values["busy"], _stamp(queued.at)
-    before = f", and {queued.before} commands stand before it" if queued.before >= 0 else ""
+    if queued.before >= 0:
+        values["before"] += max(0, pool.held - busy)  # those that workers have got and not begun
+    before = f", and {values['before']} commands stand before it" if queued.before >= 0 else ""
     if busy >= slots:
         return Reason(
             "pool.full", "blocked", f"all {slots} slots of pool {pool.name} are busy{before}: {_shares(workers)}",
@@ -76,7 +78,8 @@ def _held_back(view: View, world: World, command: Command, workers: list[Worker]
     if scheduled and world.now - seconds(scheduled) < PATIENCE_S:
         return Reason("scheduler.deciding", "running", "it has just been scheduled, its command is on its way",
                       values=values, since=scheduled, remedy="it goes on by itself")
-    own = sum(key[0] == view.execution_id for worker in workers for key in worker.held) + len(world.queued)
+    held = {key[1:] for worker in workers for key in worker.held if key[0] == view.execution_id}
+    own = len(held | world.queued.keys())
     room = sum(worker.room for worker in workers)
     most = FIRSTS * values["slots"]
     return Reason(

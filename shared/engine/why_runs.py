@@ -38,7 +38,8 @@ def due(view: View, world: World, command: Command) -> Reason:
     else:
         found = not_taken(view, world, command, pool)
         if hold is not None and hold.state == "held":
-            found = replace(found, values={**found.values, "came_back_from": hold.worker, "leases": hold.holds})
+            found = replace(found, text=f"{found.text}; {hold.worker} had it before and has let go of it",
+                            values={**found.values, "came_back_from": hold.worker, "leases": hold.holds})
     return replace(found, step=command.step, run_id=command.run_id, index=command.index,
                    since=found.since or view.times.get(command.run_id, ""))
 
@@ -61,22 +62,24 @@ def _held(view: View, world: World, hold: Hold, pool: Pool) -> Reason:
         return _silent(world, hold, pool, worker, values)
     values |= {"heard": stamp(worker.heard), "lease_expires": stamp(worker.heard + pool.lease_s)}
     again = f", its {_nth(hold.holds)} lease" if hold.holds > 1 else ""
-    what = f"task {hold.task}, attempt {hold.attempt}" if hold.task else "no task begun yet"
+    what = "no task begun yet"
+    if hold.task:
+        what = f"task {hold.task}, attempt {hold.attempt} of {view.attempts(hold.step, hold.task)}"
+    lease = f"the lease began at {_clock(hold.since)} and expires at {_clock(values['lease_expires'])} unless renewed"
     return Reason(
-        "running", "running", f"it runs on {hold.worker}{again}: {what}", task=hold.task, attempt=hold.attempt,
+        "running", "running", f"it runs on {hold.worker}{again}: {what}; {lease}", task=hold.task, attempt=hold.attempt,
         values=values, since=hold.task_since or hold.since, remedy="it goes on by itself",
     )
 
 
 def _silent(world: World, hold: Hold, pool: Pool, worker: Worker | None, values: dict[str, Any]) -> Reason:
-    heard = worker.heard if worker is not None else world.now - FORGOTTEN_S
+    heard = worker.heard if worker is not None else max(world.now - FORGOTTEN_S, seconds(hold.last))
     alive = [other.name for other in world.of(pool.name) if not is_silent(other, world.now)]
     others = [name for name in alive if name != hold.worker]
-    known = f"since {stamp(heard)}" if worker is not None else f"for over {FORGOTTEN_S:g} s"
     then = "another worker takes over" if others else f"it waits for a worker of pool {pool.name}: none other is there"
     return Reason(
         "lease.silent", "blocked",
-        f"{hold.worker} holds it and has not been heard of {known}; when the lease expires, {then}",
+        f"{hold.worker} holds it and was last heard of at {_clock(stamp(heard))}; when the lease expires, {then}",
         task=hold.task, attempt=hold.attempt, values={**values, "other_workers": others}, since=hold.last,
         until=stamp(heard + BEAT_S + pool.lease_s),
         remedy="it goes on by itself when the lease expires" if others else start_worker(pool),
@@ -94,6 +97,10 @@ def _taken(holder: Worker, pool: Pool) -> Reason:
               "lease_expires": stamp(holder.heard + pool.lease_s)}
     text = f"it runs on {holder.name}, which has not written anything about it yet"
     return Reason("running", "running", text, values=values, remedy="it goes on by itself")
+
+
+def _clock(at: str) -> str:
+    return f"{at[11:19]} UTC"
 
 
 def _nth(number: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.dsl.plan import Plan, Step, Task
+from shared.dsl.plan import Plan, Step
 from shared.engine import execution, schedule
 from shared.engine.execution import Execution
 from shared.engine.large import Values
@@ -66,9 +66,12 @@ class View(Struct):
     def step(self, name: str) -> Step | None:
         return self.plan.steps.get(name) if self.plan is not None else None
 
-    def task(self, step: str, task: str) -> Task | None:
+    def attempts(self, step: str, task: str) -> int:
+        """How often the task is tried at most."""
         found = self.step(step)
-        return next((each for each in found.tasks if each.name == task), None) if found is not None else None
+        rules = [rule for each in (found.tasks if found is not None else ()) if each.name == task
+                 for rule in each.rules or ()]
+        return max([1, *(rule.then.attempts for rule in rules if rule.then.do == "retry")])
 
 
 class Broken(Corrupt):

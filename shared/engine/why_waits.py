@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.engine.waiting import Wait
-from shared.engine.why_facts import Reason, World
+from shared.engine.why_facts import Reason, World, clip
 from shared.engine.why_view import Hold, View
 from shared.events.stamp import seconds, stamp
 
@@ -18,7 +18,7 @@ def waits(view: View, world: World) -> Iterator[Reason]:
         if not wait.over:
             hold = view.holds.get((wait.run_id, wait.index))
             found = _wait(view, world, wait, hold)
-            held = " It is paused: the wait ends after that alone." if view.state.paused else ""
+            held = "; paused as it is, it does not go on before someone resumes it" if view.state.paused else ""
             step = hold.step if hold is not None else wait.run_id.rpartition(":")[0]
             yield replace(found, step=step, run_id=wait.run_id, index=wait.index, task=wait.event.task,
                           attempt=found.attempt or wait.event.attempt, text=found.text + held,
@@ -41,7 +41,8 @@ def _signal(view: View, wait: Wait) -> Reason:
     event = wait.event
     refused = [found.error for found in view.refused_signals if found.name == event.signal]
     others = sorted({signal.name for signal in view.schedule.signals.values()})
-    text = f"task {event.task} waits for the signal {event.signal!r}"
+    asked = f" whose payload fits {clip(event.schema)}" if event.schema else ""
+    text = f"task {event.task} waits for the signal {event.signal!r}{asked}"
     if refused:
         text += f"; {len(refused)} came and did not fit its schema: {refused[-1]}"
     if others:
@@ -78,9 +79,7 @@ def children(view: View) -> list[str]:
 def backoff(view: View, hold: Hold, until: float, more: dict[str, Any]) -> Reason:
     retried = hold.retried
     assert retried is not None
-    task = view.task(hold.step, retried.task)
-    most = max([1, *(rule.then.attempts for rule in (task.rules if task is not None else None) or ()
-                     if rule.then.do == "retry")])
+    most = view.attempts(hold.step, retried.task)
     error = retried.outcome.error or {}
     said = f": {error.get('kind')}: {error.get('message')}" if error else ""
     return Reason(
