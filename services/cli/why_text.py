@@ -59,7 +59,7 @@ def _told(reason: "Reason", now: datetime) -> Iterator[str]:
     if reason.remedy:
         yield f"  → {reason.remedy}"
     for answer in reason.because:
-        yield "  because of execution"
+        yield "  because of"
         yield from ("    " + line for line in lines(answer, now))
 
 

@@ -19,6 +19,7 @@ from shared.engine.large import Values
 from shared.engine.why_facts import Answer, Reason, World
 from shared.engine.why_pools import PATIENCE_S
 from shared.engine.why_view import Plans, View
+from shared.events.command import Command
 from shared.events.stamp import seconds, stamp
 
 ORDER = {"over": 0, "blocked": 1, "running": 2, "denied": 3, "note": 4}
@@ -49,7 +50,7 @@ def _reasons(view: View, world: World, plans: Plans, values: Values) -> Iterator
     yield from why_control.late(view, world, why_control.undecided(view, plans, world.now, values))
     yield from why_limits.waiting(view, world, why_limits.wanted(view, plans, values))
     yield from why_waits.waits(view, world)
-    for command in scheduling.outstanding(plans, view.schedule, values):
+    for command in _commands(view, plans, values):
         yield why_runs.due(view, world, command)
     yield from why_loops.windows(view)
     if view.plan is not None:
@@ -70,12 +71,19 @@ def _deadlines(view: View) -> Iterator[Reason]:
             yield Reason("deadline", "note", text, step.name, run_id, until=until)
 
 
+def _commands(view: View, plans: Plans, values: Values) -> list[Command]:
+    """What a worker should have. A run that has ended is its router's."""
+    ended = {place for place, hold in view.holds.items() if hold.state == "ended"}
+    return [command for command in scheduling.outstanding(plans, view.schedule, values)
+            if (command.run_id, command.index) not in ended]
+
+
 # -- what a shell has to find out ------------------------------------------------------------
 
 
 def pools(view: View, plans: Plans, values: Values) -> list[str]:
     """The pools whose workers should have something."""
-    return sorted({command.pool for command in scheduling.outstanding(plans, view.schedule, values)})
+    return sorted({command.pool for command in _commands(view, plans, values)})
 
 
 def in_doubt(view: View, world: World, plans: Plans, values: Values) -> frozenset[str]:
@@ -83,8 +91,7 @@ def in_doubt(view: View, world: World, plans: Plans, values: Values) -> frozense
     late = {service for service in why_control.undecided(view, plans, world.now, values)
             if why_control.is_late(view, service, world.now)}
     if world.now - why_control.since(view, "scheduler", world.now) > PATIENCE_S:
-        commands = scheduling.outstanding(plans, view.schedule, values)
-        if any(why_runs.is_on_its_way(view, world, command) for command in commands):
+        if any(why_runs.is_on_its_way(view, world, command) for command in _commands(view, plans, values)):
             late.add("scheduler")
         if any(why_limits.is_free(want, world) for want in why_limits.wanted(view, plans, values)):
             late.add("scheduler")

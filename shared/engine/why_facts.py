@@ -9,6 +9,15 @@ from shared.events.beat import Key
 
 Kind = Literal["blocked", "running", "denied", "over", "note"]
 Place = tuple[str, int]  # run, iteration (-1: none)
+# The codes people and programs rely on; docs/cli.md says what each means.
+CAUSES = frozenset({
+    "over", "running", "request.waiting", "request.refused", "request.dead", "admission.denied", "join.too_few",
+    "join.waits", "paused", "cancelling", "compensating", "pool.unknown", "pool.paused", "pool.no_workers", "pool.full",
+    "pool.queued", "turn", "loop.window", "loop.stopped", "backoff", "wait.time", "wait.signal", "wait.child",
+    "limit.places", "limit.execution", "limit.rate", "lease.silent", "router.deciding", "scheduler.deciding",
+    "router.gone", "scheduler.gone", "router.behind", "scheduler.behind", "quarantined", "log.corrupt",
+    "playbook.gone", "deadline", "more",
+})
 
 
 class Reason(Struct, frozen=True, omit_defaults=True):
@@ -30,6 +39,9 @@ class Reason(Struct, frozen=True, omit_defaults=True):
     until: str = ""
     remedy: str = ""
     because: tuple["Answer", ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.cause in CAUSES, self.cause
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
@@ -103,9 +115,3 @@ class World(Struct, frozen=True):
 
     def holder(self, key: Key) -> Worker | None:
         return next((worker for worker in self.workers if key in worker.held), None)
-
-
-def clip(value: Any, most: int = 300) -> Any:
-    """The value, or the beginning of it as text."""
-    text = value if isinstance(value, str) else repr(value)
-    return value if len(text) <= most else text[:most] + "…"

@@ -7,13 +7,12 @@ from msgspec import Struct
 
 from shared.dsl.names import names_used
 from shared.dsl.plan import EVERYTHING, AdmitRule, Plan
-from shared.dsl.template import evaluate, truth
 from shared.engine.execution import Execution, apply, draft
 from shared.engine.joins import next_move
 from shared.engine.large import Values
+from shared.engine.replay_because import held
 from shared.engine.routing import names_at_entry
-from shared.engine.why_facts import Reason, clip
-from shared.errors import TemplateError
+from shared.engine.why_facts import Reason
 from shared.events import model as ev
 from shared.events.record import Record
 
@@ -63,32 +62,18 @@ def _denial(
 
 
 def _asked(number: int, rule: AdmitRule, names: dict[str, Any]) -> dict[str, Any]:
-    holds = True if rule.when is None else truth(rule.when, names)
-    when = "else" if rule.when is None else rule.when
-    return {"rule": number, "line": rule.line, "when": when, "holds": holds, "allow": rule.allow,
-            "values": read_by(rule.when, names)}
+    found = held(rule.when, names)
+    values = {**found["values"], **dict.fromkeys(_missing(rule.when, names), UNDEFINED)}
+    return {"rule": number, "line": rule.line, "allow": rule.allow, **found, "values": values}
 
 
-def read_by(condition: Any, names: dict[str, Any]) -> dict[str, Any]:
-    """The names a condition reads, with their values."""
+def _missing(condition: Any, names: dict[str, Any]) -> list[str]:
+    """What the condition reads and is not there."""
     needs = names_used(condition)
-    paths = [path for name in sorted(needs.names) for path in _paths(name, needs.parts.get(name))]
-    paths += [path for key in sorted(needs.ctx) for path in _paths("ctx", frozenset({key}))]
-    paths += [path for key in sorted(needs.workload) for path in _paths("workload", frozenset({key}))]
-    return {path: _value(path, names) for path in paths}
-
-
-def _paths(name: str, keys: frozenset[str] | None) -> list[str]:
-    if not keys or EVERYTHING in keys:
-        return [name]
-    return [f"{name}.{key}" if key.isidentifier() else f"{name}[{key!r}]" for key in sorted(keys)]
-
-
-def _value(path: str, names: dict[str, Any]) -> Any:
-    try:
-        return clip(evaluate("{{ " + path + " }}", names))
-    except TemplateError:
-        return UNDEFINED
+    found = sorted(name for name in needs.names if name not in names)
+    for space, keys in (("ctx", needs.ctx), ("workload", needs.workload)):
+        found += [f"{space}.{key}" for key in sorted(keys - {EVERYTHING}) if key not in names[space]]
+    return found
 
 
 def denied(found: list[Denial]) -> Iterator[Reason]:
@@ -115,7 +100,7 @@ def _decided(denial: Denial) -> str:
     rule = denial.rules[-1]
     false = [each for each in denial.rules[:-1] if each["allow"]]
     why = "".join(f", after {each['when']} was false{_read(each)}" for each in false)
-    which = f"rule {denial.rule} of admit (line {rule['line']}), {rule['when']}"
+    which = f"rule {denial.rule} of admit (line {rule['line']}), {rule['when'] or 'else'}"
     return f"{which}, says allow: false{_read(rule)}{why}"
 
 

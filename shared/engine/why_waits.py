@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from shared.engine.replay_because import short
 from shared.engine.waiting import Wait
-from shared.engine.why_facts import Reason, World, clip
+from shared.engine.why_facts import Reason, World
 from shared.engine.why_view import Hold, View
 from shared.events.stamp import seconds, stamp
 
@@ -41,7 +42,7 @@ def _signal(view: View, wait: Wait) -> Reason:
     event = wait.event
     refused = [found.error for found in view.refused_signals if found.name == event.signal]
     others = sorted({signal.name for signal in view.schedule.signals.values()})
-    asked = f" whose payload fits {clip(event.schema)}" if event.schema else ""
+    asked = f" whose payload fits {short(event.schema)}" if event.schema else ""
     text = f"task {event.task} waits for the signal {event.signal!r}{asked}"
     if refused:
         text += f"; {len(refused)} came and did not fit its schema: {refused[-1]}"

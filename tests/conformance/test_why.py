@@ -188,7 +188,7 @@ async def test_admission_denied_tells_the_rule_and_its_values(stage: Stage) -> N
     assert answer.status == "completed"
     first = reason.values["rules"][0]
     assert (first["when"], first["holds"]) == ("{{ start.size > workload.least }}", False)
-    assert first["values"] == {"start.size": 3, "workload.least": 10}
+    assert first["values"] == {"start": {"size": 3}, "workload.least": 10}
     assert (reason.step, reason.values["rule"], reason.values["rules"][1]["line"]) == ("load", 1, 17)
 
 

@@ -54,6 +54,23 @@ def test_an_approval_given_by_signal_lets_the_execution_go_on(
     assert _until(up, cli, execution, "completed")["result"] == {"answer": True}
 
 
+def test_why_says_what_it_waits_for(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
+    execution = started("approval", APPROVAL)
+    for _ in range(60):
+        done = cli("why", execution, "-o", "json", cwd=up.folder)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        if [reason["cause"] for reason in answer["reasons"]] == ["wait.signal"]:
+            break
+        time.sleep(0.1)
+    assert (answer["status"], answer["reasons"][0]["values"]["signal"]) == ("running", "approval")
+    assert cli("why", execution, "-o", "name", cwd=up.folder).stdout == f"{execution}\n"
+    assert f"→ noetlctl signal {execution} approval" in cli("why", execution, cwd=up.folder).stdout
+    unknown = cli("why", "nobody", cwd=up.folder)
+    assert unknown.returncode == 7
+    assert unknown.stderr.startswith("noetlctl: no execution nobody in the log, nor a request for it")
+
+
 def test_a_paused_execution_waits_for_resume(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
     execution = started("approval", APPROVAL)
     assert cli("pause", execution, "--reason", "lunch", cwd=up.folder).returncode == 0

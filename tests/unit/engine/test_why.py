@@ -12,7 +12,7 @@ from shared.engine.why_facts import Answer, Pool, Queued, Reason, Worker, World
 from shared.engine.why_view import Broken, View, viewed
 from shared.events import model as ev
 from shared.events.outcome import failed, ok
-from shared.events.record import Lease, Record, Writer
+from shared.events.record import Epoch, Lease, Record, Writer
 from shared.events.stamp import seconds, stamp
 from tests.unit.engine.support import NOW, Driver, plan_of
 
@@ -33,11 +33,10 @@ class Stall(Driver):
         self.control()
 
     def says(
-        self, *events: ev.Event, run: str = "start:1", index: int = -1, worker: str = "w1", epoch: tuple[int, int] = (1, 1),
-        writer: Writer = "worker",
+        self, *events: ev.Event, index: int = -1, worker: str = "w1", epoch: Epoch = (1, 1), writer: Writer = "worker"
     ) -> None:
-        """A worker's record about its lease."""
-        self._append(writer, list(events), Lease(run, run.rpartition(":")[0], epoch, worker, index))
+        """A worker's record about its lease of the first run."""
+        self._append(writer, list(events), Lease("start:1", "start", epoch, worker, index))
 
     def control_says(self, *events: ev.Event, writer: Writer = "control") -> None:
         for event in events:
@@ -59,8 +58,8 @@ class Stall(Driver):
         return found[0]
 
 
-def worker(name: str = "w1", *held: tuple[str, str, int], slots: int = 2, heard: float = LATER - 1, room: int = 4) -> Worker:
-    return Worker(name, "default", slots, frozenset(held), room, heard)
+def worker(name: str = "w1", *held: tuple[str, str, int], heard: float = LATER - 1) -> Worker:
+    return Worker(name, "default", 2, frozenset(held), 4, heard)
 
 
 def world_of(now: float = LATER, **facts: Any) -> World:
@@ -99,8 +98,8 @@ def test_a_rule_that_says_no_is_told_with_what_it_read() -> None:
 
 def test_no_rule_that_holds_is_told_with_every_rule() -> None:
     rules = "[{when: '{{ ctx.go }}', then: {allow: true}}, {when: '{{ missing is defined }}', then: {allow: true}}]"
-    stall = Stall(ADMIT.replace("RULES", rules).replace("tool: {kind: noop}\n  next", "tool: {kind: noop, spec: {policy: "
-                  "{rules: [{else: {then: {do: continue, set_ctx: {go: false}}}}]}}}\n  next"))
+    sets = "tool: {kind: noop, spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {go: false}}}}]}}}"
+    stall = Stall(ADMIT.replace("RULES", rules).replace("tool: {kind: noop}", sets, 1))
     stall.run()
     reason = stall.reason("admission.denied")
     assert reason.values["rule"] == -1
@@ -186,7 +185,9 @@ def test_a_run_that_came_back_says_how_often() -> None:
 
 
 @pytest.mark.parametrize(("workers", "others"), [
-    ((), []), ((worker(heard=LATER - 8),), []), ((worker("w2"), worker(heard=LATER - 8)), ["w2"]),
+    ((), []),
+    ((worker("w1", ("x1", "start:1", -1), heard=LATER - 8),), []),
+    ((worker("w2"), worker("w1", ("x1", "start:1", -1), heard=LATER - 8)), ["w2"]),
 ])
 def test_a_silent_worker_keeps_its_lease_until_it_expires(workers: tuple[Worker, ...], others: list[str]) -> None:
     stall = Stall(PLAIN)
@@ -209,8 +210,10 @@ def test_a_worker_that_let_go_of_a_run_does_not_hold_it() -> None:
 def test_a_short_pause_between_attempts_is_spent_with_the_worker() -> None:
     plan = plan_of("""
     - step: start
-      tool: {kind: noop, spec: {policy: {rules: [
-        {when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 4}}, {else: {then: {do: fail}}}]}}}
+      tool:
+        kind: noop
+        spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 4}},
+                                {else: {then: {do: fail}}}]}}
     """)
     stall = Stall("", plan=plan)
     retried = ev.TaskRetried("start_task", 1, failed("http", "503"), 4.0)
@@ -256,11 +259,12 @@ def test_what_is_in_the_queue_of_a_pool_with_room_is_about_to_be_taken() -> None
 def test_what_nobody_has_and_is_not_queued_waits_for_its_turn() -> None:
     stall = Stall(LOOP)
     queued = {("start:1", 0): Queued(3, NOW, 0)}
-    reason = stall.reason("turn", workers=(worker("w1", ("x1", "start:1", 0)),), queued=queued, members={"scheduler": ("s",)})
+    held, alive = (worker("w1", ("x1", "start:1", 0)),), {"scheduler": ("s",)}
+    reason = stall.reason("turn", workers=held, queued=queued, members=alive)
     assert (reason.index, reason.values["under_way"], reason.values["room"], reason.values["most"]) == (1, 1, 4, 8)
     young = stall.reason("scheduler.deciding", now=NOW + 1, workers=(worker("w1", ("x1", "start:1", 0), heard=NOW),))
     assert (young.kind, young.index) == ("running", 1)
-    gone = stall.reason("scheduler.gone", workers=(worker("w1", ("x1", "start:1", 0)),), members={"scheduler": ()})
+    gone = stall.reason("scheduler.gone", workers=held, members={"scheduler": ()})
     assert (gone.kind, gone.index) == ("blocked", 1)
 
 
@@ -297,7 +301,8 @@ def test_a_loop_that_stop_when_has_stopped() -> None:
 
 def test_waits_say_for_what() -> None:
     stall = Stall(PLAIN)
-    stall.says(ev.StepStarted(), ev.TaskWaiting("start_task", 1, "start_task/1", until=stamp(LATER + 5)), writer="waiting")
+    waits = ev.TaskWaiting("start_task", 1, "start_task/1", until=stamp(LATER + 5))
+    stall.says(ev.StepStarted(), waits, writer="waiting")
     assert stall.reason("wait.time").until == stamp(LATER + 5)
     stall = Stall(PLAIN)
     child = ev.Child("x9", "sub/play")
@@ -333,7 +338,8 @@ def test_places_tell_their_holders_and_the_line() -> None:
 
 
 def test_a_rate_tells_when_it_lets_the_next_in() -> None:
-    reason = Stall(LIMITED).reason("limit.rate", ledgers={"k": Ledger(given=[LATER - 30, LATER - 10], count=2, period_s=60)})
+    ledger = Ledger(given=[LATER - 30, LATER - 10], count=2, period_s=60)
+    reason = Stall(LIMITED).reason("limit.rate", ledgers={"k": ledger})
     assert reason.until == stamp(LATER + 30)
 
 
@@ -377,7 +383,8 @@ def test_an_undecided_record_tells_who_is_late() -> None:
     assert stall.reason("router.deciding", now=at + 1).kind == "running"
     assert stall.doubts(world_of(at + 1)) == frozenset()
     assert stall.doubts(world_of(at + 9)) == {"router"}
-    assert stall.reason("router.gone", now=at + 9, members={"router": ()}).remedy == "start a router: python -m services.router"
+    gone = stall.reason("router.gone", now=at + 9, members={"router": ()})
+    assert gone.remedy == "start a router: python -m services.router"
     behind = stall.reason("router.behind", now=at + 9, members={"router": ("r",)}, cursors={"router": seq - 2})
     assert "at most 2 records" in behind.text
     stuck = stall.reason("quarantined", now=at + 9, members={"router": ("r",)}, cursors={"router": seq})
@@ -386,7 +393,8 @@ def test_an_undecided_record_tells_who_is_late() -> None:
 
 def test_a_wait_whose_time_is_over_is_the_schedulers_to_end() -> None:
     stall = Stall(PLAIN)
-    stall.says(ev.StepStarted(), ev.TaskWaiting("start_task", 1, "start_task/1", until=stamp(LATER - 1)), writer="waiting")
+    waits = ev.TaskWaiting("start_task", 1, "start_task/1", until=stamp(LATER - 1))
+    stall.says(ev.StepStarted(), waits, writer="waiting")
     assert stall.reason("scheduler.deciding", now=LATER).kind == "running"
     assert stall.reason("scheduler.gone", now=LATER + 5, members={"scheduler": ()}).since == stamp(LATER - 1)
 
@@ -422,7 +430,8 @@ def test_compensating_names_the_run_that_is_undone() -> None:
 def test_times_that_will_end_a_run_are_told() -> None:
     stall = Stall("- {step: start, spec: {policy: {lifecycle: {timeout_s: 30, deadline_s: 90}}}, tool: {kind: noop}}")
     stall.says(ev.StepStarted())
-    found = [each.until for each in stall.why(workers=(worker("w1", ("x1", "start:1", -1)),)).reasons if each.cause == "deadline"]
+    answer = stall.why(workers=(worker("w1", ("x1", "start:1", -1)),))
+    found = [each.until for each in answer.reasons if each.cause == "deadline"]
     assert found == [stamp(NOW + 90), stamp(seconds(stall.log[-1].ts) + 30)]
 
 
