@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("why", epilog="Example: noetlctl why 4f1c…")
 @click.argument("execution")
-@render.option("text", "json", "yaml", "jsonl", "name")
+@render.option("text", "wide", "json", "yaml", "jsonl", "name")
 @context.option
 def command(execution: str, output: str, context_file: Path | None) -> int:
     """Say why an execution is not running: everything it waits for, with the values that decide.
@@ -32,7 +32,7 @@ async def _why(execution_id: str, output: str, settings: "Settings") -> int:
     from services.cli.progress import patiently
 
     answer = await patiently(answered(execution_id, settings), "asking around")
-    render.document(why_text.shape(answer), output, "execution_id", lambda: why_text.tell(answer))
+    render.document(why_text.shape(answer), output, "execution_id", lambda: why_text.tell(answer, output == "wide"))
     return exits.OK
 
 

@@ -27,6 +27,7 @@ MAX_PLACED = 50  # commands of an execution whose place in the queue is looked u
 class Around:
     def __init__(self, bus: JetStreamBus, partitions: int) -> None:
         self._bus, self._partitions = bus, partitions
+        self._members: dict[str, tuple[str, ...]] = {}
 
     async def pool(self, name: str) -> Pool:
         try:
@@ -123,7 +124,12 @@ class Around:
         return found
 
     async def members(self, services: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Those that say within LISTEN_S that they are there; no longer than until one of each has."""
+        """Those that say within LISTEN_S that they are there; no longer than until one of each has, and once."""
+        unheard = [service for service in services if service not in self._members]
+        self._members |= await self._listen(unheard)
+        return {service: self._members[service] for service in services}
+
+    async def _listen(self, services: Collection[str]) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = dict.fromkeys(services, ())
         inboxes = {service: await self._bus.subscribe(subjects.member(service)) for service in services}
 

@@ -34,7 +34,9 @@ async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Ans
     """None: nobody has heard of it."""
     taken = await bus.requests.api(f"CONSUMER.INFO.{topology.REQUESTS}.router")
     waiting = taken["num_pending"] + taken["num_ack_pending"]
-    if 0 < waiting <= MAX_READ:
+    if waiting > MAX_READ:
+        return await _too_many(around, execution_id, waiting)
+    if waiting:
         found = await bus.read(topology.REQUESTS, [f"{subjects.REQUESTS}.>"], taken["ack_floor"]["stream_seq"])
         created = await bus.created(topology.REQUESTS)
         for number, message in enumerate(found):
@@ -42,6 +44,14 @@ async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Ans
                 is_out = message.seq <= taken["delivered"]["stream_seq"]
                 return await _waits(bus, around, execution_id, message, number, is_out)
     return await _dead(bus, execution_id)
+
+
+async def _too_many(around: Around, execution_id: str, waiting: int) -> Answer:
+    routers = (await around.members({"router"}))["router"]
+    text = f"{waiting} requests wait, too many to look through: it may be among them"
+    reason = Reason("request.waiting", "blocked", text, values={"waiting": waiting, "routers": list(routers)},
+                    remedy="it goes on by itself" if routers else START)
+    return Answer(execution_id, PENDING, (reason,))
 
 
 def _id_of(message: Message, created: int) -> str:
@@ -74,7 +84,7 @@ async def _waits(
     values = {"path": request.path, "version": request.version, "before": before, "sequence": message.seq,
               "delivered": is_out, "routers": list(routers)}
     reason = Reason("request.waiting", "blocked", text, values=values, since=stamp(at), remedy=remedy)
-    return Answer(execution_id, PENDING, (reason,), request.path)
+    return Answer(execution_id, PENDING, (reason,), request.path, request.by)
 
 
 async def _is_registered(bus: JetStreamBus, request: Request) -> bool:

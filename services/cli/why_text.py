@@ -1,5 +1,6 @@
 """The answer of `why` for people, and as JSON."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ def shape(answer: "Answer") -> dict[str, Any]:
     """Every key is there, whatever the cause."""
     return {
         "execution_id": answer.execution_id, "status": answer.status, "path": answer.path,
-        "started": answer.started or None, "as_of": answer.as_of,
+        "by": answer.by or None, "started": answer.started or None, "as_of": answer.as_of,
         "reasons": [_reason(reason) for reason in answer.reasons],
     }
 
@@ -34,20 +35,22 @@ def _reason(reason: "Reason") -> dict[str, Any]:
     }
 
 
-def tell(answer: "Answer", now: datetime | None = None) -> None:
-    for line in lines(answer, now or datetime.now(UTC)):
+def tell(answer: "Answer", wide: bool = False) -> None:
+    for line in lines(answer, datetime.now(UTC), wide):
         click.echo(line)
 
 
-def lines(answer: "Answer", now: datetime) -> Iterator[str]:
+def lines(answer: "Answer", now: datetime, wide: bool = False) -> Iterator[str]:
+    """`wide`: with the values that decide."""
     status = click.style(answer.status, fg=render.COLOURS.get(answer.status))
     started = f", started {_ago(answer.started, now)}" if answer.started else ""
+    started += f" by {answer.by}" if answer.by else ""
     yield f"{answer.execution_id}  {status}  {answer.path}{started}".rstrip()
     for reason in answer.reasons:
-        yield from ("  " + line for line in _told(reason, now))
+        yield from ("  " + line for line in _told(reason, now, wide))
 
 
-def _told(reason: "Reason", now: datetime) -> Iterator[str]:
+def _told(reason: "Reason", now: datetime, wide: bool) -> Iterator[str]:
     kind = click.style(reason.kind, fg=COLOURS[reason.kind])
     where = f" {_place(reason)}" if _place(reason) else ""
     yield f"{kind}{where}  [{reason.cause}]"
@@ -58,9 +61,11 @@ def _told(reason: "Reason", now: datetime) -> Iterator[str]:
         yield f"  {', '.join(when)}"
     if reason.remedy:
         yield f"  → {reason.remedy}"
+    for name, value in reason.values.items() if wide else ():
+        yield f"    {name}: {json.dumps(value, ensure_ascii=False, default=str)}"
     for answer in reason.because:
         yield "  because of"
-        yield from ("    " + line for line in lines(answer, now))
+        yield from ("    " + line for line in lines(answer, now, wide))
 
 
 def _place(reason: "Reason") -> str:

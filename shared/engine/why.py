@@ -29,16 +29,28 @@ NO_VALUES: Values = {}
 
 def explain(view: View, world: World, plans: Plans, values: Values = NO_VALUES) -> Answer:
     """May raise what `plans` and missing values raise: bring it and ask again."""
-    reasons = why_loops.merged(_reasons(view, world, plans, values))
+    return _answer(view, why_loops.merged(_reasons(view, world, plans, values)))
+
+
+def without_source(view: View, world: World, error: str) -> Answer:
+    """What can be said when the playbook is not there: `view` is folded without it."""
+    reasons = list(why_control.over(view))
+    if not reasons:
+        reasons.append(Reason(
+            "playbook.gone", "blocked", f"no service goes on with it: {error}", values={"digest": view.state.digest},
+            remedy="noetlctl register FILE, with the very same source",
+        ))
+        reasons += [*why_control.held_up(view), *why_waits.waits(view, world)]
+    return _answer(view, reasons)
+
+
+def _answer(view: View, reasons: list[Reason]) -> Answer:
     reasons.sort(key=lambda reason: ORDER[reason.kind])
     if len(reasons) > MAX_REASONS:
         text = f"{len(reasons) - MAX_REASONS} more reasons are not listed"
         reasons = [*reasons[:MAX_REASONS], Reason("more", "note", text)]
-    return Answer(view.execution_id, status(view), tuple(reasons), view.path, view.started, view.last)
-
-
-def status(view: View) -> str:
-    return "paused" if view.state.paused else view.state.status
+    status = "paused" if view.state.paused else view.state.status
+    return Answer(view.execution_id, status, tuple(reasons), view.path, view.by, view.started, view.last)
 
 
 def _reasons(view: View, world: World, plans: Plans, values: Values) -> Iterator[Reason]:

@@ -13,7 +13,8 @@ Place = tuple[str, int]  # run, iteration (-1: none)
 CAUSES = frozenset({
     "over", "running", "request.waiting", "request.refused", "request.dead", "admission.denied", "join.too_few",
     "join.waits", "paused", "cancelling", "compensating", "pool.unknown", "pool.paused", "pool.no_workers", "pool.full",
-    "pool.queued", "turn", "loop.window", "loop.stopped", "backoff", "wait.time", "wait.signal", "wait.child",
+    "pool.queued", "turn", "command.lost",
+    "loop.window", "loop.stopped", "backoff", "wait.time", "wait.signal", "wait.child",
     "limit.places", "limit.execution", "limit.rate", "lease.silent", "router.deciding", "scheduler.deciding",
     "router.gone", "scheduler.gone", "router.behind", "scheduler.behind", "quarantined", "log.corrupt",
     "playbook.gone", "deadline", "more",
@@ -45,12 +46,14 @@ class Reason(Struct, frozen=True, omit_defaults=True):
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
-    """`as_of` is the last record of the execution that was read."""
+    """`as_of` is the last record of the execution that was read, `by` who asked for it: a person, a schedule, a
+    trigger, another execution."""
 
     execution_id: str
     status: str
     reasons: tuple[Reason, ...] = ()
     path: str = ""
+    by: str = ""
     started: str = ""
     as_of: int = 0
 

@@ -58,7 +58,8 @@ def merged(reasons: Iterable[Reason]) -> list[Reason]:
     for number, reason in enumerate(reasons):
         key: tuple[Any, ...] = (number,)
         if reason.index >= 0 and not reason.because:
-            key = reason.cause, reason.run_id, reason.values.get("key"), reason.values.get("signal")
+            told = (reason.values.get(name) for name in ("key", "signal", "worker"))
+            key = reason.cause, reason.run_id, *told
         groups.setdefault(key, []).append(reason)
     return [_one(group) for group in groups.values()]
 

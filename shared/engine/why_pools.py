@@ -11,6 +11,7 @@ from shared.events.stamp import seconds, stamp
 SILENT_S = 5.0    # over three beats of a worker
 PATIENCE_S = 2.0  # what is younger is on its way
 FIRSTS = 4        # commands under way for every slot, each the first of its execution
+SWEEP_S = 20.0    # how often a scheduler looks for commands that nobody has
 MAX_LISTED = 20
 
 
@@ -35,7 +36,7 @@ def not_taken(view: View, world: World, command: Command, pool: Pool) -> Reason:
         return Reason("pool.no_workers", "blocked", f"pool {pool.name} has no workers{wanted}", values=values,
                       since=_stamp(queued.at) if queued is not None else "", remedy=start_worker(pool))
     if queued is None:
-        return _held_back(view, world, command, workers, values)
+        return _held_back(view, world, command, pool, workers, values)
     return _queued(queued, pool, workers, values)
 
 
@@ -70,7 +71,11 @@ def _queued(queued: Queued, pool: Pool, workers: list[Worker], values: dict[str,
                   remedy="it goes on by itself: a worker with a free slot takes it")
 
 
-def _held_back(view: View, world: World, command: Command, workers: list[Worker], values: dict[str, Any]) -> Reason:
+def _held_back(
+    view: View, world: World, command: Command, pool: Pool, workers: list[Worker], values: dict[str, Any]
+) -> Reason:
+    """Neither in the queue nor with a worker. An execution that has nothing under way there is not held back, unless
+    there are too many of them."""
     scheduled = view.heard.get("scheduler", (0, ""))[1]
     if world.members is not None and not world.members.get("scheduler"):
         return Reason("scheduler.gone", "blocked", "no scheduler is running: nobody sends its command to the pool",
@@ -79,16 +84,31 @@ def _held_back(view: View, world: World, command: Command, workers: list[Worker]
         return Reason("scheduler.deciding", "running", "it has just been scheduled, its command is on its way",
                       values=values, since=scheduled, remedy="it goes on by itself")
     held = {key[1:] for worker in workers for key in worker.held if key[0] == view.execution_id}
-    own = len(held | world.queued.keys())
+    own, most = len(held | world.queued.keys()), FIRSTS * values["slots"]
+    if not own and pool.pending + pool.held < most:
+        return _astray(world, command, values)
     room = sum(worker.room for worker in workers)
-    most = FIRSTS * values["slots"]
     return Reason(
         "turn", "blocked", f"the scheduler holds it back until it is its turn: this execution has {own} under way in "
         f"pool {command.pool}, whose workers have room for {room} beyond the first of each execution (at most {most} "
         f"in all); {_shares(workers)}",
         values={**values, "under_way": own, "room": room, "most": most, "priority": command.priority,
                 "held_by": holders(workers)},
-        remedy=f"it goes on when others of it end; {start_worker(world.pools.get(command.pool, Pool(command.pool)))}",
+        remedy=f"it goes on when others end; {start_worker(pool)}",
+    )
+
+
+def _astray(world: World, command: Command, values: dict[str, Any]) -> Reason:
+    cursor = world.cursors.get("scheduler")
+    if cursor is not None and cursor < command.cause:
+        left = f"at most {command.cause - cursor} records of the partition stand before it"
+        text = f"the scheduler has not sent its command yet: {left}"
+        return Reason("scheduler.behind", "blocked", text, values={**values, "record": command.cause, "cursor": cursor},
+                      remedy="it goes on by itself")
+    return Reason(
+        "command.lost", "blocked", "nobody has it and its command is not in the queue: it got lost, and the scheduler "
+        f"sends it again when it has found that twice, {SWEEP_S:g} s apart", values=values,
+        remedy="it goes on by itself",
     )
 
 

@@ -52,6 +52,7 @@ class View(Struct):
     schedule: Schedule
     plan: Plan | None = None
     path: str = ""
+    by: str = ""
     started: str = ""
     last: int = 0
     request_error: dict[str, Any] | None = None
@@ -82,8 +83,8 @@ class Broken(Corrupt):
         self.seq, self.reason = seq, reason
 
 
-def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans, values: Values = NO_VALUES) -> View:
-    """Raises Broken; and what `plans` and missing values raise."""
+def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans | None, values: Values = NO_VALUES) -> View:
+    """Raises Broken; and what `plans` and missing values raise. Without plans, what the log alone says."""
     view = View(execution_id, Execution(execution_id), Schedule(execution_id), holds={}, denials=[], times={},
                 refused_signals=[], heard={})
     for seq, record in entries:
@@ -100,10 +101,21 @@ def _scheduled(execution_id: str, entries: Sequence[Entry]) -> Schedule:
     try:
         return schedule.evolve(Schedule(execution_id), read)
     except Corrupt as error:
-        raise Broken(read[-1][0], str(error)) from None
+        raise Broken(_gap(execution_id, read), str(error)) from None
 
 
-def _fold(view: View, seq: int, record: Record, plans: Plans, values: Values) -> None:
+def _gap(execution_id: str, read: Sequence[Entry]) -> int:
+    """The record that does not follow."""
+    state = Schedule(execution_id)
+    for entry in read:
+        try:
+            state = schedule.evolve(state, [entry])
+        except Corrupt:
+            return entry[0]
+    return read[-1][0]
+
+
+def _fold(view: View, seq: int, record: Record, plans: Plans | None, values: Values) -> None:
     view.last = seq
     if record.writer == "router":
         for event in record.events:
@@ -123,12 +135,13 @@ def _fold(view: View, seq: int, record: Record, plans: Plans, values: Values) ->
         _held(view, record, record.lease)
 
 
-def _said(view: View, event: ev.Event, ts: str, plans: Plans) -> None:
+def _said(view: View, event: ev.Event, ts: str, plans: Plans | None) -> None:
     match event:
-        case ev.ExecutionRequested(path=path):
+        case ev.ExecutionRequested(path=path, by=by, parent=parent):
             view.path, view.started = path, ts
+            view.by = f"execution {parent.execution_id}" if parent is not None else by
         case ev.RequestEvaluated(digest=digest, error=error):
-            view.plan, view.request_error = plans(digest) if digest else None, error
+            view.plan, view.request_error = plans(digest) if digest and plans is not None else None, error
         case ev.PlaybookPaused():
             view.pause, view.times["paused"] = event, ts
         case ev.PlaybookCancelling():

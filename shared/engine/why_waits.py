@@ -64,9 +64,10 @@ def _child(world: World, wait: Wait) -> Reason:
         text = f"its child {child.execution_id} is over ({wait.answer.status}); the scheduler sends it on"
     else:
         text = f"task {wait.event.task} waits for playbook {child.path}, execution {child.execution_id}"
+    more = f" (not followed: noetlctl why {child.execution_id})" if answer is None and wait.answer is None else ""
     return Reason(
         "wait.child", "blocked", text, values={"child": child.execution_id, "path": child.path},
-        until=wait.event.until, remedy=f"it goes on when {child.execution_id} is over",
+        until=wait.event.until, remedy=f"it goes on when {child.execution_id} is over{more}",
         because=(answer,) if answer is not None and wait.answer is None else (),
     )
 

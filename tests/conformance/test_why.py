@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from services.cli import why_text
+from services.cli import why_around, why_ask, why_request, why_text
 from services.cli.embedded import SERVICES
 from services.cli.why_ask import Asker
 from shared.bus import topology
@@ -111,10 +111,12 @@ async def stage() -> AsyncIterator[Stage]:
         with (folder / "services.log").open("a", encoding="utf-8") as file:
             logging.configure("info", file)
             try:
-                options = Options(folder, pools=("default", "empty", "halted"), drain_s=2.0, slots=SLOTS)
+                options = Options(folder, pools=("default", "empty", "halted", "lonely"), drain_s=2.0, slots=SLOTS)
                 async with Stack(options, SERVICES) as stack:
                     await stack.ready()
-                    await next(unit for unit in stack.units if unit.name == "worker-empty").end()
+                    for unit in stack.units:
+                        if unit.name in ("worker-empty", "worker-lonely"):
+                            await unit.end()
                     bus = await connect("why", stack.settings_for("admin"))
                     assert isinstance(bus, JetStreamBus)
                     try:
@@ -432,9 +434,51 @@ async def test_a_log_that_cannot_be_read(stage: Stage) -> None:
     assert reason.values["read"] >= 2
 
 
+async def test_one_answer_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    await stage.begin(f"- step: start\n  {SIGNAL}\n", path="why/child")
+    execution = await stage.begin("- step: start\n  tool: {kind: playbook, path: why/child}\n")
+    await stage.stalled(execution, "wait.child", lambda reason, _: reason.because)
+    for limit, most in (("MAX_ANSWERS", 1), ("MAX_DEPTH", 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(why_ask, limit, most)
+            reason, _ = await stage.stalled(execution, "wait.child")
+            assert reason.because == ()
+            assert f"noetlctl why {reason.values['child']}" in reason.remedy
+
+
+async def test_looks_at_the_queue_are_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five commands that nobody takes; two are counted, three looked up."""
+    monkeypatch.setattr(why_around, "MAX_WALK", 2)
+    monkeypatch.setattr(why_around, "MAX_PLACED", 3)
+    execution = await stage.begin("""
+    - step: start
+      spec: {pool: lonely}
+      loop: {in: "{{ range(5) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 5}}
+      tool: {kind: noop}
+    """)
+    await stage.stalled(execution, "pool.no_workers", lambda reason, _: len(reason.indexes) == 5)
+    around = why_around.Around(stage.bus, stage.partitions)
+    for _ in range(100):
+        found = await around.queued(execution, [await around.pool("lonely")])
+        if len(found) == 5:
+            break
+        await asyncio.sleep(0.1)
+    assert sorted(queued.before for queued in found.values()) == [-1, -1, -1, 0, 1]
+    assert sum(queued.seq > 0 for queued in found.values()) == 3
+
+
+async def test_too_many_requests_are_not_looked_through(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why_request, "MAX_READ", 0)
+    async with stage.without("router"):
+        execution = await stage.ask("why/child")
+        reason, answer = await stage.stalled(execution, "request.waiting")
+        assert (answer.status, reason.values["waiting"]) == ("pending", 1)
+        assert "it may be among them" in reason.text
+
+
 async def test_every_answer_prints_as_text_and_as_json(stage: Stage) -> None:
     execution = await stage.begin("- step: start\n  tool: {kind: playbook, path: why/child}\n")
     _, answer = await stage.stalled(execution, "wait.child")
     shown = json.loads(json.dumps(why_text.shape(answer)))
-    assert list(shown) == ["execution_id", "status", "path", "started", "as_of", "reasons"]
+    assert list(shown) == ["execution_id", "status", "path", "by", "started", "as_of", "reasons"]
     assert shown["reasons"][0]["cause"] == "wait.child"

@@ -21,14 +21,14 @@ ANSWER = Answer("x1", "running", (
     Reason("pool.full", "blocked", "all slots are busy", "fan", "fan:1", 0, tuple(range(12)), "get", 2),
     Reason("wait.signal", "blocked", "it waits", "one", "one:1", 7),
     Reason("admission.denied", "denied", "step x was not entered", "x"),
-), "tests/play", "2026-11-16T11:00:00.000000Z", 42)
+), "tests/play", "schedule nightly", "2026-11-16T11:00:00.000000Z", 42)
 REASON = ["cause", "kind", "text", "step", "run_id", "index", "indexes", "task", "attempt", "values", "since", "until",
           "remedy", "because"]
 
 
 def test_every_key_of_the_shape_is_there_and_documented() -> None:
     shown = why_text.shape(ANSWER)
-    assert list(shown) == ["execution_id", "status", "path", "started", "as_of", "reasons"]
+    assert list(shown) == ["execution_id", "status", "path", "by", "started", "as_of", "reasons"]
     assert [list(reason) for reason in shown["reasons"]] == [REASON] * 4
     assert shown["reasons"][0]["because"] == [why_text.shape(CHILD)]
     assert [reason["index"] for reason in shown["reasons"]] == [None, 0, 7, None]
@@ -43,7 +43,7 @@ def test_every_cause_is_documented_and_no_other() -> None:
 
 def test_people_get_the_same_in_lines() -> None:
     lines = [click.unstyle(line) for line in why_text.lines(ANSWER, NOW)]
-    assert lines[0] == "x1  running  tests/play, started 1h ago"
+    assert lines[0] == "x1  running  tests/play, started 1h ago by schedule nightly"
     assert lines[1:3] == ["  blocked load:1  [limit.places]", "    it waits for a place"]
     assert "(30s ago), until " in lines[3]
     assert lines[3].endswith("(in 1h)")
@@ -54,6 +54,11 @@ def test_people_get_the_same_in_lines() -> None:
     assert lines[9] == "  blocked fan:1 iterations 0, 1, 2, 3, 4, 5, 6, 7, 8, 9… task get  [pool.full]"
     assert "  blocked one:1 iteration 7  [wait.signal]" in lines
     assert "  denied step x  [admission.denied]" in lines
+
+
+def test_wide_adds_the_values() -> None:
+    lines = [click.unstyle(line) for line in why_text.lines(ANSWER, NOW, wide=True)]
+    assert [line.strip() for line in lines[5:7]] == ['key: "k"', "max: 1"]
 
 
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:

@@ -268,6 +268,30 @@ def test_what_nobody_has_and_is_not_queued_waits_for_its_turn() -> None:
     assert (gone.kind, gone.index) == ("blocked", 1)
 
 
+def test_a_command_that_is_nowhere_is_late_or_lost() -> None:
+    stall, alive = Stall(PLAIN), {"scheduler": ("s",)}
+    behind = stall.reason("scheduler.behind", workers=(worker(),), members=alive, cursors={"scheduler": 0})
+    assert (behind.values["record"], behind.values["cursor"]) == (1, 0)
+    lost = stall.reason("command.lost", workers=(worker(),), members=alive, cursors={"scheduler": 1})
+    assert (lost.kind, lost.run_id) == ("blocked", "start:1")
+    crowded = {"default": Pool("default", pending=6, held=2)}
+    turn = stall.reason("turn", workers=(worker(),), members=alive, cursors={"scheduler": 1}, pools=crowded)
+    assert (turn.values["under_way"], turn.values["most"]) == (0, 8)
+
+
+def test_without_its_source_what_the_log_says_is_told() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), ev.TaskWaiting("start_task", 1, "start_task/1", signal="go"), writer="waiting")
+    view = viewed("x1", list(enumerate(stall.log, 1)), None)
+    assert causes(why.without_source(view, world_of(), "it is gone")) == ["playbook.gone", "wait.signal"]
+    stall.control_says(ev.CancelRequested("enough", "ada"))
+    stall.control()
+    view = viewed("x1", list(enumerate(stall.log, 1)), None)
+    answer = why.without_source(view, world_of(), "it is gone")
+    assert (answer.status, causes(answer)) == ("cancelled", ["over"])
+    assert "by ada: enough" in answer.reasons[0].text
+
+
 # -- loops -----------------------------------------------------------------------------------
 
 
@@ -444,6 +468,13 @@ def test_a_log_with_a_gap_says_from_which_record_on() -> None:
     with pytest.raises(Broken) as broken:
         viewed("x1", entries, lambda _: stall.plan)
     assert (broken.value.seq, "the log has a gap" in broken.value.reason) == (len(entries), True)
+    stall = Stall(LOOP)
+    entries = list(enumerate(stall.log, 1))
+    entries[1] = (2, replace(entries[1][1], n=7))
+    stall.says(ev.StepStarted(), index=0, writer="iteration")
+    with pytest.raises(Broken, match="scheduler event 7 follows 0") as broken:
+        viewed("x1", [*entries, (3, stall.log[-1])], lambda _: stall.plan)
+    assert broken.value.seq == 2
 
 
 # -- many --------------------------------------------------------------------------------------
