@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shared.bus import kv, topology
+from shared.bus import kv, pool_consumer, topology
 from shared.bus.jetstream import JetStreamBus, nanoseconds
 from shared.bus.membership import Notice
 from shared.bus.request import NotFound
@@ -17,6 +17,8 @@ from shared.engine.ledger import Ledger
 from shared.engine.why_facts import Place, Pool, Queued, Worker
 from shared.events import subjects
 from shared.events.beat import Beat
+from shared.events.stamp import seconds
+from shared.runtime import pool_state
 from shared.runtime.partitions import Cursor
 
 LISTEN_S = 1.5  # members say every second that they are there
@@ -30,14 +32,19 @@ class Around:
         self._members: dict[str, tuple[str, ...]] = {}
 
     async def pool(self, name: str) -> Pool:
-        try:
-            found = await self._bus.requests.api(f"CONSUMER.INFO.{topology.COMMANDS}.{name}")
-        except NotFound:
+        """The consumer says whether it delivers, the document who does not want it to and why."""
+        queue = await pool_consumer.look(self._bus, name)
+        if queue is None:
             return Pool(name, known=False)
-        left = found.get("pause_remaining", 0) / 1e9 if found.get("paused") else 0.0
+        found = await pool_state.read(self._bus, name, time.time())
+        paused, documented = found.paused, found.entry is not None
+        until = seconds(queue.paused_until) if queue.paused_until not in ("", pool_consumer.FOR_EVER) else 0.0
         return Pool(
-            name, True, found["num_pending"], found["num_ack_pending"], found["delivered"]["stream_seq"],
-            found["config"]["ack_wait"] / 1e9, bool(found.get("paused")), time.time() + left if left else 0.0,
+            name, True, queue.pending, queue.in_flight, queue.last, topology.COMMAND_LEASE_S, bool(queue.paused_until),
+            paused.until if paused is not None else until, paused.at if paused is not None else 0.0,
+            paused.by if paused is not None else "", paused.note if paused is not None else "",
+            found.desired is not None, found.desired or 0, found.state if documented else "",
+            found.message if documented else "",
         )
 
     async def workers(self) -> tuple[Worker, ...]:
@@ -50,7 +57,8 @@ class Around:
             at = await self._time(stream, kv.subject_of(topology.WORKERS, key))
             if at is not None:
                 heard = time.time() - max(now - at, 0) / 1e9
-                found.append(Worker(beat.worker, beat.pool, beat.slots, frozenset(beat.held), beat.room, heard))
+                found.append(Worker(beat.worker, beat.pool, beat.slots, frozenset(beat.held), beat.room, heard,
+                                    beat.draining))
         return tuple(found)
 
     async def time_of(self, stream: str, seq: int) -> float:

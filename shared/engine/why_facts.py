@@ -59,7 +59,7 @@ class Answer(Struct, frozen=True, omit_defaults=True):
 
 
 class Worker(Struct, frozen=True):
-    """A worker's last beat, and when the broker got it."""
+    """A worker's last beat, and when the broker got it. One that is `draining` takes nothing new."""
 
     name: str
     pool: str
@@ -67,12 +67,13 @@ class Worker(Struct, frozen=True):
     held: frozenset[Key]
     room: int
     heard: float
+    draining: bool = False
 
 
 class Pool(Struct, frozen=True):
     """The pool's consumer as the broker shows it. `known`: it has one; `pending` commands nobody has got, `held`
     those that were delivered, `delivered` the sequence of the last one. `paused_until` 0: until someone resumes it.
-    `managed`: it has a document, which wants `wanted` workers."""
+    `managed`: its document wants `wanted` workers of the pools service, and `state` and `message` say how that goes."""
 
     name: str
     known: bool = True
@@ -87,6 +88,8 @@ class Pool(Struct, frozen=True):
     paused_note: str = ""
     managed: bool = False
     wanted: int = 0
+    state: str = ""
+    message: str = ""
 
 
 class Queued(Struct, frozen=True):

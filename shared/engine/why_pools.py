@@ -12,6 +12,7 @@ SILENT_S = 5.0    # over three beats of a worker
 PATIENCE_S = 2.0  # what is younger is on its way
 FIRSTS = 4        # commands under way for every slot, each the first of its execution
 SWEEP_S = 20.0    # how often a scheduler looks for commands that nobody has
+UNATTENDED = "unattended"
 MAX_LISTED = 20
 
 
@@ -21,7 +22,7 @@ def is_silent(worker: Worker | None, now: float) -> bool:
 
 def not_taken(view: View, world: World, command: Command, pool: Pool) -> Reason:
     queued = world.queued.get((command.run_id, command.index))
-    workers = [worker for worker in world.of(pool.name) if not is_silent(worker, world.now)]
+    workers = [worker for worker in world.of(pool.name) if not is_silent(worker, world.now) and not worker.draining]
     slots, busy = sum(worker.slots for worker in workers), sum(len(worker.held) for worker in workers)
     values: dict[str, Any] = {"pool": pool.name, "workers": [worker.name for worker in workers], "slots": slots,
                               "busy": busy, "queued": pool.pending}
@@ -32,18 +33,27 @@ def not_taken(view: View, world: World, command: Command, pool: Pool) -> Reason:
     if pool.paused:
         return _paused(pool, values)
     if not workers:
-        wanted = f", {pool.wanted} are wanted" if pool.managed else ""
-        return Reason("pool.no_workers", "blocked", f"pool {pool.name} has no workers{wanted}", values=values,
-                      since=_stamp(queued.at) if queued is not None else "", remedy=start_worker(pool))
+        return _no_workers(pool, queued, values)
     if queued is None:
         return _held_back(view, world, command, pool, workers, values)
     return _queued(queued, pool, workers, values)
 
 
+def _no_workers(pool: Pool, queued: Queued | None, values: dict[str, Any]) -> Reason:
+    text, remedy = f"pool {pool.name} has no workers", start_worker(pool)
+    if pool.managed:
+        text += f": {pool.wanted} are wanted, and it is {pool.state}" + (f" ({pool.message})" if pool.message else "")
+        values |= {"wanted": pool.wanted, "state": pool.state, "message": pool.message}
+    if pool.managed and pool.wanted and pool.state != UNATTENDED:
+        remedy = f"noetlctl pool describe {pool.name} says why none is there; noetlctl pool logs {pool.name}"
+    return Reason("pool.no_workers", "blocked", text, values=values, remedy=remedy,
+                  since=_stamp(queued.at) if queued is not None else "")
+
+
 def _paused(pool: Pool, values: dict[str, Any]) -> Reason:
     by = f" by {pool.paused_by}" if pool.paused_by else ""
     note = f": {pool.paused_note}" if pool.paused_note else ""
-    resume = "noetlctl pool resume" if pool.managed else "nats consumer resume NOETL_COMMANDS"
+    resume = "noetlctl pool resume" if pool.state else "nats consumer resume NOETL_COMMANDS"
     return Reason(
         "pool.paused", "blocked", f"pool {pool.name} was paused{by}{note}; what its workers have goes on, nothing new "
         "is delivered", values={**values, "by": pool.paused_by, "note": pool.paused_note},
@@ -128,6 +138,8 @@ def _shares(workers: list[Worker]) -> str:
 
 
 def start_worker(pool: Pool) -> str:
+    if pool.managed and pool.state == UNATTENDED:
+        return "start the pools service: python -m services.pools"
     if pool.managed:
-        return f"noetlctl pool scale {pool.name} {max(1, pool.wanted + 1)}"
+        return f"noetlctl pool scale {pool.name} {pool.wanted + 1}"
     return f"start a worker: NOETL_POOL={pool.name} python -m services.worker"

@@ -2,129 +2,33 @@
 
 import asyncio
 import json
-import tempfile
-import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncIterator
 
-import msgspec
 import pytest
 import pytest_asyncio
-import structlog
+from msgspec.structs import replace
 
 from services.cli import why_around, why_ask, why_request, why_text
-from services.cli.embedded import SERVICES
-from services.cli.why_ask import Asker
-from shared.bus import topology
-from shared.bus.jetstream import JetStreamBus
-from shared.dsl.compile import compile_playbook
-from shared.engine.why_facts import Answer, Reason
+from shared.bus import pool_consumer, topology
+from shared.dsl.pools import Pool
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Lease, Record, encode
-from shared.events.request import Control, Request
 from shared.events.stamp import seconds, stamp
-from shared.runtime import catalog, logging
+from shared.runtime import catalog, pools
 from shared.runtime.clock import SystemClock
-from shared.runtime.main import connect
-from shared.runtime.stack import Options, Stack
-from shared.tools import registry
-from tests.conformance.test_sub_playbooks import book
+from tests.conformance.stage import SLOTS, Stage, staged
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-WITHIN_S = 30.0
-SLOTS = 2
 SIGNAL = "tool: {kind: signal, signal: go}"
 SLEEP = 'tool: {kind: shell, cmds: ["sleep 60"]}'
 NEVER_S = 3600.0
 
 
-class Stage:
-    def __init__(self, stack: Stack, bus: JetStreamBus) -> None:
-        self.stack, self.bus, self.partitions = stack, bus, stack.options.partitions
-
-    async def begin(
-        self, workflow: str, *, root: str = "", payload: dict[str, Any] | None = None, path: str = ""
-    ) -> str:
-        """The execution's id; it is asked for, not waited for."""
-        path = path or f"why/{uuid.uuid4().hex[:8]}"
-        text = book(path, workflow).replace("workload:", f"{root}workload:", 1)
-        compiled = compile_playbook(text, kinds=registry.specs(), file="test.yaml")
-        assert compiled.plan is not None, [str(found) for found in compiled.diagnostics]
-        await catalog.register(self.bus, text.encode(), compiled.plan)
-        return await self.ask(path, payload)
-
-    async def ask(self, path: str, payload: dict[str, Any] | None = None) -> str:
-        execution_id = uuid.uuid4().hex[:20]
-        request = Request(path, "", payload or {}, execution_id)
-        await self.bus.append(subjects.EXECUTE, msgspec.json.encode(request))
-        return execution_id
-
-    async def tell(self, subject: str, execution_id: str, **fields: Any) -> None:
-        await self.bus.append(subject, msgspec.json.encode(Control(execution_id, by="test", **fields)))
-
-    async def why(self, execution_id: str) -> Answer | None:
-        return await Asker(self.bus, self.partitions).answer(execution_id)
-
-    async def stalled(
-        self, execution_id: str, cause: str, there: Callable[[Reason, Answer], object] = lambda _reason, _answer: True
-    ) -> tuple[Reason, Answer]:
-        """The reason with that cause, once the execution has come to it and the answer is `there`."""
-        answer = None
-        for _ in range(round(WITHIN_S / 0.1)):
-            answer = await self.why(execution_id)
-            for reason in answer.reasons if answer is not None else ():
-                assert answer is not None
-                if reason.cause == cause and there(reason, answer):
-                    return reason, answer
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"not {cause}: {answer}")
-
-    async def append(self, execution_id: str, writer: str, record: bytes) -> None:
-        partition = subjects.partition_of(execution_id, self.partitions)
-        await self.bus.append(subjects.event(partition, execution_id, writer), record)
-
-    @asynccontextmanager
-    async def without(self, name: str) -> AsyncIterator[None]:
-        """The service is stopped meanwhile."""
-        unit = next(unit for unit in self.stack.units if unit.name == name)
-        await unit.end()
-        try:
-            yield
-        finally:
-            unit.stop = asyncio.Event()
-            unit.health.ready = False
-            unit.task = asyncio.create_task(unit.as_task())  # type: ignore[arg-type]  # its exit code is nobody's
-            tries = 0
-            while not await unit.ready():
-                tries += 1
-                assert tries * 0.05 < WITHIN_S, f"{name} does not come back"
-                await asyncio.sleep(0.05)
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage() -> AsyncIterator[Stage]:
-    with tempfile.TemporaryDirectory(prefix="noetl-why-") as name:
-        folder = Path(name)
-        with (folder / "services.log").open("a", encoding="utf-8") as file:
-            logging.configure("info", file)
-            try:
-                options = Options(folder, pools=("default", "empty", "halted", "lonely"), drain_s=2.0, slots=SLOTS)
-                async with Stack(options, SERVICES) as stack:
-                    await stack.ready()
-                    for unit in stack.units:
-                        if unit.name in ("worker-empty", "worker-lonely"):
-                            await unit.end()
-                    bus = await connect("why", stack.settings_for("admin"))
-                    assert isinstance(bus, JetStreamBus)
-                    try:
-                        yield Stage(stack, bus)
-                    finally:
-                        await bus.close()
-            finally:
-                structlog.reset_defaults()
+    async with staged() as one:
+        yield one
 
 
 async def test_over(stage: Stage) -> None:
@@ -228,14 +132,22 @@ async def test_a_pool_without_workers(stage: Stage) -> None:
 
 
 async def test_a_paused_pool(stage: Stage) -> None:
-    until = SystemClock().now() + NEVER_S
-    pause = f"CONSUMER.PAUSE.{topology.COMMANDS}.halted"
-    await stage.bus.requests.api(pause, {"pause_until": stamp(until)})
+    now = SystemClock().now()
+    until = now + NEVER_S
+    await pool_consumer.pause(stage.bus, "halted", stamp(until))
     execution = await stage.begin("- step: start\n  spec: {pool: halted}\n  tool: {kind: noop}\n")
     reason, _ = await stage.stalled(execution, "pool.paused")
-    assert reason.values["pool"] == "halted"
-    assert abs(seconds(reason.until) - until) < 2.0
-    await stage.bus.requests.api(pause, {"pause_until": stamp(SystemClock().now() + 0.1)})
+    assert (reason.values["pool"], reason.remedy) == ("halted", "nats consumer resume NOETL_COMMANDS halted")
+    assert seconds(reason.until) == pytest.approx(until, abs=0.001)
+    document = "apiVersion: noetl.io/v2\nkind: Pool\nmetadata: {name: halted}\nspec: {backend: external}\n"
+    await pools.apply(stage.bus, Pool("halted", "external"), document, "ada", now)
+    paused = pools.Pause("ada", now, "upgrade")
+    await pools.change(stage.bus, "halted", "ada", now, lambda entry: replace(entry, paused=paused))
+    await pool_consumer.pause(stage.bus, "halted", pool_consumer.FOR_EVER)
+    reason, _ = await stage.stalled(execution, "pool.paused")
+    assert (reason.values["by"], reason.values["note"], reason.until) == ("ada", "upgrade", "")
+    assert (reason.since, reason.remedy) == (stamp(now), "noetlctl pool resume halted")
+    await pool_consumer.resume(stage.bus, "halted", SystemClock().now())
     await stage.stalled(execution, "over")
 
 

@@ -1,0 +1,243 @@
+"""The reasons of `why` on folded histories: workers, pools, loops, waits and places."""
+
+import pytest
+from msgspec.structs import replace
+
+from shared.engine import why, why_limits, why_waits
+from shared.engine.ledger import Ledger
+from shared.engine.why_facts import Answer, Pool, Queued, Reason, Worker
+from shared.engine.why_view import viewed
+from shared.events import model as ev
+from shared.events.outcome import failed
+from shared.events.stamp import seconds, stamp
+from tests.unit.engine.stalls import LATER, LOOP, PLAIN, Stall, causes, worker, world_of
+from tests.unit.engine.support import NOW, plan_of
+
+# -- workers and pools -----------------------------------------------------------------------
+
+
+def test_what_runs_tells_who_holds_it_and_until_when() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1))
+    reason = stall.reason("running", workers=(worker("w1", ("x1", "start:1", -1)),))
+    assert (reason.kind, reason.task, reason.attempt) == ("running", "start_task", 1)
+    assert reason.values["lease_expires"] == stamp(LATER - 1 + 15)
+    assert reason.values["leases"] == 1
+
+
+def test_a_run_that_was_taken_and_not_written_about_yet() -> None:
+    reason = Stall(PLAIN).reason("running", workers=(worker("w1", ("x1", "start:1", -1)),))
+    assert "has not written anything" in reason.text
+
+
+def test_a_run_that_came_back_says_how_often() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1), worker="w0")
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1), epoch=(1, 2))
+    stall.says(ev.TaskStarted("late", 9), worker="w0")  # of the lower epoch: it does not count
+    reason = stall.reason("running", workers=(worker("w1", ("x1", "start:1", -1)),))
+    assert (reason.values["worker"], reason.values["leases"], reason.values["deliveries"]) == ("w1", 2, 2)
+    assert reason.task == "start_task"
+    assert "its second lease" in reason.text
+
+
+@pytest.mark.parametrize(("workers", "others"), [
+    ((), []),
+    ((worker("w1", ("x1", "start:1", -1), heard=LATER - 8),), []),
+    ((worker("w2"), worker("w1", ("x1", "start:1", -1), heard=LATER - 8)), ["w2"]),
+])
+def test_a_silent_worker_keeps_its_lease_until_it_expires(workers: tuple[Worker, ...], others: list[str]) -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted())
+    reason = stall.reason("lease.silent", workers=workers)
+    heard = LATER - 8 if workers else LATER - 10
+    assert (reason.kind, reason.values["other_workers"]) == ("blocked", others)
+    assert seconds(reason.until) == pytest.approx(heard + 1.5 + 15)
+    assert ("start a worker" in reason.remedy) is not bool(others)
+
+
+def test_a_worker_that_let_go_of_a_run_does_not_hold_it() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted())
+    reason = stall.reason("pool.queued", workers=(worker(),), queued={("start:1", -1): Queued(1, NOW, 0)})
+    assert reason.values["came_back_from"] == "w1"
+    assert "w1 had it before" in reason.text
+
+
+def test_a_short_pause_between_attempts_is_spent_with_the_worker() -> None:
+    plan = plan_of("""
+    - step: start
+      tool:
+        kind: noop
+        spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 4}},
+                                {else: {then: {do: fail}}}]}}
+    """)
+    stall = Stall("", plan=plan)
+    retried = ev.TaskRetried("start_task", 1, failed("http", "503"), 4.0)
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1), retried)
+    at = seconds(stall.log[-1].ts)
+    reason = stall.reason("backoff", now=at + 1, workers=(worker(heard=at),))
+    assert (reason.attempt, reason.values["attempts"], reason.values["worker"]) == (2, 3, "w1")
+    assert reason.until == stamp(at + 4)
+    assert "http: 503" in reason.text
+    assert stall.reason("running", workers=(worker("w1", ("x1", "start:1", -1)),)).attempt == 1
+
+
+def test_a_pool_that_is_not_there_paused_or_without_workers() -> None:
+    stall = Stall(PLAIN)
+    assert stall.reason("pool.unknown", pools={"default": Pool("default", known=False)}).kind == "blocked"
+    pool = Pool("default", paused=True, paused_until=LATER + 9, paused_by="ada", paused_note="upgrade")
+    reason = stall.reason("pool.paused", pools={"default": pool}, workers=(worker(),))
+    assert (reason.until, reason.values["by"], reason.values["note"]) == (stamp(LATER + 9), "ada", "upgrade")
+    assert reason.remedy == "nats consumer resume NOETL_COMMANDS default"
+    managed = replace(pool, managed=True, state="paused")
+    assert stall.reason("pool.paused", pools={"default": managed}).remedy == "noetlctl pool resume default"
+    assert stall.reason("pool.no_workers", workers=(worker(heard=LATER - 9),)).values["workers"] == []
+
+
+@pytest.mark.parametrize(("wanted", "state", "remedy"), [
+    (0, "empty", "noetlctl pool scale default 1"),
+    (2, "failing", "noetlctl pool describe default says why none is there; noetlctl pool logs default"),
+    (2, "unattended", "start the pools service: python -m services.pools"),
+])
+def test_a_pool_with_a_document_says_why_its_workers_are_not_there(wanted: int, state: str, remedy: str) -> None:
+    pool = Pool("default", managed=True, wanted=wanted, state=state, message="the reason")
+    going = Worker("w1", "default", 2, frozenset(), 4, LATER - 1, draining=True)
+    reason = Stall(PLAIN).reason("pool.no_workers", pools={"default": pool}, workers=(going,))
+    assert reason.remedy == remedy
+    assert f"{wanted} are wanted, and it is {state} (the reason)" in reason.text
+
+
+def test_a_full_pool_tells_who_fills_it_and_how_many_stand_before() -> None:
+    held = (("x2", "a:1", 0), ("x2", "a:1", 1))
+    pool = Pool("default", held=5, pending=4, delivered=9)
+    queued = {("start:1", -1): Queued(12, NOW, 2)}
+    reason = Stall(PLAIN).reason("pool.full", pools={"default": pool}, workers=(worker("w1", *held),), queued=queued)
+    assert (reason.values["before"], reason.values["held_by"]) == (5, {"x2": 2})
+    assert (reason.values["slots"], reason.values["busy"], reason.since) == (2, 2, stamp(NOW))
+
+
+def test_what_is_in_the_queue_of_a_pool_with_room_is_about_to_be_taken() -> None:
+    queued = {("start:1", -1): Queued(3, NOW, 0)}
+    pools = {"default": Pool("default", delivered=3)}
+    reason = Stall(PLAIN).reason("pool.queued", workers=(worker(),), queued=queued, pools=pools)
+    assert reason.values["delivered"] is True
+
+
+def test_what_nobody_has_and_is_not_queued_waits_for_its_turn() -> None:
+    stall = Stall(LOOP)
+    queued = {("start:1", 0): Queued(3, NOW, 0)}
+    held, alive = (worker("w1", ("x1", "start:1", 0)),), {"scheduler": ("s",)}
+    reason = stall.reason("turn", workers=held, queued=queued, members=alive)
+    assert (reason.index, reason.values["under_way"], reason.values["room"], reason.values["most"]) == (1, 1, 4, 8)
+    young = stall.reason("scheduler.deciding", now=NOW + 1, workers=(worker("w1", ("x1", "start:1", 0), heard=NOW),))
+    assert (young.kind, young.index) == ("running", 1)
+    gone = stall.reason("scheduler.gone", workers=held, members={"scheduler": ()})
+    assert (gone.kind, gone.index) == ("blocked", 1)
+
+
+def test_a_command_that_is_nowhere_is_late_or_lost() -> None:
+    stall, alive = Stall(PLAIN), {"scheduler": ("s",)}
+    behind = stall.reason("scheduler.behind", workers=(worker(),), members=alive, cursors={"scheduler": 0})
+    assert (behind.values["record"], behind.values["cursor"]) == (1, 0)
+    lost = stall.reason("command.lost", workers=(worker(),), members=alive, cursors={"scheduler": 1})
+    assert (lost.kind, lost.run_id) == ("blocked", "start:1")
+    crowded = {"default": Pool("default", pending=6, held=2)}
+    turn = stall.reason("turn", workers=(worker(),), members=alive, cursors={"scheduler": 1}, pools=crowded)
+    assert (turn.values["under_way"], turn.values["most"]) == (0, 8)
+
+
+def test_without_its_source_what_the_log_says_is_told() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), ev.TaskWaiting("start_task", 1, "start_task/1", signal="go"), writer="waiting")
+    view = viewed("x1", list(enumerate(stall.log, 1)), None)
+    assert causes(why.without_source(view, world_of(), "it is gone")) == ["playbook.gone", "wait.signal"]
+    stall.control_says(ev.CancelRequested("enough", "ada"))
+    stall.control()
+    view = viewed("x1", list(enumerate(stall.log, 1)), None)
+    answer = why.without_source(view, world_of(), "it is gone")
+    assert (answer.status, causes(answer)) == ("cancelled", ["over"])
+    assert "by ada: enough" in answer.reasons[0].text
+
+
+# -- loops -----------------------------------------------------------------------------------
+
+
+def test_the_window_of_a_loop_names_the_iterations_that_fill_it() -> None:
+    stall = Stall(LOOP)
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1), index=1, writer="iteration")
+    answer = stall.why(workers=(worker("w1", ("x1", "start:1", 0), ("x1", "start:1", 1)),))
+    assert causes(answer) == ["loop.window", "running"]
+    window, running = answer.reasons
+    assert (window.values["in_flight"], window.values["max_in_flight"], window.values["count"]) == (2, 2, 5)
+    assert [(each["index"], each["worker"]) for each in window.values["oldest"]] == [(0, ""), (1, "w1")]
+    assert running.indexes == (0, 1)
+
+
+def test_a_sequential_loop_waits_for_one() -> None:
+    stall = Stall(LOOP.replace("spec: {mode: parallel, max_in_flight: 2}", "spec: {mode: sequential}"))
+    assert "sequential: 4 iterations wait for iteration 0" in stall.reason("loop.window", workers=(worker(),)).text
+
+
+def test_a_loop_that_stop_when_has_stopped() -> None:
+    stall = Stall(LOOP.replace("max_in_flight: 2", "max_in_flight: 2, stop_when: '{{ true }}'"))
+    command = stall.queue.pop(0)
+    stall.report(command, stall.perform(command))
+    stall.control()
+    reason = stall.reason("loop.stopped", workers=(worker(),))
+    assert (reason.kind, reason.values["in_flight"]) == ("note", 1)
+
+
+# -- waits, places ---------------------------------------------------------------------------
+
+
+def test_waits_say_for_what() -> None:
+    stall = Stall(PLAIN)
+    waits = ev.TaskWaiting("start_task", 1, "start_task/1", until=stamp(LATER + 5))
+    stall.says(ev.StepStarted(), waits, writer="waiting")
+    assert stall.reason("wait.time").until == stamp(LATER + 5)
+    stall = Stall(PLAIN)
+    child = ev.Child("x9", "sub/play")
+    stall.says(ev.StepStarted(), ev.TaskWaiting("start_task", 1, "start_task/1", child), writer="waiting")
+    below = Answer("x9", "running", (Reason("paused", "blocked", "it was paused"),))
+    reason = stall.reason("wait.child", others={"x9": below})
+    assert (reason.values["child"], reason.because) == ("x9", (below,))
+    assert why_waits.children(stall.view()) == ["x9"]
+
+
+def test_a_wait_of_a_paused_execution_says_so() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), ev.TaskWaiting("start_task", 1, "start_task/1", signal="go"), writer="waiting")
+    stall.control_says(ev.PauseRequested("lunch", "ada", 1))
+    stall.control()
+    answer = stall.why()
+    assert (answer.status, causes(answer)) == ("paused", ["paused", "wait.signal"])
+    assert "before someone resumes it" in answer.reasons[1].text
+
+
+LIMITED = "- {step: start, spec: {policy: {limits: {key: k, max: 1, rate: 2/1m}}}, tool: {kind: noop}}"
+
+
+def test_places_tell_their_holders_and_the_line() -> None:
+    stall = Stall(LIMITED)
+    ledger = Ledger({"x2/a:1": NOW}, heads={"s2": (-9, 0, "", "x3/a:1.-000001")})
+    reason = stall.reason("limit.places", ledgers={"k": ledger}, others={"x2": Answer("x2", "paused")})
+    assert (reason.values["before"], [each.execution_id for each in reason.because]) == (1, ["x2"])
+    assert reason.values["holders"] == [{"execution_id": "x2", "place": "a:1", "since": stamp(NOW), "own": False}]
+    wants = why_limits.wanted(stall.view(), lambda _: stall.plan, {})
+    assert why_limits.followed({"k": ledger}, wants, "x1") == ["x2"]
+    assert why_limits.followed({}, wants, "x1") == []
+
+
+def test_a_rate_tells_when_it_lets_the_next_in() -> None:
+    ledger = Ledger(given=[LATER - 30, LATER - 10], count=2, period_s=60)
+    reason = Stall(LIMITED).reason("limit.rate", ledgers={"k": ledger})
+    assert reason.until == stamp(LATER + 30)
+
+
+def test_a_free_place_that_nobody_gives() -> None:
+    stall = Stall(LIMITED)
+    assert stall.doubts(world_of()) == {"scheduler"}
+    assert stall.doubts(world_of(ledgers={"k": Ledger({"x2/a:1": NOW})})) == frozenset()
+    assert stall.reason("scheduler.gone", members={"scheduler": ()}).values["key"] == "k"
+    assert "one is free" in stall.reason("limit.places", members={"scheduler": ("s",)}).text
