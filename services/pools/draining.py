@@ -43,9 +43,9 @@ class Drains:
         now = self._clock.now()
         return now - self._idle.setdefault(name, now) > IDLE_S
 
-    def reported(self, drain: DrainStatus, queue: Queue, beats: Sequence[Beat]) -> DrainStatus:
+    def reported(self, drain: DrainStatus, queue: Queue | None, beats: Sequence[Beat]) -> DrainStatus:
         """`beats` are of workers that are not ours to end. Said once: what comes later has nothing to do with it."""
         if drain.report is not None:
             return drain
-        held = sum(len(beat.held) for beat in beats)
-        return replace(drain, report=engine.drained(drain.before, queue.in_flight, held))
+        held, in_flight = sum(len(beat.held) for beat in beats), queue.in_flight if queue is not None else 0
+        return replace(drain, report=engine.drained(drain.before, in_flight, held))

@@ -46,6 +46,8 @@ class Reconciler:
             if after != before:
                 await self._bus.kv_put(topology.POOLS, pools.status_key(name), msgspec.json.encode(after))
         self._end_forgotten(known)
+        for name in pools.without_document(bucket):
+            await self._bus.kv_delete(topology.POOLS, pools.status_key(name))
         self.settled = "scaling" not in states and "waiting" not in states
 
     async def _beats(self) -> dict[str, list[Beat]]:
@@ -79,8 +81,9 @@ class Reconciler:
         for action in engine.decide(wanted, seen):
             self._do(backend, pool, wanted.template, action)
         state = engine.state(wanted, seen, paused=entry.pause_at(self._clock.now()) is not None)
-        if state == "drained" and drain is not None and queue is not None:
-            drain = self._drains.reported(drain, queue, () if wanted.ours else beats)
+        if state == "drained" and drain is not None and drain.report is None:
+            left = await pool_consumer.look(self._bus, name)  # anew: someone may have finished at the last moment
+            drain = self._drains.reported(drain, left, () if wanted.ours else beats)
         running = backend.workers(name)
         return Status(
             entry.generation, state, _message(state, wanted, running, pool), socket.gethostname(),

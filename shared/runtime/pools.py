@@ -151,6 +151,12 @@ def status(bucket: Mapping[str, bytes], name: str) -> Status:
     return decode(found, Status) if found is not None else Status()
 
 
+def without_document(bucket: Mapping[str, bytes]) -> list[str]:
+    """Pools that are gone, and still have a status."""
+    names = [each.removeprefix(_STATUS) for each in bucket if each.startswith(_STATUS)]
+    return [name for name in names if key(name) not in bucket]
+
+
 async def everything(bus: Bus) -> dict[str, Entry]:
     return entries(await bus.kv_all(topology.POOLS))
 

@@ -159,8 +159,10 @@ async def test_workers_of_a_pool_that_is_gone_or_became_anothers_end(world: Worl
     await world.apply(plain("gpu", 1))
     await world.look()
     await pools.delete(world.bus, "gpu")
+    await world.bus.kv_put(topology.POOLS, "status.gpu", b"{}")  # written by a look that began before
     await world.reconciler.look()
     assert world.backend.running == {}
+    assert "status.gpu" not in await world.bus.kv_all(topology.POOLS)
 
 
 async def test_an_external_pool_is_as_its_workers_say(world: World) -> None:
