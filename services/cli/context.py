@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
@@ -93,38 +93,55 @@ def write_private(path: Path, value: Struct) -> None:
     fresh.replace(path)
 
 
+class Found(NamedTuple):
+    """The settings of a stack, the context they came from if they did, and its file if it has one of its own."""
+
+    settings: "Settings"
+    context: Context | None = None
+    file: Path | None = None
+
+
 def find(context_file: Path | None, environ: Mapping[str, str] = os.environ) -> "Settings":
     """Settings of the stack to talk to."""
+    return locate(context_file, environ).settings
+
+
+def locate(context_file: Path | None, environ: Mapping[str, str] = os.environ) -> Found:
     from services.cli import config
     from shared.runtime.settings import read_settings
 
     named = str(context_file) if context_file else environ.get("NOETL_CONTEXT", "")
     if named:
-        return _named(named, environ).settings()
+        return _named(named, environ)
     if environ.get("NOETL_NATS_URL"):
-        return read_settings(environ)
+        return Found(read_settings(environ))
     default = DEFAULT_FOLDER / FILE_NAME
     if default.exists():
-        return read(default).settings()
+        return _in_file(default)
     if (current := config.load(environ).in_use) is not None:
-        return current.settings()
+        return Found(current.settings(), current)
     raise CliError(
         "no stack found: start one with `noetlctl up`, name one with `noetlctl context add`, or set NOETL_NATS_URL"
     )
 
 
-def _named(name: str, environ: Mapping[str, str]) -> Context:
+def _named(name: str, environ: Mapping[str, str]) -> Found:
     """A name goes before a file of the same name; `./NAME` is the file."""
     from services.cli import config, exits
 
     if config.NAME.fullmatch(name):
         known = config.load(environ).contexts
         if name in known:
-            return known[name]
+            return Found(known[name].settings(), known[name])
         if not Path(name).exists():
             what = f"no context {name!r} and no such file (`noetlctl context list` shows the contexts)"
             raise CliError(what, exits.NOT_FOUND)
-    return read(Path(name))
+    return _in_file(Path(name))
+
+
+def _in_file(path: Path) -> Found:
+    context = read(path)
+    return Found(context.settings(), context, path)
 
 
 def read(path: Path) -> Context:

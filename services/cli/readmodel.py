@@ -1,5 +1,7 @@
 """What noetlctl reads from PostgreSQL: executions by what they are."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -17,25 +19,33 @@ FROM noetl.execution WHERE {where} ORDER BY started_at DESC, execution_id LIMIT 
 STATUS = "SELECT status FROM noetl.execution WHERE execution_id = $1"
 
 
+@asynccontextmanager
+async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
+    """With one clear error when nobody answers."""
+    try:
+        connection = await asyncpg.connect(dsn, timeout=CONNECT_S)
+    except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+        raise CliError(f"no answer from PostgreSQL: {error or 'timed out'} (is `noetlctl up` running?)") from None
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
 async def executions(dsn: str, selection: Selection, limit: int) -> list[dict[str, Any]]:
     """The latest first."""
     if not dsn:
         raise CliError("the list comes from PostgreSQL: give the context its --postgres-dsn, set NOETL_POSTGRES_DSN, "
                        "or name an execution")
-    try:
-        connection = await asyncpg.connect(dsn, timeout=CONNECT_S)
-    except (OSError, TimeoutError, asyncpg.PostgresError) as error:
-        raise CliError(f"no answer from PostgreSQL: {error or 'timed out'} (is `noetlctl up` running?)") from None
     condition, values = where(selection)
-    try:
-        asked = connection.fetch(FOUND.format(where=condition, limit=int(limit)), *values)
-        found = await patiently(asked, "asking PostgreSQL")
-    except asyncpg.UndefinedTableError:
-        return []  # the projector has not been there yet
-    except asyncpg.UndefinedColumnError:
-        raise CliError("the read model is of an earlier version: start a projector of this one") from None
-    finally:
-        await connection.close()
+    async with connected(dsn) as connection:
+        try:
+            asked = connection.fetch(FOUND.format(where=condition, limit=int(limit)), *values)
+            found = await patiently(asked, "asking PostgreSQL")
+        except asyncpg.UndefinedTableError:
+            return []  # the projector has not been there yet
+        except asyncpg.UndefinedColumnError:
+            raise CliError("the read model is of an earlier version: start a projector of this one") from None
     return [{**dict(row), "labels": msgspec.json.decode(row["labels"] or "{}")} for row in found]
 
 

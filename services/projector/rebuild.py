@@ -1,5 +1,6 @@
 """The read model from nothing: emptied, then projected again from the first sequence."""
 
+from collections.abc import Callable
 from functools import partial
 
 import asyncpg
@@ -13,9 +14,10 @@ from shared.bus import topology
 from shared.bus.ports import Bus
 
 log = structlog.get_logger()
+Progress = Callable[[int, int, int], None]  # partition, sequence, the last one
 
 
-async def rebuild(bus: Bus, dsn: str, partitions: int) -> None:
+async def rebuild(bus: Bus, dsn: str, partitions: int, progress: Progress = lambda *_: None) -> None:
     """Up to what the log held when it began. A projector that runs meanwhile sees its cursor moved
     and joins in: each batch is projected by whoever gets the cursor's lock."""
     database = Database(dsn)
@@ -23,7 +25,7 @@ async def rebuild(bus: Bus, dsn: str, partitions: int) -> None:
         await database.run(migrate)
         await database.run(_empty)
         for partition in range(partitions):
-            await _project(bus, database, partition)
+            await _project(bus, database, partition, progress)
     finally:
         database.close()
 
@@ -32,13 +34,14 @@ async def _empty(connection: asyncpg.Connection) -> None:
     await connection.execute(SQL["truncate"])
 
 
-async def _project(bus: Bus, database: Database, partition: int) -> None:
+async def _project(bus: Bus, database: Database, partition: int, progress: Progress) -> None:
     last = await bus.last_seq(topology.events_stream(partition))
     while (after := await database.run(partial(cursor_of, partition=partition))) < last:
         follower = follow(bus, partition, after)
         try:
             while after < last:
                 after = await store(database, partition, await follower.batch(), after)
+                progress(partition, min(after, last), last)
         except Moved as moved:
             log.info("projector.moved", partition=partition, reason=str(moved))
         finally:

@@ -25,23 +25,20 @@ class Requests:
     async def start(self) -> None:
         await self._connection.route(self._prefix + "*", self._answered)
 
-    async def one(self, subject: str, data: bytes = b"") -> Answer:
-        return (await self._ask(subject, data, lambda _: True))[0]
+    async def one(self, subject: str, data: bytes = b"", within_s: float = ANSWER_S) -> Answer:
+        return (await self._ask(subject, data, lambda _: True, within_s))[0]
 
     async def run(self, subject: str, data: bytes) -> list[Answer]:
         """Every answer up to the first with a status (204 ends a batch, 404 says there is none)."""
         return await self._ask(subject, data, lambda answer: status_of(answer[0]) != 0)
 
-    async def api(self, subject: str, body: object = None) -> dict[str, Any]:
+    async def api(self, subject: str, body: object = None, within_s: float = ANSWER_S) -> dict[str, Any]:
         """A JSON answer of `$JS.API.…`; an error in it is raised."""
         payload = b"" if body is None else msgspec.json.encode(body)
-        header, data = await self.one(f"$JS.API.{subject}", payload)
+        header, data = await self.one(f"$JS.API.{subject}", payload, within_s)
         if status_of(header) == 503:
             raise Unavailable(f"JetStream does not answer {subject}")
-        answer: dict[str, Any] = msgspec.json.decode(data)
-        if "error" in answer:
-            raise api_failure(msgspec.convert(answer["error"], ApiError), subject)
-        return answer
+        return read_answer(data, subject)
 
     def violation(self, subject: str) -> None:
         for _, end in [w for w in self._waiting.values() if w[0] == subject]:
@@ -51,16 +48,20 @@ class Requests:
         for subject, end in list(self._waiting.values()):
             end(Unavailable(f"the connection broke before {subject} was answered"))
 
-    async def _ask(self, subject: str, data: bytes, is_last: Callable[[Answer], bool]) -> list[Answer]:
+    async def _ask(
+        self, subject: str, data: bytes, is_last: Callable[[Answer], bool], within_s: float = ANSWER_S
+    ) -> list[Answer]:
         """Asked again for a moment when nobody is there: a server that reads its configuration anew says so too."""
         for pause in NOBODY_S:
-            answers = await self._ask_once(subject, data, is_last)
+            answers = await self._ask_once(subject, data, is_last, within_s)
             if status_of(answers[0][0]) != 503:
                 return answers
             await asyncio.sleep(pause)
-        return await self._ask_once(subject, data, is_last)
+        return await self._ask_once(subject, data, is_last, within_s)
 
-    async def _ask_once(self, subject: str, data: bytes, is_last: Callable[[Answer], bool]) -> list[Answer]:
+    async def _ask_once(
+        self, subject: str, data: bytes, is_last: Callable[[Answer], bool], within_s: float
+    ) -> list[Answer]:
         self._count += 1
         token = b"%d" % self._count
         answers: list[Answer] = []
@@ -79,10 +80,10 @@ class Requests:
         self._waiting[token] = (check_subject(subject), end)
         try:
             self._connection.write(pub(subject, self._prefix + str(self._count), data))
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(within_s):
                 await done
         except TimeoutError:
-            raise Unavailable(f"no answer for {subject} in {ANSWER_S} s") from None
+            raise Unavailable(f"no answer for {subject} in {within_s} s") from None
         finally:
             del self._waiting[token]
         return answers
@@ -95,6 +96,13 @@ class Requests:
 
 class NotFound(Unavailable):
     """The stream or consumer is not there."""
+
+
+def read_answer(data: bytes, subject: str) -> dict[str, Any]:
+    answer: dict[str, Any] = msgspec.json.decode(data)
+    if "error" in answer:
+        raise api_failure(msgspec.convert(answer["error"], ApiError), subject)
+    return answer
 
 
 def api_failure(error: ApiError, subject: str) -> Exception:

@@ -53,6 +53,22 @@ async def ensure(
     return drifts
 
 
+async def differences(
+    bus: JetStreamBus, wanted: topology.Topology, *, replicas: int = 1
+) -> tuple[list[str], list[Drift]]:
+    """What is missing, and what is there with another setting. Changes nothing."""
+    missing, drifts = list[str](), list[Drift]()
+    configs = [_stream(s, replicas) for s in wanted.streams] + [_bucket(b, replicas) for b in wanted.buckets]
+    places = [(config["name"], f"STREAM.INFO.{config['name']}", config) for config in configs]
+    places += [(f"{c.stream}/{c.name}", f"CONSUMER.INFO.{c.stream}.{c.name}", _consumer(c)) for c in wanted.consumers]
+    for name, subject, config in places:
+        try:
+            drifts += _compare(name, config, (await bus.requests.api(subject))["config"], False)[0]
+        except NotFound:
+            missing.append(name)
+    return missing, drifts
+
+
 async def _ensure_stream(requests: Requests, config: dict[str, Any], apply: bool) -> list[Drift]:
     name = config["name"]
     try:

@@ -40,7 +40,7 @@ async def load(bus: Bus, ref: Ref) -> Any:
     for chunk in range((ref.size + CHUNK_BYTES - 1) // CHUNK_BYTES):
         found = await bus.get(topology.RESULTS, subjects.result(execution_id, checksum, chunk))
         if found is None:
-            raise ValueMissing(f"chunk {chunk} of result {ref.key} is not in the results stream")
+            raise ValueMissing(f"chunk {chunk} of result {ref.key} is not in the results stream (it may be purged)")
         parts.append(found.data)
     data = b"".join(parts)
     if hashlib.sha256(data).hexdigest() != ref.checksum:

@@ -1,0 +1,33 @@
+"""noetlctl admin: what is done to a stack as a whole. `services/cli/admin_<name>.py` holds each command."""
+
+import importlib
+
+import click
+
+COMMANDS = {
+    "backup": "Write the log, and what cannot be derived from it, into a folder.",
+    "restore": "Take a backup back into an empty broker.",
+    "rebuild-projection": "Write the read model anew from the log.",
+    "purge": "Remove the results and details of executions that ended long ago.",
+}
+
+
+class Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"services.cli.admin_{name.replace('-', '_')}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command("admin", cls=Commands, epilog="Example: noetlctl admin backup /backups/monday")
+def command() -> None:
+    """Back up, restore, rebuild the read model, remove what is old."""

@@ -1,0 +1,144 @@
+"""noetlctl admin restore: a backup into an empty broker."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from services.cli import context, exits, render
+from services.cli.exits import CliError
+
+if TYPE_CHECKING:
+    from shared.bus.jetstream import JetStreamBus
+    from shared.runtime.archive import Manifest
+    from shared.runtime.settings import Settings
+
+
+@click.command("restore", epilog="Example: noetlctl admin restore /backups/monday --folder .noetl && noetlctl up")
+@click.argument("backup", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False),
+              help="Into the folder of a stack that is not running, and not there yet: `noetlctl up` goes on with it.")
+@click.option("--replicas", type=click.IntRange(1, 5), default=1, show_default=True, help="Copies of each stream.")
+@click.option("--check", is_flag=True, help="Only look whether the backup is whole.")
+@render.option("table", "json", "yaml")
+@context.option
+def command(
+    backup: Path, folder: Path | None, replicas: int, check: bool, output: str, context_file: Path | None
+) -> int:
+    """Take a backup back, into a new folder or into a broker that has no data and no services yet.
+
+    Nothing is ever written over. The read model, snapshots and commands are built again when the services start.
+    """
+    from services.cli import aio
+    from shared.runtime import logging
+
+    if folder is not None and context_file is not None:
+        raise CliError("--folder and --context exclude each other", exits.USAGE)
+    logging.configure("error")
+    return aio.run(_restore(backup, folder, replicas, check, output, context_file))
+
+
+async def _restore(
+    backup: Path, folder: Path | None, replicas: int, check: bool, output: str, context_file: Path | None
+) -> int:
+    from services.cli.admin_backup import say, shape
+    from shared.errors import Corrupt
+    from shared.runtime import archive, restore
+
+    try:
+        manifest = archive.read(backup)
+        await asyncio.to_thread(archive.check, backup, manifest)
+    except Corrupt as error:
+        raise CliError(str(error), exits.INVALID) from None
+    found: dict[str, Any] = {**shape(backup, manifest), "restored": not check, "into": None, "read_model": None}
+    if not check:
+        settings = None if folder is not None else context.find(context_file)
+        place = _embedded(folder, manifest) if folder is not None else _running(settings, manifest)
+        async with place as (bus, into):
+            await restore.take_back(bus, backup, manifest, replicas=replicas, say=say)
+            await _make_the_rest(bus, settings, manifest, replicas)
+            found |= {"into": into, "read_model": await _read_model(settings)}
+    render.document(found, output, "folder", lambda: click.echo(_text(found)))
+    return exits.OK
+
+
+@asynccontextmanager
+async def _embedded(folder: Path, manifest: "Manifest") -> "AsyncIterator[tuple[JetStreamBus, str]]":
+    """A server on the folder, for as long as it takes. The folder is held, so no stack can start in it."""
+    from shared.bus import jetstream, topology
+    from shared.runtime import orphan
+    from shared.runtime.folder import held
+    from shared.runtime.nats_server import NatsServer
+
+    if manifest.partitions != topology.PARTITIONS:
+        raise CliError(f"the backup has {manifest.partitions} partitions; `noetlctl up` runs {topology.PARTITIONS}")
+    with held(folder) as home:
+        if (home / "postgres").exists():
+            raise CliError(f"{home} has a read model of another log: give a new folder")
+        orphan.end(home / "nats")
+        server = NatsServer(home / "nats", own_session=True)
+        await asyncio.to_thread(server.start)
+        try:
+            orphan.remember(server.folder, server.pid)
+            bus = await jetstream.connect(server.url_for("admin"), name="noetl-restore")
+            try:
+                yield bus, str(home)
+            finally:
+                await bus.close()
+        finally:
+            await asyncio.to_thread(server.stop)
+            orphan.forget(server.folder)
+
+
+@asynccontextmanager
+async def _running(settings: "Settings | None", manifest: "Manifest") -> "AsyncIterator[tuple[JetStreamBus, str]]":
+    from services.cli.checks import hearing
+    from services.cli.checks.patient import bare
+    from shared.bus.jetstream import JetStreamBus
+
+    assert settings is not None
+    if manifest.partitions != settings.partitions:
+        raise CliError(f"the backup has {manifest.partitions} partitions: set NOETL_PARTITIONS={manifest.partitions}")
+    async with context.connected(settings) as bus:
+        assert isinstance(bus, JetStreamBus)
+        there = sorted(instance for instances in (await hearing.members(bus)).values() for instance in instances)
+        if there:
+            why = "they would decide on half a log: stop them, or give --folder"
+            raise CliError(f"services are running ({', '.join(there)}): {why}", exits.CONFLICT)
+        yield bus, bare(settings.nats_url)
+
+
+async def _make_the_rest(
+    bus: "JetStreamBus", settings: "Settings | None", manifest: "Manifest", replicas: int
+) -> None:
+    """What a backup does not hold: consumers, and buckets that fill again by themselves."""
+    from shared.bus import streams, topology
+
+    pools = settings.pools if settings is not None else ("default",)
+    await streams.ensure(bus, topology.wanted(pools, manifest.partitions), replicas=replicas)
+
+
+async def _read_model(settings: "Settings | None") -> str:
+    """`other`: PostgreSQL holds what was projected from another log."""
+    from services.cli.checks import database
+
+    if settings is None or not settings.postgres_dsn:
+        return "none"
+    try:
+        return "other" if (await database.read(settings.postgres_dsn)).cursors else "empty"
+    except database.AWAY:
+        return "unknown"
+
+
+def _text(found: dict[str, Any]) -> str:
+    messages = sum(stream["messages"] for stream in found["streams"])
+    what = f"{len(found['streams'])} streams, {messages} messages, made {found['made_at']}"
+    if not found["restored"]:
+        return f"the backup is whole: {what}"
+    rest = "" if found["secrets"] else "\nIt has no credentials: store them again (`noetlctl credential`)."
+    if found["read_model"] in ("other", "unknown"):
+        rest += "\nRun `noetlctl admin rebuild-projection --yes` when the services run."
+    return f"restored {what} into {found['into']}{rest}"

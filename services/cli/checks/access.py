@@ -1,0 +1,133 @@
+"""Who may do what: every user whose password is known tries what it must and must not be able to do.
+
+A probe writes nothing, whatever the answer: a publish expects a last sequence that no subject has, so where it is
+allowed the broker refuses it for that instead.
+"""
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from services.cli.checks.finding import Finding, ok, problem, skipped
+from services.cli.checks.patient import Patient
+from shared.bus import topology
+from shared.bus.jetstream import JetStreamBus, connect
+from shared.bus.kv import stream_of
+from shared.errors import Conflict, NoetlError, Refused
+from shared.events import subjects
+from shared.runtime.nats_config import inbox_prefix, worker_user
+
+NEVER = 2**53 - 1  # a last sequence that no subject has
+WHO = "doctor-probe"
+SHOWN = 4
+Verdict = Literal["allowed", "refused", "unclear"]
+_PERMISSION = re.compile("not allowed to")
+
+
+class Probe(Struct, frozen=True):
+    user: str
+    subject: str
+    may: bool
+
+
+class Seen(Struct, frozen=True):
+    probe: Probe
+    verdict: Verdict
+    said: str = ""
+
+
+def probes(pools: tuple[str, ...]) -> list[Probe]:
+    """A short list of `shared/runtime/nats_config.py`: what each role lives by, and what would break a promise."""
+    keychain = f"$JS.API.DIRECT.GET.{stream_of(topology.KEYCHAIN)}.$KV.{topology.KEYCHAIN}.{WHO}"
+    queue = subjects.command(pools[0], WHO, "r")
+    wanted: list[tuple[str, list[str], list[str]]] = [
+        ("router", [_event("router"), _event("control")], [_event("worker"), _event("scheduler"), queue, keychain]),
+        ("scheduler", [_event("scheduler"), queue], [_event("router"), _event("worker"), keychain]),
+        ("projector", [_read(topology.events_stream(0))],
+         [*map(_event, ("router", "scheduler", "worker")), subjects.EXECUTE, keychain]),
+    ]
+    for pool in pools:
+        others = [f"$KV.{topology.WORKERS}.{other}.{WHO}" for other in pools if other != pool]
+        wanted.append((
+            worker_user(pool),
+            [*map(_event, ("worker", "iteration", "waiting")), f"$KV.{topology.WORKERS}.{pool}.{WHO}", keychain],
+            [*map(_event, ("router", "scheduler", "control")), subjects.EXECUTE, subjects.command(pool, WHO, "r"),
+             f"$KV.{topology.KEYCHAIN}.{WHO}", *others],
+        ))
+    return [
+        Probe(user, subject, may)
+        for user, may_do, may_not in wanted
+        for may, listed in ((True, may_do), (False, may_not))
+        for subject in listed
+    ]
+
+
+def _event(writer: str) -> str:
+    return subjects.event(0, WHO, writer)
+
+
+def _read(stream: str) -> str:
+    return f"$JS.API.STREAM.INFO.{stream}"
+
+
+async def look(patient: Patient) -> list[Finding]:
+    known = [probe for probe in probes(patient.settings.pools) if probe.user in patient.users]
+    if not known:
+        fix = "give the context file of `noetlctl up`, or look at the accounts of the server's configuration"
+        return [skipped("permissions", "the passwords of the services are not known here", fix)]
+    seen: list[Seen] = []
+    for user in dict.fromkeys(probe.user for probe in known):
+        seen += await _as(patient, user, [probe for probe in known if probe.user == user])
+    return [judge(seen)]
+
+
+async def _as(patient: Patient, user: str, asked: list[Probe]) -> list[Seen]:
+    try:
+        bus = await connect(
+            patient.settings.nats_url, user=user, password=patient.users[user], name="noetl-doctor",
+            inbox_prefix=inbox_prefix(user),
+        )
+    except NoetlError as error:
+        return [Seen(probe, "unclear", str(error)) for probe in asked]
+    try:
+        return [Seen(probe, *await _try(bus, probe.subject)) for probe in asked]
+    finally:
+        await bus.close()
+
+
+async def _try(bus: JetStreamBus, subject: str) -> tuple[Verdict, str]:
+    try:
+        if subject.startswith("$JS.API."):
+            await bus.requests.one(subject)
+        else:
+            await bus.append(subject, b"{}", expected=NEVER)
+    except Conflict:
+        return "allowed", ""
+    except Refused as error:
+        return ("refused" if _PERMISSION.search(str(error)) else "unclear"), str(error)
+    except NoetlError as error:
+        return "unclear", str(error)
+    return "allowed", ""
+
+
+def judge(seen: list[Seen]) -> Finding:
+    name = "permissions"
+    users = len({each.probe.user for each in seen})
+    wrong = [_text(each) for each in seen if each.verdict != ("allowed" if each.probe.may else "refused")]
+    if not wrong:
+        return ok(name, f"{users} users may do what they must and nothing else ({len(seen)} probes)")
+    why = "who may write what is what keeps a worker from starting steps and everyone from the credentials"
+    fix = "give the server the accounts and users that `noetlctl up` writes into its nats.conf"
+    more = f" and {len(wrong) - SHOWN} more" if wrong[SHOWN:] else ""
+    return problem(name, "; ".join(wrong[:SHOWN]) + more, why, fix)
+
+
+def _text(each: Seen) -> str:
+    match each.verdict, each.probe.may:
+        case "unclear", _:
+            return f"{each.probe.user} on {each.probe.subject}: {each.said}"
+        case _, True:
+            return f"{each.probe.user} may not use {each.probe.subject}"
+        case _:
+            return f"{each.probe.user} may use {each.probe.subject}"

@@ -1,0 +1,135 @@
+"""PostgreSQL: reachable, migrated, with connections to spare, and not far behind the log."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import asyncpg
+from msgspec import Struct
+
+from services.cli.checks import peek
+from services.cli.checks.finding import Finding, duration, ok, problem, skipped, warning
+from services.cli.checks.lag import Behind
+from services.cli.checks.patient import Patient
+from shared.bus import topology
+from shared.events import subjects
+
+CONNECT_S = 5.0
+AWAY = (OSError, TimeoutError, asyncpg.PostgresError)
+OLDEST = 130_000  # PostgreSQL 13
+FEW_CONNECTIONS = 5
+LATE_S = 30.0
+STUCK_S = 300.0
+START = "start PostgreSQL, and check NOETL_POSTGRES_DSN"
+_CONNECTIONS = """
+SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+    - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
+"""
+
+
+class Facts(Struct, frozen=True):
+    version: int
+    text: str
+    free: int
+    applied: frozenset[int]
+    corrupt: int
+    cursors: dict[int, int]
+
+
+async def look(patient: Patient) -> list[Finding]:
+    dsn = patient.settings.postgres_dsn
+    if not dsn:
+        return [skipped("postgres.reachable", "there is no read model: no DSN is set", "set NOETL_POSTGRES_DSN")]
+    try:
+        facts = await read(dsn)
+    except AWAY as error:
+        return [reachable(str(error) or "timed out")]
+    partitions = range(patient.settings.partitions)
+    behind = [await _behind(patient, facts, partition) for partition in partitions]
+    return [reachable("", facts.text), old(facts), connections(facts.free), migrated(facts.applied),
+            corrupt(facts.corrupt), projector(behind)]  # fmt: skip
+
+
+async def read(dsn: str) -> Facts:
+    connection = await asyncpg.connect(dsn, timeout=CONNECT_S, command_timeout=CONNECT_S)
+    try:
+        has = await connection.fetchval("SELECT to_regclass('noetl.schema_migration') IS NOT NULL")
+        applied = await connection.fetch("SELECT version FROM noetl.schema_migration") if has else []
+        tables = await connection.fetchval("SELECT to_regclass('noetl.cursor') IS NOT NULL")
+        cursors = await connection.fetch("SELECT partition, seq FROM noetl.cursor") if tables else []
+        return Facts(
+            await connection.fetchval("SELECT current_setting('server_version_num')::int"),
+            await connection.fetchval("SHOW server_version"),
+            await connection.fetchval(_CONNECTIONS),
+            frozenset(row["version"] for row in applied),
+            await connection.fetchval("SELECT count(*) FROM noetl.corrupt") if tables else 0,
+            {row["partition"]: row["seq"] for row in cursors},
+        )
+    finally:
+        await connection.close()
+
+
+async def _behind(patient: Patient, facts: Facts, partition: int) -> Behind:
+    stream, cursor = topology.events_stream(partition), facts.cursors.get(partition, 0)
+    last = await patient.bus.last_seq(stream)
+    first = await peek.first(patient.bus, stream, f"{subjects.EVENTS}.>", cursor) if cursor < last else None
+    return Behind(partition, cursor, last, max(0, last - cursor), time.time() - first.at if first else 0.0)
+
+
+def reachable(error: str, text: str = "") -> Finding:
+    name = "postgres.reachable"
+    if error:
+        return problem(name, f"no answer: {error}", "there are no lists and no read model; the engine goes on", START)
+    return ok(name, f"PostgreSQL {text}")
+
+
+def old(facts: Facts) -> Finding:
+    name, found = "postgres.version", f"PostgreSQL {facts.text}"
+    if facts.version < OLDEST:
+        return problem(name, found, "it has no support any more", f"use PostgreSQL {OLDEST // 10_000} or newer")
+    return ok(name, found)
+
+
+def connections(free: int) -> Finding:
+    name, found = "postgres.connections", f"{free} connections free"
+    if free < FEW_CONNECTIONS:
+        why = "the projector and noetlctl need one each and will be turned away"
+        return warning(name, found, why, "raise max_connections, or close what holds them")
+    return ok(name, found)
+
+
+def migrated(applied: frozenset[int], wanted: Mapping[int, object] | None = None) -> Finding:
+    from services.projector.migrate import migrations
+
+    name, files = "postgres.migrations", frozenset(wanted if wanted is not None else migrations())
+    if pending := sorted(files - applied):
+        why = "the read model has not the tables of this version"
+        return warning(name, f"not applied: {pending}", why, "start a projector: it applies them")
+    if unknown := sorted(applied - files):
+        why = "a newer version has changed the tables; projectors of this one stop"
+        return problem(name, f"unknown to this version: {unknown}", why, "use the newer version everywhere")
+    return ok(name, f"{len(files)} applied")
+
+
+def corrupt(rows: int) -> Finding:
+    name = "postgres.corrupt"
+    if rows:
+        why = "records of the log could not be read or stored: what they say is missing in the read model"
+        fix = "look at the column `error` of the rows; they name partition and sequence"
+        return problem(name, f"{rows} rows in noetl.corrupt", why, fix)
+    return ok(name, "every record could be stored")
+
+
+def projector(partitions: Sequence[Behind]) -> Finding:
+    name = "lag.projector"
+    ahead = [each for each in partitions if each.cursor > each.last]
+    if ahead:
+        places = ", ".join(f"partition {each.partition}: {each.cursor} of {each.last}" for each in ahead)
+        why = "the stream was rolled back, or it is another log; the projector stops"
+        fix = "restore the stream, or run `noetlctl admin rebuild-projection --yes`"
+        return problem(name, f"the read model is ahead of the log: {places}", why, fix)
+    waiting, oldest = sum(each.waiting for each in partitions), max((each.oldest_s for each in partitions), default=0.0)
+    found = f"{waiting} records wait" + (f", the first for {duration(oldest)}" if waiting else "")
+    if not waiting or oldest < LATE_S:
+        return ok(name, found)
+    make = problem if oldest >= STUCK_S else warning
+    return make(name, found, "lists and queries show an old state", "start a projector, or look at its log")

@@ -1,0 +1,105 @@
+"""What waits to be done: records not yet decided on, requests not yet taken, and what nobody could read."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from services.cli.checks import peek
+from services.cli.checks.finding import Finding, duration, ok, problem, warning
+from services.cli.checks.patient import Patient
+from shared.bus import topology
+from shared.bus.request import NotFound
+from shared.events import subjects
+from shared.runtime.partitions import Cursor
+
+SLOW_S = 10.0   # cursors are saved once a second
+STUCK_S = 60.0
+
+
+class Behind(Struct, frozen=True):
+    """Of one service in one partition: how many records wait, and for how long the first of them."""
+
+    partition: int
+    cursor: int
+    last: int
+    waiting: int = 0
+    oldest_s: float = 0.0
+
+
+async def look(patient: Patient) -> list[Finding]:
+    from services.router.core import RouterCore
+    from services.scheduler.core import SchedulerCore
+
+    found = []
+    for service, listens in (("router", RouterCore.listens), ("scheduler", SchedulerCore.listens)):
+        partitions = range(patient.settings.partitions)
+        found.append(services(service, [await _behind(patient, service, listens, each) for each in partitions]))
+    return [*found, await _requests(patient), await _dead(patient)]
+
+
+async def _behind(patient: Patient, service: str, listens: Sequence[str], partition: int) -> Behind:
+    bus, stream = patient.bus, topology.events_stream(partition)
+    entry = await bus.kv_get(topology.CURSORS, f"{service}.{partition}")
+    cursor = msgspec.json.decode(entry.value, type=Cursor).seq if entry else 0
+    last = await bus.last_seq(stream)
+    filters = [subjects.events_by(partition, writer) for writer in listens]
+    firsts = [first for each in filters if (first := await peek.first(bus, stream, each, cursor)) is not None]
+    oldest = max((time.time() - first.at for first in firsts), default=0.0)
+    return Behind(partition, cursor, last, sum(1 + first.more for first in firsts), oldest)
+
+
+def services(service: str, partitions: Sequence[Behind]) -> Finding:
+    name = f"lag.{service}"
+    ahead = [each for each in partitions if each.cursor > each.last]
+    if ahead:
+        places = ", ".join(f"partition {each.partition}: {each.cursor} of {each.last}" for each in ahead)
+        why = "the stream has lost its end, or was replaced: decisions that were made are not in it any more"
+        return problem(name, f"the cursor is beyond the log: {places}", why, "restore the stream from a backup")
+    waiting, oldest = sum(each.waiting for each in partitions), max((each.oldest_s for each in partitions), default=0.0)
+    found = f"{waiting} records wait" + (f", the first for {duration(oldest)}" if waiting else "")
+    if not waiting or oldest < SLOW_S:
+        return ok(name, found)
+    where = ", ".join(str(each.partition) for each in partitions if each.oldest_s >= SLOW_S)
+    why = f"executions of partition {where} do not go on"
+    fix = f"look at the {service}'s log; start another one if it is only slow"
+    return (problem if oldest >= STUCK_S else warning)(name, found, why, fix)
+
+
+async def _requests(patient: Patient) -> Finding:
+    bus, stream = patient.bus, topology.REQUESTS
+    try:
+        info = await bus.requests.api(f"CONSUMER.INFO.{stream}.router")
+    except NotFound:
+        return requests(0, 0.0)  # told by the check of the streams
+    waiting = int(info["num_pending"]) + int(info["num_ack_pending"])
+    after = int(info["ack_floor"]["stream_seq"])
+    first = await peek.first(bus, stream, f"{subjects.REQUESTS}.>", after) if waiting else None
+    return requests(waiting, time.time() - first.at if first else 0.0)
+
+
+def requests(waiting: int, oldest_s: float) -> Finding:
+    name, found = "lag.requests", f"{waiting} requests wait"
+    if not waiting or oldest_s < SLOW_S:
+        return ok(name, found)
+    make = problem if oldest_s >= STUCK_S else warning
+    why = "executions that were asked for do not begin"
+    return make(name, f"{found}, the first for {duration(oldest_s)}", why, "start a router, or look at its log")
+
+
+async def _dead(patient: Patient) -> Finding:
+    try:
+        info = await patient.bus.requests.api(f"STREAM.INFO.{topology.DEAD}", {"subjects_filter": ">"})
+    except NotFound:
+        return dead({})
+    return dead(info["state"].get("subjects") or {})
+
+
+def dead(letters: Mapping[str, int]) -> Finding:
+    name = "lag.dead_letters"
+    if not letters:
+        return ok(name, "no dead letters")
+    found = ", ".join(f"{count} of {subject.removeprefix(subjects.DEAD + '.')}" for subject, count in letters.items())
+    fix = f"read them in the stream {topology.DEAD}: each says why; `noetlctl admin purge` removes old ones"
+    return warning(name, f"dead letters: {found}", "something was asked for that no service could read", fix)

@@ -1,0 +1,66 @@
+"""One message of a stream with the time the broker gave it, read without disturbing anyone."""
+
+from base64 import b64decode
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from shared.bus.jetstream import JetStreamBus, nanoseconds
+from shared.bus.request import NotFound
+from shared.bus.wire import parse_headers, status_of
+from shared.events.stamp import stamp
+
+
+class Peeked(Struct, frozen=True):
+    """`more` is how many of the same filter come after it."""
+
+    subject: str
+    seq: int
+    at: float
+    data: bytes
+    more: int = 0
+
+
+async def first(bus: JetStreamBus, stream: str, subject: str, after: int = 0) -> Peeked | None:
+    """The first message of the filter beyond a sequence."""
+    return await _next(bus, stream, {"seq": after + 1, "next_by_subj": subject})
+
+
+async def since(bus: JetStreamBus, stream: str, at: float) -> Peeked | None:
+    """The first message that is not older."""
+    return await _next(bus, stream, {"start_time": stamp(at), "next_by_subj": ">"})
+
+
+async def _next(bus: JetStreamBus, stream: str, what: dict[str, object]) -> Peeked | None:
+    body = msgspec.json.encode({**what, "batch": 1})
+    answers = await bus.requests.run(f"$JS.API.DIRECT.GET.{stream}", body)
+    messages = [answer for answer in answers if status_of(answer[0]) == 0]
+    if not messages:
+        return None
+    ends = [parse_headers(answer[0]) or {} for answer in answers if status_of(answer[0])]
+    more = int(ends[0].get("Nats-Num-Pending", "0")) if ends else 0
+    return _peeked(messages[0], more)
+
+
+async def last(bus: JetStreamBus, stream: str, subject: str) -> Peeked | None:
+    body = msgspec.json.encode({"last_by_subj": subject})
+    answer = await bus.requests.one(f"$JS.API.DIRECT.GET.{stream}", body)
+    return None if status_of(answer[0]) else _peeked(answer)
+
+
+async def queued(bus: JetStreamBus, stream: str, subject: str, after: int) -> Peeked | None:
+    """The same of a queue, which answers no direct reads."""
+    try:
+        found = await bus.requests.api(f"STREAM.MSG.GET.{stream}", {"seq": after + 1, "next_by_subj": subject})
+    except NotFound:
+        return None
+    message: dict[str, Any] = found["message"]
+    data = b64decode(message.get("data", ""))
+    return Peeked(message["subject"], message["seq"], nanoseconds(message["time"]) / 1e9, data)
+
+
+def _peeked(answer: tuple[bytes, bytes], more: int = 0) -> Peeked:
+    headers = parse_headers(answer[0]) or {}
+    at = nanoseconds(headers["Nats-Time-Stamp"]) / 1e9
+    return Peeked(headers["Nats-Subject"], int(headers["Nats-Sequence"]), at, answer[1], more)

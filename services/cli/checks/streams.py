@@ -1,0 +1,85 @@
+"""Streams, consumers and buckets as the engine wants them."""
+
+from collections.abc import Sequence
+
+from services.cli.checks.finding import Finding, ok, problem, warning
+from services.cli.checks.patient import Patient
+from shared.bus import topology
+from shared.bus.kv import stream_of
+from shared.bus.request import NotFound
+from shared.bus.streams import SAFE, Drift, differences
+
+SHOWN = 5
+HARMLESS_MISSING = frozenset({topology.COMMANDS})  # made again by any scheduler
+
+
+async def look(patient: Patient) -> list[Finding]:
+    settings = patient.settings
+    wanted = topology.wanted(settings.pools, settings.partitions)
+    counts = await _replicas(patient, [topology.events_stream(p) for p in range(settings.partitions)])
+    lost, drifts = await differences(patient.bus, wanted, replicas=max(counts.values(), default=1))
+    others = await _others(patient, settings.partitions)
+    return [missing(lost), *drift(drifts), partitions(settings.partitions, others)]
+
+
+async def _replicas(patient: Patient, names: Sequence[str]) -> dict[str, int]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = int((await patient.bus.requests.api(f"STREAM.INFO.{name}"))["config"]["num_replicas"])
+        except NotFound:
+            continue
+    return found
+
+
+async def _others(patient: Patient, partitions: int) -> list[str]:
+    """Event streams beyond those the settings know."""
+    answer = await patient.bus.requests.api("STREAM.NAMES", {"subject": "noetl.events.>"})
+    known = {topology.events_stream(partition) for partition in range(partitions)}
+    return sorted(set(answer.get("streams") or []) - known)
+
+
+def missing(names: Sequence[str]) -> Finding:
+    name = "streams.missing"
+    if not names:
+        return ok(name, "all streams, consumers and buckets are there")
+    found = f"not there: {_list(names)}"
+    if all(one.partition("/")[0] in HARMLESS_MISSING for one in names):
+        return warning(name, found, "steps of the pool wait until a scheduler has made them", "start a scheduler")
+    buckets = {stream_of(bucket.name) for bucket in topology.wanted().buckets}
+    lost = "buckets" if all(one in buckets for one in names) else "streams"
+    why = f"the engine cannot work without its {lost}"
+    return problem(name, found, why, "start the stack (`noetlctl up`), which makes them, or restore a backup")
+
+
+def drift(drifts: Sequence[Drift]) -> list[Finding]:
+    """Safe settings are changed at the next start; the others weaken a promise and stay until someone acts."""
+    name = "streams.drift"
+    grave = [each for each in drifts if each.field not in SAFE]
+    light = [each for each in drifts if each.field in SAFE]
+    found = []
+    if grave:
+        why = "a setting that other promises rest on is not as it must be"
+        fix = "set it back with your NATS tools; what cannot be changed needs a backup and a restore"
+        found.append(problem(name, _list([_text(each) for each in grave]), why, fix))
+    if light:
+        why = "it differs from what this version wants, and loses nothing"
+        found.append(warning(name, _list([_text(each) for each in light]), why, "restart the stack: it changes it"))
+    return found or [ok(name, "every setting is as wanted")]
+
+
+def partitions(wanted: int, others: Sequence[str]) -> Finding:
+    name = "streams.partitions"
+    if not others:
+        return ok(name, f"{wanted} partitions")
+    why = "with another number of partitions, executions are looked for in the wrong stream"
+    return problem(name, f"{wanted} wanted, and there are also {_list(others)}", why, "set NOETL_PARTITIONS as it was")
+
+
+def _text(each: Drift) -> str:
+    return f"{each.name}: {each.field} is {each.found!r}, wanted {each.wanted!r}"
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return "; ".join(names[:SHOWN]) + more

@@ -1,0 +1,69 @@
+"""noetlctl doctor: what is right and what is wrong with a stack, and what to do about it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from services.cli import context, exits, render
+
+if TYPE_CHECKING:
+    from services.cli.checks.finding import Finding
+    from services.cli.context import Found
+
+COLOURS = {"ok": "green", "skipped": "bright_black", "warning": "yellow", "problem": "red"}
+MARKS = {"ok": "ok", "skipped": "skipped", "warning": "WARNING", "problem": "PROBLEM"}
+
+
+@click.command("doctor", epilog="Example: noetlctl doctor --strict -o json")
+@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
+@click.option("--monitor", metavar="URL", default="", help="Monitoring address of the NATS server, such as "
+              "http://localhost:8222: says how often it syncs its files, and its limits.")  # fmt: skip
+@render.option("text", "table", "json", "yaml")
+@context.option
+def command(strict: bool, monitor: str, output: str, context_file: Path | None) -> int:
+    """Say what is right and what is wrong with a stack, and what to do about it.
+
+    Looks at versions, the promise that holds when something dies, streams, permissions, what waits, who is there, disk,
+    PostgreSQL and clocks; changes nothing. Exits 1 when there is a problem.
+    """
+    from services.cli import aio
+    from shared.runtime import logging
+
+    logging.configure("error")  # probes that are refused are no news
+    return aio.run(_doctor(context.locate(context_file), strict, monitor, output))
+
+
+async def _doctor(found: "Found", strict: bool, monitor: str, output: str) -> int:
+    from services.cli.checks import examination
+    from services.cli.checks.finding import worst
+
+    findings = await examination.examine(found, monitor)
+    render.document(_shape(findings, found.settings.nats_url), output, "status", lambda: _show(findings, output))
+    return exits.ERROR if worst(findings) in (("problem", "warning") if strict else ("problem",)) else exits.OK
+
+
+def _shape(findings: "list[Finding]", url: str) -> dict[str, Any]:
+    import msgspec
+
+    from services.cli.checks.finding import STATUSES, worst
+    from services.cli.checks.patient import bare
+
+    counts = {status: sum(finding.status == status for finding in findings) for status in STATUSES}
+    checks = [msgspec.to_builtins(finding) for finding in findings]
+    return {"status": worst(findings), "broker": bare(url), "counts": counts, "checks": checks}
+
+
+def _show(findings: "list[Finding]", output: str) -> None:
+    if output == "table":
+        render.table(["CHECK", "STATUS", "FOUND"], [[each.name, each.status, each.found] for each in findings])
+        return
+    wide = max(len(each.name) for each in findings)
+    for each in findings:
+        mark = click.style(f"{MARKS[each.status]:<7}", fg=COLOURS[each.status])
+        click.echo(f"{mark}  {each.name:<{wide}}  {each.found}")
+        for title, text in (("why", each.why), ("fix", each.fix)):
+            if text:
+                click.echo(f"{'':<7}  {'':<{wide}}  {title}: {text}")
+    grave = [sum(each.status == status for each in findings) for status in ("problem", "warning")]
+    click.echo(f"\n{len(findings)} checks: {grave[0]} problems, {grave[1]} warnings")

@@ -1,0 +1,73 @@
+"""Writes the truth down while the engine runs: the log, and what it cannot be derived from.
+
+The order makes every reference hold in what is restored (docs/adr/0018):
+
+    where the requests stand, schedules   a time or request taken after this may be taken again: it has the same id
+    event streams                         the log
+    results                               stored before the record that names them
+    requests                              their sequences go on after every one the log names
+    all other buckets                     playbooks are stored before the execution that names them
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from shared.bus import snapshot, topology
+from shared.bus.jetstream import JetStreamBus, nanoseconds
+from shared.bus.kv import stream_of
+from shared.errors import NoetlError
+from shared.runtime import archive
+from shared.runtime.archive import Manifest, Part, Requests
+
+# Built again from the log, or from those who are there.
+DERIVED = (topology.CURSORS, topology.WORKERS, topology.CTX, topology.LOOPS)
+Say = Callable[[str], None]
+
+
+def streams(wanted: topology.Topology, *, secrets: bool) -> list[str]:
+    """What is saved, in the order in which it has to be."""
+    events = [topology.events_stream(partition) for partition in range(wanted.partitions)]
+    first = [stream_of(topology.SCHEDULES), *events, topology.RESULTS, topology.REQUESTS]
+    files = [stream.name for stream in wanted.streams if stream.storage == "file"]
+    left_out = {*DERIVED, *(() if secrets else (topology.KEYCHAIN,))}
+    buckets = [stream_of(bucket.name) for bucket in wanted.buckets if bucket.name not in left_out]
+    return list(dict.fromkeys([*first, *files, *buckets]))
+
+
+async def save(bus: JetStreamBus, folder: Path, partitions: int, *, secrets: bool, say: Say) -> Manifest:
+    """Raises and leaves no manifest when anything is missing."""
+    archive.create(folder)
+    requests = await _requests(bus)
+    parts = []
+    for name in streams(topology.wanted(partitions=partitions), secrets=secrets):
+        part = await _part(bus, folder, name)
+        parts.append(part)
+        say(f"{name}: {part.messages} messages, {part.bytes} bytes")
+    manifest = Manifest(
+        archive.FORMAT, datetime.now(UTC).isoformat(timespec="seconds"), version("noetl-jetstream"),
+        server_version(bus), partitions, secrets, requests, parts,
+    )
+    archive.finish(folder, manifest)
+    return manifest
+
+
+async def _requests(bus: JetStreamBus) -> Requests:
+    info = await bus.requests.api(f"STREAM.INFO.{topology.REQUESTS}")
+    consumer = await bus.requests.api(f"CONSUMER.INFO.{topology.REQUESTS}.router")
+    return Requests(nanoseconds(info["created"]), int(consumer["ack_floor"]["stream_seq"]))
+
+
+async def _part(bus: JetStreamBus, folder: Path, name: str) -> Part:
+    file = f"{name}.s2"
+    try:
+        with archive.writing(folder / file) as (write, written):
+            saved = await snapshot.save(bus, name, write)
+    except NoetlError as error:
+        raise type(error)(f"the backup stops at {name}: {error}") from None
+    return Part(name, file, written.bytes, written.sha256, saved)
+
+
+def server_version(bus: JetStreamBus) -> str:
+    return str(bus.connection._server_info.get("version", ""))

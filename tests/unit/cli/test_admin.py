@@ -1,0 +1,75 @@
+"""The command line of doctor and admin: help with an example, and nothing is removed without being told so."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from services.cli import admin, exits, main
+
+PLACE = {"NOETL_NATS_URL": "nats://127.0.0.1:1"}
+
+
+def call(*args: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main.main(list(args))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("admin",), *(("admin", name) for name in admin.COMMANDS)])
+def test_help_has_an_example(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(*command, "--help") == exits.OK
+    assert f"Example: noetlctl {command[0]}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_admin_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("admin", "--help") == exits.OK
+    shown = capsys.readouterr().out
+    assert [name for name in admin.COMMANDS if f"  {name} " not in shown] == []
+    assert call("admin", "nosuch") == exits.USAGE
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("rebuild-projection",), "--yes"),
+        (("purge", "--older", "30d"), "--yes"),
+        (("purge", "--older", "30d"), "--dry-run"),
+        (("purge", "--older", "soon", "--yes"), "30d"),
+        (("purge", "--older", "0d", "--yes"), "30d"),
+        (("purge", "--older", "30d", "--status", "running", "--yes"), "completed, failed, cancelled"),
+        (("restore", ".", "--folder", "x", "--context", "y"), "exclude each other"),
+    ],
+)
+def test_what_removes_something_wants_to_be_told_so(
+    args: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {**PLACE, "NOETL_POSTGRES_DSN": "postgresql://127.0.0.1:1/x"}.items():
+        monkeypatch.setenv(name, value)
+    assert call("admin", *args) == exits.USAGE
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("args", [("rebuild-projection", "--yes"), ("purge", "--older", "1d", "--yes")])
+def test_without_a_read_model_the_error_names_the_setting(
+    args: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NOETL_POSTGRES_DSN", raising=False)
+    monkeypatch.setenv("NOETL_NATS_URL", PLACE["NOETL_NATS_URL"])
+    assert call("admin", *args) == exits.ERROR
+    assert "NOETL_POSTGRES_DSN" in capsys.readouterr().err
+
+
+@pytest.fixture
+def _logs_as_before() -> Iterator[None]:
+    """A command sends its logs to the stderr of its process, which is this test's alone."""
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("_logs_as_before")
+def test_a_folder_that_is_no_backup_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("admin", "restore", str(tmp_path), "--check") == exits.INVALID
+    assert "is not a backup" in capsys.readouterr().err

@@ -1,0 +1,119 @@
+"""A backup on disk: whole and unchanged, or refused with the reason."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared.bus import topology
+from shared.bus.ports import Message
+from shared.bus.snapshot import Saved
+from shared.errors import Corrupt, Refused
+from shared.events.request import derive_id
+from shared.runtime import archive, backup
+from shared.runtime.archive import FORMAT, Manifest, Part, Requests
+from shared.runtime.restore import derived_id
+
+STATE = {"messages": 2, "first_seq": 1, "last_seq": 2}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A backup of one stream."""
+    place = tmp_path / "backup"
+    archive.create(place)
+    with archive.writing(place / "A.s2") as (write, written):
+        write(b"one")
+        write(b"two")
+    part = Part("A", "A.s2", written.bytes, written.sha256, Saved({"name": "A"}, STATE))
+    archive.finish(place, Manifest(FORMAT, "now", "1", "2.15.1", 4, False, Requests(1, 0), [part]))
+    return place
+
+
+def test_a_backup_that_is_whole_is_read_back(folder: Path) -> None:
+    manifest = archive.read(folder)
+    archive.check(folder, manifest)
+    part = manifest.part("A")
+    assert part is not None
+    assert (part.bytes, part.messages, part.last_seq) == (6, 2, 2)
+    assert manifest.part("B") is None
+    assert b"".join(archive.chunks(folder / "A.s2")) == b"onetwo"
+
+
+def test_only_its_owner_can_read_it(folder: Path) -> None:
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+
+
+def test_it_is_never_written_over_another(folder: Path) -> None:
+    with pytest.raises(Refused, match="not empty"):
+        archive.create(folder)
+
+
+def test_without_a_manifest_it_is_no_backup(folder: Path) -> None:
+    (folder / archive.MANIFEST).unlink()
+    with pytest.raises(Corrupt, match=r"no manifest\.json"):
+        archive.read(folder)
+
+
+@pytest.mark.parametrize("content", [b"onetwO", b"one", b""])
+def test_a_file_that_changed_is_refused(folder: Path, content: bytes) -> None:
+    (folder / "A.s2").write_bytes(content)
+    with pytest.raises(Corrupt, match=r"A\.s2 is damaged"):
+        archive.check(folder, archive.read(folder))
+
+
+def test_a_missing_file_is_named(folder: Path) -> None:
+    (folder / "A.s2").unlink()
+    with pytest.raises(Corrupt, match=r"A\.s2 is missing"):
+        archive.check(folder, archive.read(folder))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"format": 9}, "has format 9"), ({"parts": 1}, "cannot be read"), ({"parts.file": "../x"}, "names a file")],
+)
+def test_a_manifest_of_another_kind_is_refused(folder: Path, change: dict[str, Any], why: str) -> None:
+    path = folder / archive.MANIFEST
+    manifest = msgspec.json.decode(path.read_bytes())
+    if "parts.file" in change:
+        manifest["parts"][0]["file"] = change["parts.file"]
+    else:
+        manifest |= change
+    path.write_bytes(msgspec.json.encode(manifest))
+    with pytest.raises(Corrupt, match=why):
+        archive.read(folder)
+
+
+def test_a_manifest_over_the_limit_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_MANIFEST_BYTES", 10)
+    with pytest.raises(Corrupt, match="over 10 bytes"):
+        archive.read(folder)
+
+
+def test_the_log_is_saved_before_what_it_names_and_schedules_before_the_log() -> None:
+    order = backup.streams(topology.wanted(), secrets=False)
+    place = {name: order.index(name) for name in order}
+    last_event = place["NOETL_EVENTS_3"]
+    assert place["KV_noetl_schedules"] < place["NOETL_EVENTS_0"]
+    assert last_event < min(place["NOETL_RESULTS"], place["NOETL_REQUESTS"], place["KV_noetl_playbooks"])
+    derived = {"NOETL_COMMANDS", *(f"KV_noetl_{bucket}" for bucket in ("cursors", "workers", "ctx", "loops"))}
+    assert not {*derived, "KV_noetl_keychain"} & place.keys()
+    assert set(backup.streams(topology.wanted(), secrets=True)) - set(order) == {"KV_noetl_keychain"}
+
+
+@pytest.mark.parametrize(
+    ("message", "is_derived"),
+    [
+        (Message("noetl.requests.execute", b'{"path": "a"}', 7), True),
+        (Message("noetl.requests.rerun", b'{"execution_id": "a"}', 7), True),
+        (Message("noetl.requests.execute", b'{"path": "a"}', 7, {"Nats-Msg-Id": "k"}), False),
+        (Message("noetl.requests.execute", b'{"path": "a", "execution_id": "e"}', 7), False),
+        (Message("noetl.requests.signal", b"{}", 7), False),
+        (Message("noetl.requests.execute", b"nonsense", 7), False),
+    ],
+)
+def test_a_request_without_an_id_is_known_by_its_place(message: Message, is_derived: bool) -> None:
+    assert derived_id(message, 5) == (derive_id("seq", 5, 7) if is_derived else "")
