@@ -18,9 +18,11 @@ from shared.events import request, subjects
 from shared.runtime import archive
 from shared.runtime.archive import Manifest, Part
 from shared.runtime.backup import DERIVED
+from shared.runtime.pools import LEADER
 
 MSG_ID_HEADER = "Nats-Msg-Id"
 ABOUT_EXECUTIONS = frozenset({subjects.CANCEL, subjects.PAUSE, subjects.RESUME, subjects.SIGNAL})
+PRESENCE = (LEADER, "status.>")  # who looked after the pools over there, and the processes it saw
 Say = Callable[[str], None]
 
 
@@ -30,6 +32,8 @@ async def take_back(bus: JetStreamBus, folder: Path, manifest: Manifest, *, repl
     for part in manifest.parts:
         await _restore(bus, folder, part, replicas)
         say(f"{part.stream}: {part.messages} messages, up to {part.last_seq}")
+    for key in PRESENCE:
+        await bus.purge(stream_of(topology.POOLS), f"$KV.{topology.POOLS}.{key}")
     await settle_requests(bus, manifest)
 
 

@@ -98,6 +98,8 @@ async def test_requests_come_again_unless_the_log_has_what_they_started(
 ) -> None:
     epoch = await source.created(REQUESTS)
     execute = b'{"path": "a"}'
+    for key in ("pool.gpu", "status.gpu", "leader"):
+        await source.kv_put(topology.POOLS, key, b"{}")
     for subject, data in ((subjects.EXECUTE, execute),) * 3 + ((subjects.SIGNAL, b"{}"),):
         await source.append(subject, data)
     consumer = await source.consume(REQUESTS, "router", 4)
@@ -121,6 +123,7 @@ async def test_requests_come_again_unless_the_log_has_what_they_started(
     await ensure(target, topology.wanted())
     assert [message.seq for message in await target.read(REQUESTS, [">"])] == [3, 4]
     assert await target.append(subjects.EXECUTE, execute) == 5
+    assert set(await target.kv_all(topology.POOLS)) == {"pool.gpu"}  # who was there is not here
     consumer = await target.consume(REQUESTS, "router", 4)
     assert [delivery.seq for delivery in await consumer.batch(4)] == [3, 4, 5]
     await consumer.close()

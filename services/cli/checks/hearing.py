@@ -1,14 +1,12 @@
-"""Who is there: routers and schedulers say so once a second, workers by entries that expire."""
+"""Who is there: routers and schedulers say so once a second."""
 
 import asyncio
 
 import msgspec
 
-from shared.bus import topology
 from shared.bus.membership import BEAT_S, Notice
 from shared.bus.ports import Bus
 from shared.events import subjects
-from shared.events.beat import Beat
 
 LISTEN_S = 1.5 * BEAT_S
 
@@ -28,7 +26,3 @@ async def members(bus: Bus, within_s: float = LISTEN_S) -> dict[str, set[str]]:
         return {service: instances for service, instances in found.items() if instances}
     finally:
         await inbox.close()
-
-
-async def workers(bus: Bus) -> list[Beat]:
-    return [msgspec.json.decode(data, type=Beat) for data in (await bus.kv_all(topology.WORKERS)).values()]

@@ -1,26 +1,25 @@
 """The services that are there, and whether each pool that has work has workers."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from services.cli.checks import hearing, peek
+from services.cli.checks import hearing
 from services.cli.checks.finding import Finding, duration, ok, problem, warning
 from services.cli.checks.patient import Patient
-from shared.bus import topology
-from shared.bus.request import NotFound
-from shared.events import subjects
-from shared.events.beat import Beat
+from shared.runtime import pool_state
 from shared.runtime.health import is_ready
+from shared.runtime.pool_state import PoolState
 
 NEEDED = ("router", "scheduler")
 WAITS_S = 60.0
 
 
 class Pool(Struct, frozen=True):
-    """`waiting` commands are with nobody yet, `held` ones with workers; `oldest_s`: how long the first has waited."""
+    """`waiting` commands are with nobody yet, `held` ones with workers; `oldest_s`: how long the first has waited.
+    `wanted`: how many workers its document asks for. `paused`: by whom. `unattended`: nobody looks after it."""
 
     name: str
     workers: int
@@ -28,27 +27,24 @@ class Pool(Struct, frozen=True):
     waiting: int
     held: int
     oldest_s: float
+    wanted: int | None = None
+    paused: str = ""
+    unattended: bool = False
 
 
 async def look(patient: Patient) -> list[Finding]:
     heard = await hearing.members(patient.bus)
-    beats = await hearing.workers(patient.bus)
-    names = sorted({*patient.settings.pools, *(beat.pool for beat in beats)})
-    pools = [await _pool(patient, name, beats) for name in names]
+    pools = [facts(state) for state in await pool_state.read_all(patient.bus, time.time())]
     return [*(services(name, len(heard.get(name, ()))) for name in NEEDED), *map(pool, pools), *await _health(patient)]
 
 
-async def _pool(patient: Patient, name: str, beats: Sequence[Beat]) -> Pool:
-    mine = [beat for beat in beats if beat.pool == name]
-    slots = sum(beat.slots for beat in mine)
-    try:
-        info = await patient.bus.requests.api(f"CONSUMER.INFO.{topology.COMMANDS}.{name}")
-    except NotFound:
-        return Pool(name, len(mine), slots, 0, 0, 0.0)  # told by the check of the streams
-    waiting, after = int(info["num_pending"]), int(info["delivered"]["stream_seq"])
-    first = await peek.queued(patient.bus, topology.COMMANDS, subjects.commands_of(name), after) if waiting else None
-    oldest = time.time() - first.at if first else 0.0
-    return Pool(name, len(mine), slots, waiting, int(info["num_ack_pending"]), oldest)
+def facts(state: PoolState) -> Pool:
+    ready = [worker for worker in state.workers if worker.state == "ready"]
+    return Pool(
+        state.name, len(ready), sum(worker.slots for worker in ready), state.pending or 0, state.in_flight or 0,
+        state.oldest_s or 0.0, state.desired, state.paused.by or "someone" if state.paused else "",
+        state.state == "unattended",
+    )
 
 
 def services(service: str, count: int) -> Finding:
@@ -58,18 +54,23 @@ def services(service: str, count: int) -> Finding:
     return problem(name, f"no {service} is there", "nothing is decided", f"start one: python -m services.{service}")
 
 
-def pool(facts: Pool) -> Finding:
-    name = f"members.pool.{facts.name}"
-    work = f"{facts.waiting} commands wait, {facts.held} are held"
-    found = f"{facts.workers} workers with {facts.slots} slots; {work}"
-    fix = f"start workers of the pool: NOETL_POOL={facts.name} python -m services.worker"
-    if facts.workers == 0 and facts.waiting + facts.held:
+def pool(has: Pool) -> Finding:
+    name = f"members.pool.{has.name}"
+    work = f"{has.waiting} commands wait, {has.held} are held"
+    found = f"{has.workers} workers with {has.slots} slots; {work}"
+    fix = f"start workers: `noetlctl pool scale {has.name} N`, or NOETL_POOL={has.name} python -m services.worker"
+    if has.paused:
+        return ok(name, f"paused by {has.paused}; {found}")
+    if has.workers == 0 and has.waiting + has.held:
         return problem(name, f"no workers; {work}", "its steps do not run", fix)
-    if facts.workers == 0:
+    if has.unattended:
+        why = "workers that are lost are not replaced, and what is asked of the pool is not done"
+        return warning(name, f"no pools service looks after it; {found}", why, "start one: python -m services.pools")
+    if has.workers == 0 and has.wanted != 0:
         return warning(name, "no workers, and nothing to do", "the first step of the pool will wait", fix)
-    if facts.waiting and facts.oldest_s >= WAITS_S:
+    if has.waiting and has.oldest_s >= WAITS_S:
         why = "steps begin late: the pool has too few slots for what is asked of it"
-        return warning(name, f"{found}; the first waits for {duration(facts.oldest_s)}", why, fix)
+        return warning(name, f"{found}; the first waits for {duration(has.oldest_s)}", why, fix)
     return ok(name, found)
 
 

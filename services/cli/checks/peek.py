@@ -1,13 +1,9 @@
 """One message of a stream with the time the broker gave it, read without disturbing anyone."""
 
-from base64 import b64decode
-from typing import Any
-
 import msgspec
 from msgspec import Struct
 
 from shared.bus.jetstream import JetStreamBus, nanoseconds
-from shared.bus.request import NotFound
 from shared.bus.wire import parse_headers, status_of
 from shared.events.stamp import stamp
 
@@ -47,17 +43,6 @@ async def last(bus: JetStreamBus, stream: str, subject: str) -> Peeked | None:
     body = msgspec.json.encode({"last_by_subj": subject})
     answer = await bus.requests.one(f"$JS.API.DIRECT.GET.{stream}", body)
     return None if status_of(answer[0]) else _peeked(answer)
-
-
-async def queued(bus: JetStreamBus, stream: str, subject: str, after: int) -> Peeked | None:
-    """The same of a queue, which answers no direct reads."""
-    try:
-        found = await bus.requests.api(f"STREAM.MSG.GET.{stream}", {"seq": after + 1, "next_by_subj": subject})
-    except NotFound:
-        return None
-    message: dict[str, Any] = found["message"]
-    data = b64decode(message.get("data", ""))
-    return Peeked(message["subject"], message["seq"], nanoseconds(message["time"]) / 1e9, data)
 
 
 def _peeked(answer: tuple[bytes, bytes], more: int = 0) -> Peeked:
