@@ -93,7 +93,8 @@ class Around:
             waits = await self._order(pool) if there else {}
             for number, subject in enumerate(there):
                 looked = number < MAX_PLACED
-                found[_place(subject.removeprefix(prefix))] = await self._queued(subject, waits) if looked else Queued()
+                place = subjects.command_of(prefix, subject)
+                found[place] = await self._queued(subject, waits) if looked else Queued()
         return found
 
     async def _queued(self, subject: str, waits: dict[str, int]) -> Queued:
@@ -159,7 +160,3 @@ class Around:
                 await inbox.close()
         return found
 
-
-def _place(rest: str) -> Place:
-    run_id, _, index = rest.partition(".")
-    return run_id, int(index) if index else -1

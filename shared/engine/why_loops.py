@@ -18,17 +18,24 @@ def windows(view: View) -> Iterator[Reason]:
     """Loops of which no further iteration can start before one has ended."""
     for run_id, loop in view.schedule.loops.items():
         started = loop.started
-        if started is None or (loop.next >= started.count and not loop.stopped):
+        if started is None or (loop.next >= loop.total and not loop.stopped):
             continue
-        common: dict[str, Any] = {
-            "count": started.count, "begun": loop.next, "ended": loop.ended, "max_in_flight": started.max_in_flight,
-            "in_flight": len(loop.live), "oldest": _oldest(view, run_id, loop),
-        }
+        common = progress(view, run_id)
         if loop.stopped:
             text = f"stop_when holds: no further iteration of {run_id} starts, {len(loop.live)} in flight end first"
             yield Reason("loop.stopped", "note", text, loop.event.step, run_id, values=common, since=loop.at)
         elif started.max_in_flight - len(loop.live) < max(1, started.max_in_flight // WINDOWS):
             yield _full(run_id, loop, common)
+
+
+def progress(view: View, run_id: str) -> dict[str, Any]:
+    """How far a loop has come. Of a loop with a cursor, `count` are the rows that were claimed so far."""
+    loop = view.schedule.loops[run_id]
+    most = loop.started.max_in_flight if loop.started is not None else 0
+    return {
+        "count": loop.total, "begun": loop.next, "ended": loop.ended, "max_in_flight": most,
+        "in_flight": len(loop.live), "oldest": _oldest(view, run_id, loop),
+    }
 
 
 def _full(run_id: str, loop: Loop, values: dict[str, Any]) -> Reason:

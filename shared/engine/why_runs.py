@@ -6,10 +6,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.engine.why_facts import Pool, Reason, Worker, World
+from shared.engine.why_loops import progress
 from shared.engine.why_pools import is_silent, not_taken, start_worker
 from shared.engine.why_view import Hold, View
 from shared.engine.why_waits import backoff
 from shared.events.command import Command
+from shared.events.index import frame_of
 from shared.events.stamp import seconds, stamp
 
 BEAT_S = 1.5         # how often a worker says that it is there
@@ -40,8 +42,20 @@ def due(view: View, world: World, command: Command) -> Reason:
         if hold is not None and hold.state == "held":
             found = replace(found, text=f"{found.text}; {hold.worker} had it before and has let go of it",
                             values={**found.values, "came_back_from": hold.worker, "leases": hold.holds})
+    found = _as_loop(view, command, found) if command.run_id in view.schedule.loops and command.index < 0 else found
     return replace(found, step=command.step, run_id=command.run_id, index=command.index,
                    since=found.since or view.times.get(command.run_id, ""))
+
+
+def _as_loop(view: View, command: Command, found: Reason) -> Reason:
+    """The claim of a loop's next rows, or a loop that one worker runs as a whole."""
+    if frame_of(command.index) >= 0:
+        return replace(found, text=f"the claim of its next rows: {found.text}",
+                       values={**found.values, "frame": frame_of(command.index)})
+    how = progress(view, command.run_id)
+    flight = f"{how['in_flight']} in flight, at most {how['max_in_flight']}"
+    done = f"{how['ended']} of {how['count']} iterations are done, {flight}"
+    return replace(found, text=f"the whole loop is one worker's: {found.text}; {done}", values={**found.values, **how})
 
 
 def _has_let_go(hold: Hold, world: World, view: View, command: Command) -> bool:

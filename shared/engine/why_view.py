@@ -22,6 +22,7 @@ Plans = Callable[[str], Plan]
 ROUTER_READS = ("router", "worker", "scheduler", "waiting", "control")
 SCHEDULER_READS = ("scheduler", "router", "iteration", "waiting", "control")
 TERMINAL = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
+PARTS = ev.LoopHalted | ev.FrameClaimed | ev.FrameFailed  # the end of a local loop, and of a claim of rows
 NO_VALUES: Values = {}
 
 
@@ -182,5 +183,5 @@ def _advanced(hold: Hold, event: ev.Event, ts: str) -> None:
             hold.retried, hold.task, hold.attempt, hold.task_since = None, task, attempt, ts
         case ev.TaskWaiting(task=task, attempt=attempt):
             hold.state, hold.task, hold.attempt, hold.task_since = "waits", task, attempt, ts
-        case _ if isinstance(event, TERMINAL):
+        case _ if isinstance(event, TERMINAL | PARTS):
             hold.state = "ended"

@@ -14,6 +14,13 @@ def frame_of(index: int) -> int:
     return FIRST_FRAME - index if index <= FIRST_FRAME else -1
 
 
+def index_of(part: str) -> int:
+    """Of what is written behind the run's id and the dot."""
+    if part.startswith("f"):
+        return of_frame(int(part[1:]))
+    return int(part) if part else RUN
+
+
 def part_of(index: int) -> str:
     """How it is written behind the run's id."""
     if index <= FIRST_FRAME:

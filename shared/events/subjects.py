@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from shared.events.index import part_of
+from shared.events.index import index_of, part_of
 
 REQUESTS = "noetl.requests"
 EXECUTE = "noetl.requests.execute"
@@ -59,6 +59,12 @@ def events_by(partition: int, writer: str) -> str:
 def command(pool: str, execution_id: str, run_id: str, index: int = -1) -> str:
     """One subject per run, iteration and frame: the queue holds at most one command of each."""
     return f"{COMMANDS}.{pool}.{execution_id}.{run_id}{part_of(index)}"
+
+
+def command_of(prefix: str, subject: str) -> tuple[str, int]:
+    """The run and the index of a command below `noetl.commands.<pool>.<execution>.`."""
+    run_id, _, part = subject.removeprefix(prefix).partition(".")
+    return run_id, index_of(part)
 
 
 def commands_for(pool: str, execution_id: str, run_id: str) -> list[str]:

@@ -188,6 +188,38 @@ def test_a_loop_that_stop_when_has_stopped() -> None:
     assert (reason.kind, reason.values["in_flight"]) == ("note", 1)
 
 
+def test_a_local_loop_is_one_workers_as_a_whole() -> None:
+    stall = Stall(LOOP.replace("max_in_flight: 2", "max_in_flight: 2, policy: {exec: local}"))
+    assert causes(stall.why()) == ["pool.no_workers"]
+    stall.says(ev.StepStarted(), writer="iteration")
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1), index=0, writer="iteration")
+    answer = stall.why(workers=(worker("w1", ("x1", "start:1", -1)),))
+    assert causes(answer) == ["running"]
+    running = answer.reasons[0]
+    assert (running.index, running.values["worker"], running.values["in_flight"]) == (-1, "w1", 1)
+    assert "0 of 5 iterations are done, 1 in flight, at most 2" in running.text
+
+
+def test_the_claim_of_rows_is_told_as_such() -> None:
+    text = """
+    - step: start
+      loop:
+        cursor: {kind: postgres, auth: db, claim: "SELECT {{ claim.size }}", frame: 3}
+        iterator: row
+        spec: {mode: parallel, max_in_flight: 2}
+      tool: {kind: noop}
+    """
+    stall = Stall(text)
+    reason = stall.reason("pool.queued", workers=(worker(),), queued={("start:1", -2): Queued(1, NOW, 0)})
+    assert (reason.index, reason.values["frame"]) == (-2, 0)
+    assert reason.text.startswith("the claim of its next rows: it is in the queue")
+    stall.says(ev.StepStarted(), ev.FrameClaimed(3, [1, 2, 3]), index=-2, writer="iteration")
+    stall.control()
+    answer = stall.why(workers=(worker("w1", ("x1", "start:1", 0), ("x1", "start:1", 1)),))
+    window = next(each for each in answer.reasons if each.cause == "loop.window")
+    assert (window.values["count"], window.values["in_flight"]) == (3, 2)
+
+
 # -- waits, places ---------------------------------------------------------------------------
 
 
