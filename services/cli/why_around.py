@@ -58,7 +58,7 @@ class Around:
             if at is not None:
                 heard = time.time() - max(now - at, 0) / 1e9
                 found.append(Worker(beat.worker, beat.pool, beat.slots, frozenset(beat.held), beat.room, heard,
-                                    beat.draining))
+                                    beat.draining, beat.started))
         return tuple(found)
 
     async def time_of(self, stream: str, seq: int) -> float:

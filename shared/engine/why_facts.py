@@ -68,6 +68,7 @@ class Worker(Struct, frozen=True):
     room: int
     heard: float
     draining: bool = False
+    started: float = 0.0
 
 
 class Pool(Struct, frozen=True):

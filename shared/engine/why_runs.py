@@ -24,7 +24,9 @@ def is_on_its_way(view: View, world: World, command: Command) -> bool:
     hold = view.holds.get(at)
     if at in world.queued or world.holder((view.execution_id, *at)) is not None:
         return False
-    return hold is None or hold.state != "held" or _has_let_go(hold, world, view, command)
+    if hold is None or hold.state != "held":
+        return True
+    return not _is_anew(hold, world) and _has_let_go(hold, world, view, command)
 
 
 def due(view: View, world: World, command: Command) -> Reason:
@@ -33,7 +35,8 @@ def due(view: View, world: World, command: Command) -> Reason:
     hold = view.holds.get(at)
     holder = world.holder((view.execution_id, *at))
     pool = world.pools.get(command.pool, Pool(command.pool))
-    if hold is not None and hold.state == "held" and not _has_let_go(hold, world, view, command):
+    if hold is not None and hold.state == "held" and (
+            _is_anew(hold, world) or not _has_let_go(hold, world, view, command)):
         found = _held(view, world, hold, pool)
     elif holder is not None:
         found = _taken(holder, pool)
@@ -66,13 +69,19 @@ def _has_let_go(hold: Hold, world: World, view: View, command: Command) -> bool:
     return (view.execution_id, command.run_id, command.index) not in worker.held
 
 
+def _is_anew(hold: Hold, world: World) -> bool:
+    """The worker of that name began after the last word about the run: it is not the one that had it."""
+    worker = world.worker(hold.worker)
+    return worker is not None and worker.started > seconds(hold.last)
+
+
 def _held(view: View, world: World, hold: Hold, pool: Pool) -> Reason:
     if hold.retried is not None and seconds(hold.last) + hold.retried.delay > world.now:
         return _short_pause(view, hold)
     worker = world.worker(hold.worker)
     values: dict[str, Any] = {"worker": hold.worker, "pool": pool.name, "lease_since": hold.since,
                               "leases": hold.holds, "deliveries": hold.epoch[1]}
-    if worker is None or is_silent(worker, world.now):
+    if worker is None or is_silent(worker, world.now) or _is_anew(hold, world):
         return _silent(world, hold, pool, worker, values)
     values |= {"heard": stamp(worker.heard), "lease_expires": stamp(worker.heard + pool.lease_s)}
     again = f", its {_nth(hold.holds)} lease" if hold.holds > 1 else ""
@@ -87,12 +96,16 @@ def _held(view: View, world: World, hold: Hold, pool: Pool) -> Reason:
 
 
 def _silent(world: World, hold: Hold, pool: Pool, worker: Worker | None, values: dict[str, Any]) -> Reason:
+    anew = _is_anew(hold, world)
     heard = worker.heard if worker is not None else max(world.now - FORGOTTEN_S, seconds(hold.last))
+    if anew and worker is not None:
+        heard = min(worker.started, seconds(hold.last) + BEAT_S)
     alive = [other.name for other in world.of(pool.name) if not is_silent(other, world.now)]
-    others = [name for name in alive if name != hold.worker]
+    others = [name for name in alive if anew or name != hold.worker]
     then = "another worker takes over" if others else f"it waits for a worker of pool {pool.name}: none other is there"
     return Reason(
         "lease.silent", "blocked",
+        f"{hold.worker} had it and was started anew since; when the lease expires, a worker takes it over" if anew else
         f"{hold.worker} holds it and was last heard of at {_clock(stamp(heard))}; when the lease expires, {then}",
         task=hold.task, attempt=hold.attempt, values={**values, "other_workers": others}, since=hold.last,
         until=stamp(heard + BEAT_S + pool.lease_s),

@@ -1,5 +1,6 @@
 """The reasons of `why` on folded histories: workers, pools, loops, waits and places."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -54,6 +55,16 @@ def test_a_silent_worker_keeps_its_lease_until_it_expires(workers: tuple[Worker,
     assert (reason.kind, reason.values["other_workers"]) == ("blocked", others)
     assert seconds(reason.until) == pytest.approx(heard + 1.5 + 15)
     assert ("start a worker" in reason.remedy) is not bool(others)
+
+
+def test_a_worker_started_anew_is_not_the_one_that_had_the_run() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted())
+    anew = msgspec.structs.replace(worker(), started=LATER - 1)
+    reason = stall.reason("lease.silent", workers=(anew,))
+    assert (reason.kind, reason.values["other_workers"]) == ("blocked", ["w1"])
+    assert "started anew" in reason.text
+    assert seconds(reason.until) == pytest.approx(seconds(stall.log[-1].ts) + 1.5 + 1.5 + 15)
 
 
 def test_a_worker_that_let_go_of_a_run_does_not_hold_it() -> None:
