@@ -6,6 +6,7 @@ line, and on a line of its own for any number of lines. Everything runs in one s
 
 import os
 import re
+import select
 import signal
 import subprocess
 import time
@@ -63,7 +64,7 @@ class Shell:
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
-            ["bash", "--norc", "--noprofile"], cwd=folder, env=environment, text=True, bufsize=1,
+            ["bash", "--norc", "--noprofile"], cwd=folder, env=environment,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )
         self._count = 0
@@ -73,17 +74,17 @@ class Shell:
         mark = f"<<{self._count}>>"
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{command}\necho '{mark}'\n")
+        self._process.stdin.write(f"{command}\necho '{mark}'\n".encode())
         self._process.stdin.flush()
-        end, lines = time.monotonic() + within, list[str]()
-        for line in self._process.stdout:
-            if line.rstrip("\n").endswith(mark):
-                rest = line.rstrip("\n").removesuffix(mark)
-                return [*lines, rest] if rest else lines
-            lines.append(line.rstrip())
-            if time.monotonic() > end:
-                break
-        raise AssertionError(f"{command}: not done within {within:.0f} s; so far it printed {lines}")
+        end, text = time.monotonic() + within, ""
+        while not text.endswith(f"{mark}\n"):
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
+            found = os.read(self._process.stdout.fileno(), 65_536) if ready else b""
+            if not found:
+                raise AssertionError(f"{command}: not done within {within:.0f} s; so far it printed\n{text}")
+            text += found.decode(errors="replace")
+        lines = [line.rstrip() for line in text.removesuffix(f"{mark}\n").split("\n")]
+        return lines[:-1] if not lines[-1] else lines
 
     def close(self) -> None:
         """With everything it started."""
@@ -93,3 +94,7 @@ class Shell:
         except (ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(10)
+        finally:
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
