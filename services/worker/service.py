@@ -57,12 +57,10 @@ class Worker:
         self._taken = asyncio.Event()
         self._draining = False
         self._started, self._version = clock.now(), _version()
-        self._stop_asked = asyncio.Event()
         self._local: dict[tuple[str, str], LocalRun] = {}
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `stop`; then takes nothing new and finishes what it holds. Cancelled, it hands back."""
-        self._stop_asked = stop
         loops = [asyncio.create_task(work) for work in (self._extend(), self._beat(), self._hear())]
         try:
             await run_until(stop, self._take(ready), finish=self._drain(stop))
@@ -166,7 +164,7 @@ class Worker:
             return one(command, mark)
         run = self._local[command.execution_id, command.run_id] = LocalRun(
             self._bus, self._clock, plan.steps[command.step], command, delivery, settings.instance,
-            settings.partitions, self._presence.absences, mark, one, self._stop_asked.is_set, settings.slots,
+            settings.partitions, self._presence.absences, mark, one, lambda: self._draining, settings.slots,
         )
         return run
 
