@@ -59,7 +59,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
 
 
 class Worker(Struct, frozen=True):
-    """A worker's last beat, and when the broker got it. One that is `draining` takes nothing new."""
+    """A worker's last beat, and when the broker got it. One that is `draining` takes nothing new; `started` is when
+    its life began: one that is started anew under the same name holds nothing of its earlier life."""
 
     name: str
     pool: str

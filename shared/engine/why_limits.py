@@ -14,7 +14,6 @@ from shared.engine.looping import iter_of
 from shared.engine.why_facts import Reason, World
 from shared.engine.why_pools import MAX_LISTED
 from shared.engine.why_view import Plans, View
-from shared.events.model import Limited
 from shared.events.stamp import stamp
 
 MAX_FOLLOWED = 3  # holders of a key whose own reasons are told
@@ -109,16 +108,12 @@ def _listed(ledger: Ledger, own: str) -> list[dict[str, Any]]:
     return [{"execution_id": who[0], "place": who[2], "since": stamp(at), "own": who[0] == own} for who, at in parts]
 
 
-def keys(wants: list[Want]) -> list[Limited]:
-    return list({want.limit.key: want.limit for want in wants}.values())
-
-
-def followed(world_ledgers: dict[str, Ledger], wants: list[Want], execution_id: str) -> list[str]:
+def followed(ledgers: dict[str, Ledger], wants: list[Want], execution_id: str) -> list[str]:
     """The executions whose own reasons are worth telling: they hold what is waited for."""
     found: list[str] = []
-    for limit in keys(wants):
-        ledger = world_ledgers.get(limit.key, Ledger())
-        if limit.max and len(ledger.holders) >= limit.max:
+    for want in wants:
+        ledger = ledgers.get(want.limit.key, Ledger())
+        if not has_place(want, ledger.holders):
             found += holders_of(ledger, execution_id)
     return list(dict.fromkeys(found))[:MAX_FOLLOWED]
 

@@ -10,6 +10,7 @@ from shared.engine.why_loops import progress
 from shared.engine.why_pools import is_silent, not_taken, start_worker
 from shared.engine.why_view import Hold, View
 from shared.engine.why_waits import backoff
+from shared.events.beat import Key
 from shared.events.command import Command
 from shared.events.index import frame_of
 from shared.events.stamp import seconds, stamp
@@ -24,9 +25,7 @@ def is_on_its_way(view: View, world: World, command: Command) -> bool:
     hold = view.holds.get(at)
     if at in world.queued or world.holder((view.execution_id, *at)) is not None:
         return False
-    if hold is None or hold.state != "held":
-        return True
-    return not _is_anew(hold, world) and _has_let_go(hold, world, view, command)
+    return hold is None or hold.state != "held" or _has_let_go(hold, world, view, command)
 
 
 def due(view: View, world: World, command: Command) -> Reason:
@@ -35,11 +34,10 @@ def due(view: View, world: World, command: Command) -> Reason:
     hold = view.holds.get(at)
     holder = world.holder((view.execution_id, *at))
     pool = world.pools.get(command.pool, Pool(command.pool))
-    if hold is not None and hold.state == "held" and (
-            _is_anew(hold, world) or not _has_let_go(hold, world, view, command)):
-        found = _held(view, world, hold, pool)
-    elif holder is not None:
+    if holder is not None and not _is_with(hold, world, (view.execution_id, *at)):
         found = _taken(holder, pool)
+    elif hold is not None and hold.state == "held" and not _has_let_go(hold, world, view, command):
+        found = _held(view, world, hold, pool)
     else:
         found = not_taken(view, world, command, pool)
         if hold is not None and hold.state == "held":
@@ -61,18 +59,26 @@ def _as_loop(view: View, command: Command, found: Reason) -> Reason:
     return replace(found, text=f"the whole loop is one worker's: {found.text}; {done}", values={**found.values, **how})
 
 
-def _has_let_go(hold: Hold, world: World, view: View, command: Command) -> bool:
-    """Its worker says that it holds other things, and has said so after its last word about this."""
-    worker = world.worker(hold.worker)
-    if worker is None or worker.heard <= seconds(hold.last) + BEAT_S:
+def _is_with(hold: Hold | None, world: World, key: Key) -> bool:
+    """Who has it by the log says so too."""
+    if hold is None or hold.state != "held" or _is_anew(hold, world):
         return False
-    return (view.execution_id, command.run_id, command.index) not in worker.held
+    worker = world.worker(hold.worker)
+    return worker is not None and key in worker.held
 
 
 def _is_anew(hold: Hold, world: World) -> bool:
-    """The worker of that name began after the last word about the run: it is not the one that had it."""
+    """The worker of that name is another life."""
     worker = world.worker(hold.worker)
     return worker is not None and worker.started > seconds(hold.last)
+
+
+def _has_let_go(hold: Hold, world: World, view: View, command: Command) -> bool:
+    """Its worker says that it holds other things, and has said so after its last word about this."""
+    worker = world.worker(hold.worker)
+    if worker is None or worker.heard <= seconds(hold.last) + BEAT_S or _is_anew(hold, world):
+        return False
+    return (view.execution_id, command.run_id, command.index) not in worker.held
 
 
 def _held(view: View, world: World, hold: Hold, pool: Pool) -> Reason:
@@ -81,7 +87,14 @@ def _held(view: View, world: World, hold: Hold, pool: Pool) -> Reason:
     worker = world.worker(hold.worker)
     values: dict[str, Any] = {"worker": hold.worker, "pool": pool.name, "lease_since": hold.since,
                               "leases": hold.holds, "deliveries": hold.epoch[1]}
-    if worker is None or is_silent(worker, world.now) or _is_anew(hold, world):
+    if worker is not None and _is_anew(hold, world):
+        return Reason(
+            "lease.silent", "blocked", f"{hold.worker} held it, died, and was started anew at "
+            f"{_clock(stamp(worker.started))}; when the old lease expires, a worker of pool {pool.name} takes over",
+            task=hold.task, attempt=hold.attempt, values={**values, "other_workers": [hold.worker]}, since=hold.last,
+            until=stamp(worker.started + pool.lease_s), remedy="it goes on by itself when the lease expires",
+        )
+    if worker is None or is_silent(worker, world.now):
         return _silent(world, hold, pool, worker, values)
     values |= {"heard": stamp(worker.heard), "lease_expires": stamp(worker.heard + pool.lease_s)}
     again = f", its {_nth(hold.holds)} lease" if hold.holds > 1 else ""
@@ -96,16 +109,12 @@ def _held(view: View, world: World, hold: Hold, pool: Pool) -> Reason:
 
 
 def _silent(world: World, hold: Hold, pool: Pool, worker: Worker | None, values: dict[str, Any]) -> Reason:
-    anew = _is_anew(hold, world)
     heard = worker.heard if worker is not None else max(world.now - FORGOTTEN_S, seconds(hold.last))
-    if anew and worker is not None:
-        heard = min(worker.started, seconds(hold.last) + BEAT_S)
     alive = [other.name for other in world.of(pool.name) if not is_silent(other, world.now)]
-    others = [name for name in alive if anew or name != hold.worker]
+    others = [name for name in alive if name != hold.worker]
     then = "another worker takes over" if others else f"it waits for a worker of pool {pool.name}: none other is there"
     return Reason(
         "lease.silent", "blocked",
-        f"{hold.worker} had it and was started anew since; when the lease expires, a worker takes it over" if anew else
         f"{hold.worker} holds it and was last heard of at {_clock(stamp(heard))}; when the lease expires, {then}",
         task=hold.task, attempt=hold.attempt, values={**values, "other_workers": others}, since=hold.last,
         until=stamp(heard + BEAT_S + pool.lease_s),

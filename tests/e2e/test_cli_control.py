@@ -1,11 +1,17 @@
 """cancel, pause, resume and signal from the command line, on a stack of processes."""
 
+import asyncio
 import json
+import os
+import signal
 import time
 from collections.abc import Callable
 
 import pytest
 
+from services.cli import context, why
+from shared.engine.why_facts import Reason
+from shared.events.stamp import seconds
 from tests.support.cli import Cli, Up
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: control/{0}}}\nworkflow:\n"
@@ -97,3 +103,29 @@ def test_an_execution_nobody_knows_is_exit_code_7(up: Up, cli: Cli) -> None:
         done = cli(*command, cwd=up.folder)
         assert done.returncode == 7
         assert done.stderr.startswith("noetlctl: no execution nobody in the log")
+
+
+def test_why_tells_of_a_killed_worker_until_its_lease_expires(
+    up: Up, cli: Cli, started: Callable[[str, str], str]
+) -> None:
+    execution, settings = started("sleep", SLEEP), context.find(up.context_file)
+
+    def reasons() -> list[Reason]:
+        return list(asyncio.run(why.answered(execution, settings)).reasons)
+
+    def until(cause: str) -> Reason:
+        for _ in range(300):
+            found = [reason for reason in reasons() if reason.cause == cause]
+            if found:
+                return found[0]
+            time.sleep(0.1)
+        raise AssertionError(reasons())
+
+    worker = until("running").values["worker"]
+    shown = json.loads(cli("pool", "workers", "-o", "json", cwd=up.folder).stdout)
+    os.kill(next(each["pid"] for each in shown if each["name"] == worker), signal.SIGKILL)
+    killed = time.time()
+    reason = until("lease.silent")
+    assert reason.values["worker"] == worker
+    assert killed < seconds(reason.until) < killed + 60
+    assert cli("cancel", execution, "--grace", "0", "--wait", cwd=up.folder).returncode == 0

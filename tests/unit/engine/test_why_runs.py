@@ -1,6 +1,5 @@
 """The reasons of `why` on folded histories: workers, pools, loops, waits and places."""
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -57,14 +56,24 @@ def test_a_silent_worker_keeps_its_lease_until_it_expires(workers: tuple[Worker,
     assert ("start a worker" in reason.remedy) is not bool(others)
 
 
-def test_a_worker_started_anew_is_not_the_one_that_had_the_run() -> None:
+def test_a_worker_that_was_started_anew_does_not_hold_what_it_held() -> None:
     stall = Stall(PLAIN)
     stall.says(ev.StepStarted())
-    anew = msgspec.structs.replace(worker(), started=LATER - 1)
-    reason = stall.reason("lease.silent", workers=(anew,))
-    assert (reason.kind, reason.values["other_workers"]) == ("blocked", ["w1"])
+    anew = replace(worker(), started=LATER - 3)
+    reason = stall.reason("lease.silent", workers=(anew,), queued={("start:1", -1): Queued(1, NOW)})
+    assert reason.until == stamp(LATER - 3 + 15)
     assert "started anew" in reason.text
-    assert seconds(reason.until) == pytest.approx(seconds(stall.log[-1].ts) + 1.5 + 1.5 + 15)
+    again = replace(anew, held=frozenset({("x1", "start:1", -1)}))
+    assert "has not written anything" in stall.reason("running", workers=(again,)).text
+
+
+def test_who_has_it_by_the_log_goes_before_a_worker_that_does_not_know_better() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted())
+    key = ("x1", "start:1", -1)
+    late, own, silent = worker("w0", key), worker("w1", key), worker("w1", heard=LATER - 50)
+    assert stall.reason("running", workers=(late, own)).values["worker"] == "w1"
+    assert stall.reason("running", workers=(late, silent)).values["worker"] == "w0"
 
 
 def test_a_worker_that_let_go_of_a_run_does_not_hold_it() -> None:
