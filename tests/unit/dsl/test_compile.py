@@ -46,7 +46,7 @@ def test_v10_pagination_plan() -> None:
     assert [task.name for task in fetch.tasks] == [
         "init_iter", "fetch_page", "route_by_status", "store_200", "store_404", "paginate"]
     assert (fetch.timeout_s, fetch.failure, fetch.max_payload_bytes) == (600.0, "best_effort", 1048576)
-    assert fetch.admit == (AdmitRule(allow=True),)
+    assert fetch.admit == (AdmitRule(allow=True, line=49),)
     page = fetch.tasks[1]
     assert page.spec == {"timeout": {"connect": 5, "read": 15}}
     assert page.rules is not None
