@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +23,7 @@ POLL_S = 0.2
 MAX_TOLD = 20  # differences of one execution
 CURSOR = "SELECT seq FROM noetl.cursor WHERE partition = $1"
 ASIDE = "SELECT seq, error FROM noetl.corrupt WHERE partition = $1 AND split_part(subject, '.', 4) = ANY ($2)"
+PURGED = "SELECT execution_id, at FROM noetl.purged WHERE execution_id = ANY ($1)"
 ROWS = {table: f"SELECT * FROM noetl.{table} WHERE execution_id = ANY ($1)" for table in KEYS}
 Histories = Mapping[str, Sequence[Message]]
 
@@ -32,6 +34,7 @@ class Found(Struct, frozen=True):
     cursor: int
     rows: dict[str, dict[str, list[dict[str, Any]]]]
     aside: dict[int, str]
+    purged: dict[str, datetime] = {}
 
     def of(self, execution_id: str) -> dict[str, list[dict[str, Any]]]:
         return self.rows.get(execution_id, {})
@@ -84,7 +87,8 @@ class ReadModel:
         for table, query in ROWS.items():
             for row in await connection.fetch(query, executions):
                 rows.setdefault(row["execution_id"], {}).setdefault(table, []).append(dict(row))
-        return Found(cursor, rows, aside)
+        purged = {row["execution_id"]: row["at"] for row in await connection.fetch(PURGED, executions)}
+        return Found(cursor, rows, aside, purged)
 
     async def caught_up(self, partition: int, seq: int, wait_s: float) -> bool:
         """Waits, for a while, until the partition is projected up to there."""
@@ -100,6 +104,10 @@ class ReadModel:
 
 def compare(verdict: Verdict, partition: int, messages: Sequence[Message], model: Found) -> None:
     """Adds to the verdict how the rows compare; the projector has been where the log was read to."""
+    if verdict.execution_id in model.purged:
+        day = model.purged[verdict.execution_id].date().isoformat()
+        verdict.projection = Projection("unknown", reason=f"its rows were purged on {day} (noetlctl admin purge)")
+        return
     rows = Rows()
     found = [
         Violation("projection", f"the projector set record {seq} aside: {error}", seq)

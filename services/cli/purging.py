@@ -19,7 +19,7 @@ from shared.runtime.endings import standings
 BATCH = 200
 DETAILS = ("event", "step_run", "iteration", "loop", "task_run", "ctx")
 OLD = """
-SELECT execution_id, EXISTS (SELECT FROM noetl.event WHERE execution_id = e.execution_id) AS there
+SELECT execution_id, NOT EXISTS (SELECT FROM noetl.purged p WHERE p.execution_id = e.execution_id) AS there
 FROM noetl.execution e WHERE status = ANY($1) AND finished_at < $2 ORDER BY finished_at, execution_id
 """
 RELATED = """
@@ -30,6 +30,7 @@ SELECT execution_id, payload->>'of' FROM noetl.event WHERE event_type = 'playboo
 COUNTED = "SELECT count(*) FROM noetl.{} WHERE execution_id = ANY($1)"
 DELETED = "DELETE FROM noetl.{} WHERE execution_id = ANY($1)"
 EMPTIED = "UPDATE noetl.execution SET workload = NULL, result = NULL, result_ref = NULL WHERE execution_id = ANY($1)"
+NOTED = "INSERT INTO noetl.purged (execution_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING"
 
 
 class Removed(Struct):
@@ -45,6 +46,12 @@ class Purge:
 
     async def choose(self, statuses: Sequence[str], limit: int) -> Choice:
         """From the read model, and only what the log says is over as well."""
+        try:
+            return await self._choose(statuses, limit)
+        except asyncpg.UndefinedTableError:
+            raise CliError("the read model is of an earlier version: start a projector of this one") from None
+
+    async def _choose(self, statuses: Sequence[str], limit: int) -> Choice:
         await self._refuse_old_read_model()
         before = datetime.fromtimestamp(self._before, UTC)
         rows = await self._connection.fetch(OLD, list(statuses), before)
@@ -97,6 +104,7 @@ class Purge:
             for table in DETAILS:
                 deleted += int((await self._connection.execute(DELETED.format(table), batch)).rpartition(" ")[2])
             await self._connection.execute(EMPTIED, batch)
+            await self._connection.execute(NOTED, batch)
         return deleted
 
     async def _held(self, stream: str, subject: str) -> int:

@@ -61,15 +61,15 @@ async def _restore(bus: JetStreamBus, folder: Path, part: Part, replicas: int) -
         await bus.requests.api(f"STREAM.DELETE.{part.stream}")  # it is empty
     saved = replace(part.saved, config={**part.saved.config, "num_replicas": replicas})
     state = await snapshot.restore(bus, part.stream, saved, archive.chunks(folder / part.file))
-    _check(part, state)
+    check(part, state)
 
 
-def _check(part: Part, state: dict[str, Any]) -> None:
-    """What was written while the backup was made may be there too. Nothing may be missing but what has become too old
-    for its stream since."""
+def check(part: Part, state: dict[str, Any]) -> None:
+    """What was written while the backup was made may be there too. Of a sealed stream nothing may be missing; of others,
+    what was replaced meanwhile or has become too old."""
     wanted = part.saved.state
     lost = state["last_seq"] < wanted["last_seq"]
-    if not part.saved.config.get("max_age") and wanted["messages"]:
+    if part.saved.config.get("deny_purge") and wanted["messages"]:
         lost = lost or state["messages"] < wanted["messages"] or state["first_seq"] != wanted["first_seq"]
     if lost:
         names = ("messages", "first_seq", "last_seq")

@@ -11,6 +11,8 @@ import pytest
 
 from services.cli import admin_backup, admin_purge, admin_rebuild_projection, admin_restore, context
 from services.cli.exits import CliError
+from services.cli.projected import ReadModel
+from services.cli.verifying import Checker
 from shared.bus import topology
 from shared.errors import Refused, Unavailable
 from shared.events import subjects
@@ -150,3 +152,9 @@ async def test_the_read_model_comes_back_and_old_results_go(home: Path) -> None:
         assert (await one.summary(hello)).status == "completed"  # the log has it all
         _, again = await said(purge(False, "json"))
         assert (again["executions"], again["removed"]["rows"]) == ([], 0)
+        async with ReadModel(dsn) as model:
+            proved = await Checker(one.bus, one.partitions, model, 5.0).one(hello)
+        assert proved is not None
+        assert (proved[0].verdict, "purged on" in proved[0].projection.reason) == ("verified", True)
+        await said(admin_rebuild_projection._rebuild(settings, "json"))
+        assert await rows(dsn, events) == before

@@ -64,6 +64,15 @@ async def test_drift_is_told_by_its_weight_and_left_alone(patient: Patient) -> N
     assert (await api(f"STREAM.INFO.{REQUESTS}"))["config"]["max_msgs"] == 5
 
 
+async def test_an_event_stream_that_is_not_sealed_is_a_problem(patient: Patient) -> None:
+    api, name = patient.bus.requests.api, events_stream(1)
+    config = (await api(f"STREAM.INFO.{name}"))["config"]
+    await api(f"STREAM.DELETE.{name}")
+    await api(f"STREAM.CREATE.{name}", {**config, "deny_delete": False, "deny_purge": False})
+    found = named(await streams.look(patient), "streams.drift")
+    assert (found.status, "deny_delete is False, wanted True" in found.found) == ("problem", True)
+
+
 async def test_streams_of_other_partitions_are_a_problem(patient: Patient) -> None:
     await patient.bus.requests.api("STREAM.CREATE.NOETL_EVENTS_9", {
         "name": "NOETL_EVENTS_9", "subjects": ["noetl.events.9.*.*"], "storage": "memory"})  # fmt: skip

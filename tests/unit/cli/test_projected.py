@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -40,9 +41,12 @@ async def projected(bus: MemoryBus, execution_id: str, until: int = 10**9) -> Ta
 class Written(ReadModel):
     """A read model without PostgreSQL; `change` is what someone did to its rows."""
 
-    def __init__(self, bus: MemoryBus, change: Callable[[Tables], None] = lambda _: None, cursor: int = 10**9) -> None:
+    def __init__(
+        self, bus: MemoryBus, change: Callable[[Tables], None] = lambda _: None, cursor: int = 10**9,
+        purged: dict[str, datetime] | None = None,
+    ) -> None:
         super().__init__("postgresql://nowhere")
-        self._bus, self._change, self.cursor = bus, change, cursor
+        self._bus, self._change, self.cursor, self._purged = bus, change, cursor, purged or {}
         self.aside: dict[int, str] = {}
 
     async def found(self, partition: int, executions: Sequence[str]) -> Found | None:
@@ -50,7 +54,7 @@ class Written(ReadModel):
         for execution_id in executions:
             rows[execution_id] = await projected(self._bus, execution_id, self.cursor)
             self._change(rows[execution_id])
-        return Found(self.cursor, rows, self.aside)
+        return Found(self.cursor, rows, self.aside, self._purged)
 
 
 async def verdict_of(
@@ -186,3 +190,13 @@ async def test_all_compares_the_rows_too() -> None:
     behind = await everything(Checker(bus, PARTITIONS, Written(bus, cursor=0), 0.0))
     assert (behind.words(), behind.projections()) == (
         {"verified": len(good_day()[0])}, {"behind": len(good_day()[0])})
+
+
+async def test_rows_that_were_purged_are_no_violation() -> None:
+    def purge(rows: Tables) -> None:
+        rows["execution"][0]["workload"] = None
+        rows["event"].clear()
+
+    verdict = await verdict_of(purge, purged={PARALLEL: datetime(2026, 11, 16, tzinfo=UTC)})
+    assert (verdict.verdict, verdict.projection.state) == ("verified", "unknown")
+    assert verdict.projection.reason == "its rows were purged on 2026-11-16 (noetlctl admin purge)"

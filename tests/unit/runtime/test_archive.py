@@ -14,7 +14,7 @@ from shared.errors import Corrupt, Refused
 from shared.events.request import derive_id
 from shared.runtime import archive, backup
 from shared.runtime.archive import FORMAT, Manifest, Part, Requests
-from shared.runtime.restore import derived_id
+from shared.runtime.restore import check, derived_id
 
 STATE = {"messages": 2, "first_seq": 1, "last_seq": 2}
 
@@ -117,3 +117,30 @@ def test_the_log_is_saved_before_what_it_names_and_schedules_before_the_log() ->
 )
 def test_a_request_without_an_id_is_known_by_its_place(message: Message, is_derived: bool) -> None:
     assert derived_id(message, 5) == (derive_id("seq", 5, 7) if is_derived else "")
+
+
+def state(messages: int, first: int, last: int) -> dict[str, int]:
+    return {"messages": messages, "first_seq": first, "last_seq": last}
+
+
+@pytest.mark.parametrize(
+    ("sealed", "came", "is_whole"),
+    [
+        (True, state(9, 1, 9), True),
+        (True, state(12, 1, 12), True),  # written while the backup was made
+        (True, state(8, 1, 9), False),
+        (True, state(9, 2, 10), False),
+        (True, state(8, 1, 8), False),
+        (False, state(5, 5, 9), True),  # replaced, or too old by now
+        (False, state(8, 1, 8), False),
+    ],
+)
+def test_a_sealed_stream_comes_back_whole_and_no_other_loses_its_end(
+    sealed: bool, came: dict[str, int], is_whole: bool
+) -> None:
+    part = Part("A", "A.s2", 1, "", Saved({"deny_purge": sealed}, state(9, 1, 9)))
+    if is_whole:
+        check(part, came)
+    else:
+        with pytest.raises(Corrupt, match="did not come back whole"):
+            check(part, came)
