@@ -65,8 +65,8 @@ async def _restore(bus: JetStreamBus, folder: Path, part: Part, replicas: int) -
 
 
 def check(part: Part, state: dict[str, Any]) -> None:
-    """What was written while the backup was made may be there too. Of a sealed stream nothing may be missing; of others,
-    what was replaced meanwhile or has become too old."""
+    """What was written while the backup was made may be there too. Of a sealed stream nothing may be missing; of
+    others, what was replaced meanwhile or has become too old."""
     wanted = part.saved.state
     lost = state["last_seq"] < wanted["last_seq"]
     if part.saved.config.get("deny_purge") and wanted["messages"]:
