@@ -1,6 +1,6 @@
 """Writes the truth down while the engine runs: the log, and what it cannot be derived from.
 
-The order makes every reference hold in what is restored (docs/adr/0018):
+The order makes every reference hold in what is restored (docs/adr/0020):
 
     where the requests stand, schedules   a time or request taken after this may be taken again: it has the same id
     event streams                         the log
