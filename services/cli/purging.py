@@ -19,7 +19,8 @@ from shared.runtime.endings import standings
 BATCH = 200
 DETAILS = ("event", "step_run", "iteration", "loop", "task_run", "ctx")
 OLD = """
-SELECT execution_id, NOT EXISTS (SELECT FROM noetl.purged p WHERE p.execution_id = e.execution_id) AS there
+SELECT execution_id, NOT EXISTS (SELECT FROM noetl.purged p WHERE p.execution_id = e.execution_id)
+    OR EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = e.execution_id) AS there  -- of a late record
 FROM noetl.execution e WHERE status = ANY($1) AND finished_at < $2 ORDER BY finished_at, execution_id
 """
 RELATED = """

@@ -101,5 +101,5 @@ def dead(letters: Mapping[str, int]) -> Finding:
     if not letters:
         return ok(name, "no dead letters")
     found = ", ".join(f"{count} of {subject.removeprefix(subjects.DEAD + '.')}" for subject, count in letters.items())
-    fix = f"read them in the stream {topology.DEAD}: each says why; `noetlctl admin purge` removes old ones"
+    fix = "`noetlctl dlq list` says why; `dlq replay` and `dlq drop` settle them, `admin purge` removes old ones"
     return warning(name, f"dead letters: {found}", "something was asked for that no service could read", fix)
