@@ -219,7 +219,7 @@ def test_a_pause_outlives_the_server_and_its_queue(ctl: Ctl) -> None:
 
 
 def test_a_drain_reports_what_finished_and_hands_the_rest_back(ctl: Ctl) -> None:
-    ctl.apply("deep", workers=2, slots=4)
+    ctl.apply("deep", workers=1, slots=4)
     short, long = ctl.start("deep", 3, 1.5), ctl.start("deep", 1, 20)
     until(lambda: ctl.said(short, "begin").total() == 3 and ctl.said(long, "begin").total() == 1, "nothing runs")
     began = time.monotonic()
