@@ -5,20 +5,20 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from services.cli import context, exits
+from services.cli import context, exits, pool_look
 from services.cli.control import me
 from services.cli.exits import CliError
 from services.cli.pool_ops import change, row, tell, until
 from shared.bus import pool_consumer
 from shared.bus.ports import Bus
-from shared.runtime import pool_state, pools
+from shared.runtime import pools
 from shared.runtime.pool_state import PoolState
-from shared.runtime.pools import Entry, NotThere
+from shared.runtime.pools import Entry
 
 
 async def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        state = await _standing(bus, name)
+        state = await pool_look.one(bus, name)
         if not force:
             _refuse_with_work(state)
         entry = state.entry or Entry("", 0, me(), time.time(), 0)
@@ -36,18 +36,11 @@ async def _without_workers(
     if not entry.deleting:
         entry = await change(bus, name, lambda entry: replace(entry, deleting=True))
     await until(bus, name, entry, lambda state: not state.status.workers, timeout)
-    state = await _standing(bus, name)
+    state = await pool_look.one(bus, name)
     if not force and _work(state):  # it came while the workers went
         await pools.change(bus, name, me(), time.time(), lambda entry: replace(entry, deleting=False))
         _refuse_with_work(state)
     return entry, state
-
-
-async def _standing(bus: Bus, name: str) -> PoolState:
-    try:
-        return await pool_state.read(bus, name, time.time())
-    except NotThere as error:
-        raise CliError(str(error), exits.NOT_FOUND) from None
 
 
 def _work(state: PoolState) -> int:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from services.cli import context, exits
+from services.cli import context, exits, pool_look
 from services.cli.exits import CliError
-from services.cli.pool_show import found
 from shared.runtime.pool_state import PoolState
 
 POLL_S = 0.3
@@ -17,7 +16,7 @@ POLL_S = 0.3
 
 async def logs(name: str, worker: str, follow: bool, lines: int, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        files = _files(await found(bus, name), worker)
+        files = _files(await pool_look.one(bus, name), worker)
     places = {file: _last(title, file, lines) for title, file in files.items()}
     while follow:
         await asyncio.sleep(POLL_S)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from services.cli import context, exits, findings, render
+from services.cli import context, exits, findings, pool_look, render
 from services.cli.control import me
 from services.cli.exits import CliError
 from shared.bus.ports import Bus
@@ -18,7 +18,7 @@ from shared.dsl.documents import compile_pool
 from shared.dsl.pools import Pool
 from shared.errors import Conflict
 from shared.events.stamp import stamp
-from shared.runtime import pool_state, pools
+from shared.runtime import pools
 from shared.runtime.pool_state import PoolState
 from shared.runtime.pools import Drain, Entry, NotThere, Pause
 from shared.tools import registry
@@ -207,7 +207,7 @@ async def until(bus: Bus, name: str, entry: Entry, done: Done, within_s: float) 
     """The pool once the pools service has done what this generation asks; exit code 6 when it takes too long."""
     deadline = time.monotonic() + within_s
     while True:
-        state = await pool_state.read(bus, name, time.time())
+        state = await pool_look.one(bus, name)
         if state.status.generation >= entry.generation and done(state):
             return state
         if time.monotonic() > deadline:

@@ -2,21 +2,16 @@
 
 import asyncio
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from services.cli import context, exits, render, times
-from services.cli.exits import CliError
+from services.cli import context, exits, pool_look, render, times
 from services.cli.render import Column
-from shared.bus.ports import Bus
 from shared.events.stamp import stamp
-from shared.runtime import pool_state
 from shared.runtime.pool_state import PoolState, WorkerState
-from shared.runtime.pools import NotThere
 
 
 def age(seconds: float | None) -> str:
@@ -79,7 +74,7 @@ def worker_row(worker: WorkerState) -> dict[str, Any]:
 
 async def show_list(output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        states = await pool_state.read_all(bus, time.time())
+        states = await pool_look.everyone(bus)
     render.rows([pool_row(state) for state in states], COLUMNS, output, "name")
     return exits.OK
 
@@ -87,7 +82,7 @@ async def show_list(output: str, context_file: Path | None) -> int:
 async def top(every: float, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
         while True:
-            states = await pool_state.read_all(bus, time.time())
+            states = await pool_look.everyone(bus)
             rows = sorted(map(pool_row, states), key=lambda row: (-(row["pending"] or 0), row["name"]))
             if not sys.stdout.isatty() or output in ("json", "jsonl"):
                 render.rows(rows, COLUMNS, output, "name")
@@ -100,22 +95,15 @@ async def top(every: float, output: str, context_file: Path | None) -> int:
 
 async def workers(name: str, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        states = [await found(bus, name)] if name else await pool_state.read_all(bus, time.time())
+        states = [await pool_look.one(bus, name)] if name else await pool_look.everyone(bus)
     rows = [worker_row(worker) for state in states for worker in state.workers]
     render.rows(rows, WORKERS, output, "name")
     return exits.OK
 
 
-async def found(bus: Bus, name: str) -> PoolState:
-    try:
-        return await pool_state.read(bus, name, time.time())
-    except NotThere as error:
-        raise CliError(str(error), exits.NOT_FOUND) from None
-
-
 async def describe(name: str, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        state = await found(bus, name)
+        state = await pool_look.one(bus, name)
     shown = described(state)
     render.document(shown, output, "name", lambda: _tell(shown))
     return exits.OK

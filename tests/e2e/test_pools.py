@@ -98,10 +98,9 @@ class Ctl:
         found: str = self.json("get", execution)["status"]
         return found
 
-    def rest(self, *pools: str) -> None:
-        """Nobody needs their workers any more."""
-        for pool in pools:
-            assert self("pool", "scale", pool, "0", "--no-wait")[0] == 0
+    def rest(self, pool: str) -> None:
+        """Nobody needs its workers any more."""
+        assert self("pool", "scale", pool, "0", "--no-wait")[0] == 0
 
     def completed(self, execution: str) -> None:
         until(lambda: self.status(execution) == "completed", f"{execution} is not completed")
@@ -168,6 +167,7 @@ def test_scaling_under_load_loses_nothing_and_does_nothing_twice(ctl: Ctl) -> No
     assert ctl.said(execution, "begin") == once
     assert ctl.said(execution, "end") == once
     until(lambda: len(ctl.pool("etl")["workers"]) == 4, "workers that went are still there")
+    ctl.rest("etl")
 
 
 def test_a_paused_pool_starts_nothing_until_it_is_resumed(ctl: Ctl) -> None:
@@ -216,6 +216,7 @@ def test_a_pause_outlives_the_server_and_its_queue(ctl: Ctl) -> None:
     assert ctl("pool", "resume", "calm")[0] == 0
     ctl.completed(execution)
     assert ctl.said(execution, "end") == {"0": 1, "1": 1, "2": 1}
+    ctl.rest("calm")
 
 
 def test_a_drain_reports_what_finished_and_hands_the_rest_back(ctl: Ctl) -> None:
@@ -234,7 +235,7 @@ def test_a_drain_reports_what_finished_and_hands_the_rest_back(ctl: Ctl) -> None
     assert ctl("pool", "resume", "deep")[0] == 0
     until(lambda: ctl.pool("deep")["busy"] == 1, "what was handed back is not taken again")
     assert ctl("cancel", long, "--wait")[0] == 0
-    ctl.rest("deep", "calm", "etl")
+    ctl.rest("deep")
 
 
 def test_a_killed_worker_is_replaced_and_its_run_goes_on(ctl: Ctl) -> None:
