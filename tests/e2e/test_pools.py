@@ -1,116 +1,19 @@
 """The life of pools on real processes: a ledger of effects says that nothing is lost and nothing is done twice."""
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import structlog
 
-from services.cli.main import _exit_code
-from shared.bus import topology
-from shared.bus.jetstream import JetStreamBus, connect
 from shared.runtime import logging
 from tests.support.cli import COMMAND, ROOT, Up, alive, children, environment
-
-LIMIT_S = 40.0
-LEASE_S = 6.0  # over the 5 s after which a worker extends its leases
-WORK = """apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {{name: {name}, path: pools/{name}}}
-workload: {{ledger: "", count: 1, nap: 0.1, in_flight: 100}}
-workflow:
-  - step: start
-    spec: {{{where}}}
-    loop: {{in: "{{{{ range(workload.count) | list }}}}", iterator: number,
-           spec: {{mode: parallel, max_in_flight: "{{{{ workload.in_flight }}}}"}}}}
-    tool:
-      - name: begin
-        kind: shell
-        cmds: ['echo "begin {{{{ execution_id }}}} {{{{ iter.number }}}}" >> "{{{{ workload.ledger }}}}"']
-      - name: work
-        kind: shell
-        cmds:
-          - sleep "{{{{ workload.nap }}}}"
-          - echo "end {{{{ execution_id }}}} {{{{ iter.number }}}}" >> "{{{{ workload.ledger }}}}"
-"""
-Done = tuple[int, str, str]
-
-
-class Ctl:
-    """noetlctl in this process: a start of Python for each call would take most of the time."""
-
-    def __init__(self, up: Up) -> None:
-        self.up, self.folder = up, up.folder
-        self.ledger = up.folder / "ledger.txt"
-
-    def __call__(self, *args: str) -> Done:
-        out, err = StringIO(), StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            code = _exit_code([*args, "--context", str(self.up.context_file)])
-        return code, out.getvalue(), err.getvalue()
-
-    def json(self, *args: str) -> Any:
-        code, out, err = self(*args, "-o", "json")
-        assert code == 0, (args, err)
-        return json.loads(out)
-
-    def pool(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.json("pool", "describe", name)
-        return found
-
-    def apply(self, name: str, **spec: object) -> None:
-        code, _, err = self("pool", "apply", "-f", str(self.document(name, **spec)))
-        assert code == 0, err
-
-    def document(self, name: str, **spec: object) -> Path:
-        file = self.folder / f"{name}.yaml"
-        head = {"apiVersion": "noetl.io/v2", "kind": "Pool", "metadata": {"name": name}}
-        file.write_text(json.dumps({**head, "spec": spec}))
-        return file
-
-    def start(self, pool: str, count: int = 1, nap: float = 0.1, where: str = "") -> str:
-        """An execution whose every iteration says when it begins and ends its work."""
-        file = self.folder / f"work-{pool}.yaml"
-        file.write_text(WORK.format(name=f"work-{pool}", where=where or f"pool: {pool}"))
-        assert self("register", str(file))[0] == 0
-        payload = json.dumps({"ledger": str(self.ledger), "count": count, "nap": nap})
-        code, out, err = self("execute", f"pools/work-{pool}", "--payload", payload)
-        assert code == 0, err
-        return out.strip()
-
-    def said(self, execution: str, word: str) -> Counter[str]:
-        lines = self.ledger.read_text().splitlines() if self.ledger.exists() else []
-        rows = [line.split() for line in lines]
-        return Counter(row[2] for row in rows if row[:2] == [word, execution])
-
-    def status(self, execution: str) -> str:
-        found: str = self.json("get", execution)["status"]
-        return found
-
-    def rest(self, pool: str) -> None:
-        """Nobody needs its workers any more."""
-        assert self("pool", "scale", pool, "0", "--no-wait")[0] == 0
-
-    def completed(self, execution: str) -> None:
-        until(lambda: self.status(execution) == "completed", f"{execution} is not completed")
-
-
-def until(is_so: Callable[[], bool], what: str, within_s: float = LIMIT_S) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
+from tests.support.pool_ctl import WORK, Ctl, shorten_lease, until
 
 
 @pytest.fixture(scope="module")
@@ -123,30 +26,6 @@ def ctl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ctl]:
     finally:
         stack.stop()
         structlog.reset_defaults()
-
-
-def on_broker(ctl: Ctl, work: Callable[[JetStreamBus], Awaitable[None]]) -> None:
-    """As the administrator."""
-
-    async def run() -> None:
-        context = ctl.up.context
-        bus = await connect(context["nats_url"], user="admin", password=context["users"]["admin"])
-        try:
-            await work(bus)
-        finally:
-            await bus.close()
-
-    asyncio.run(run())
-
-
-def shorten_lease(ctl: Ctl, pool: str) -> None:
-    async def work(bus: JetStreamBus) -> None:
-        found = (await bus.requests.api(f"CONSUMER.INFO.{topology.COMMANDS}.{pool}"))["config"]
-        config = {**found, "ack_wait": int(LEASE_S * 1e9)}
-        body = {"stream_name": topology.COMMANDS, "config": config, "action": "update"}
-        await bus.requests.api(f"CONSUMER.CREATE.{topology.COMMANDS}.{pool}", body)
-
-    on_broker(ctl, work)
 
 
 def test_scaling_under_load_loses_nothing_and_does_nothing_twice(ctl: Ctl) -> None:
