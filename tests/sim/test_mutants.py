@@ -12,7 +12,7 @@ WANTED = {
     "ack before append": ("for ever", "never started"),
     "stale cached state": ("for ever", "broke"),
     "no epoch fence": ("decision", "pipeline", "terminal", "call", "idle for ever"),
-    "dedupe by message id alone": ("no request of its own", "numbering"),
+    "dedupe by message id alone": ("no request of its own", "numbering", "router 1: as of 0, after"),
     "split decision": ("decision",),
 }
 
