@@ -1,5 +1,6 @@
 """docs/first-ten-minutes.md is true: every command is run, and what it prints fits."""
 
+import json
 import os
 import shutil
 import sys
@@ -15,8 +16,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 WITHIN_S = 90.0
 
 
-def session(folder: Path) -> transcript.Shell:
-    """A shell in which `noetlctl` is this one, and nothing of the user's is read."""
+def prepared(folder: Path) -> dict[str, str]:
+    """The environment of a shell in which `noetlctl` is this one, and nothing of the user's is read."""
     programs = folder / "bin"
     programs.mkdir()
     command = programs / "noetlctl"
@@ -24,13 +25,13 @@ def session(folder: Path) -> transcript.Shell:
     command.chmod(0o755)
     shutil.copy(DOCS / "first-ten-minutes" / "pages.yaml", folder)
     path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return transcript.Shell(folder, environment(PATH=path, XDG_CONFIG_HOME=str(folder / "config")))
+    return environment(PATH=path, XDG_CONFIG_HOME=str(folder / "config"))
 
 
 def test_the_first_ten_minutes_go_as_they_are_written() -> None:
     """Not in pytest's folder: run by root, PostgreSQL is another user's."""
     with tempfile.TemporaryDirectory(prefix="noetl-minutes-") as name:
-        shell = session(Path(name))
+        shell = transcript.Shell(Path(name), prepared(Path(name)))
         try:
             for step in transcript.steps((DOCS / "first-ten-minutes.md").read_text(encoding="utf-8")):
                 got = shell.run(step.command, WITHIN_S)
@@ -38,6 +39,15 @@ def test_the_first_ten_minutes_go_as_they_are_written() -> None:
                 assert not wrong, f"line {step.line}, $ {step.command}: {wrong}\n" + "\n".join(got)
         finally:
             shell.close()
+
+
+def test_the_recording_is_of_this_session() -> None:
+    header, *events = [json.loads(line) for line in (DOCS / "first-ten-minutes.cast").read_text().splitlines()]
+    assert header["version"] == 2
+    typed = "".join(text for _, _, text in events)
+    for step in transcript.steps((DOCS / "first-ten-minutes.md").read_text(encoding="utf-8")):
+        assert f"$ {step.command}\r\n" in typed, f"record it again: python -m tests.support.cast (line {step.line})"
+    assert [at for at, _, _ in events] == sorted(at for at, _, _ in events)
 
 
 @pytest.mark.parametrize(("expected", "got", "fits"), [
