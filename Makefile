@@ -30,8 +30,9 @@ $(STAMP): pyproject.toml
 run: setup
 	@$(BIN)/noetlctl run examples/hello.yaml --folder .noetl/run
 
+# Files in two processes: most tests wait for servers and processes, not for the processor.
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup
 	$(BIN)/ruff check $(wildcard $(CODE))

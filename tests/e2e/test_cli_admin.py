@@ -46,3 +46,14 @@ def test_backup_and_restore_say_what_they_did(up: Up, cli: Cli, tmp_path: Path) 
     (tmp_path / "b" / "NOETL_EVENTS_0.s2").write_bytes(b"")
     broken = cli("admin", "restore", str(tmp_path / "b"), "--check")
     assert (broken.returncode, "NOETL_EVENTS_0.s2 is damaged" in broken.stderr) == (3, True)
+
+
+def test_rebuild_and_purge_say_what_they_did(up: Up, cli: Cli) -> None:
+    done = cli("admin", "rebuild-projection", "--yes", "-o", "json", cwd=up.folder)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)) == {"executions", "events", "corrupt", "partitions"}
+    done = cli("admin", "purge", "--older", "1h", "--dry-run", "-o", "json", cwd=up.folder)
+    assert done.returncode == 0, done.stderr
+    purged = json.loads(done.stdout)
+    assert set(purged) == {"before", "dry_run", "executions", "removed", "kept", "more"}
+    assert purged["dry_run"] is True
