@@ -1,6 +1,8 @@
 """A real nats-server for tests: one per session on a free port, its streams made anew for each test."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import pytest
 from msgspec.structs import replace
@@ -8,11 +10,13 @@ from msgspec.structs import replace
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.streams import ensure
+from shared.errors import Unavailable
 from shared.runtime.nats_server import NatsServer
 
 POOLS = ("default", "gpu")
 LEASE_S = 0.6
 TTL_S = 1.0
+TRIES = 50
 
 
 def quick_topology() -> topology.Topology:
@@ -40,10 +44,24 @@ async def admin(nats_server: NatsServer) -> AsyncIterator[JetStreamBus]:
     bus = await connect(nats_server.url_for("admin"))
     try:
         await clear(bus)
-        await ensure(bus, quick_topology())
+        await made_anew(bus)
         yield bus
     finally:
         await bus.close()
+
+
+async def made_anew(bus: JetStreamBus) -> None:
+    """The server deletes files behind its answer: for a moment a stream of the same name cannot be stored, or finds
+    what the old one held."""
+    for _ in range(TRIES):
+        with suppress(Unavailable):
+            await ensure(bus, quick_topology())
+            listed = (await bus.requests.api("STREAM.LIST"))["streams"]
+            if all(stream["state"]["messages"] == 0 for stream in listed):
+                return
+        await asyncio.sleep(0.1)
+        await clear(bus)
+    raise AssertionError(f"no empty streams after {TRIES} tries")
 
 
 async def clear(bus: JetStreamBus) -> None:
