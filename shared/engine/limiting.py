@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from shared.dsl.plan import Limit, Plan, Step
-from shared.dsl.template import evaluate
+from shared.dsl.template import evaluate, is_template
 from shared.engine.large import Values, resolve_scope
 from shared.engine.scope import visible
 from shared.engine.waiting import place
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.parts import PRIORITY
 
 if TYPE_CHECKING:
     from shared.engine.schedule import Loop, Schedule
@@ -36,7 +37,7 @@ class Want(Struct, frozen=True):
     limit: ev.Limited
     run_id: str = ""
     index: int = -1
-    priority: int = 5
+    priority: int = PRIORITY
     at: str = ""
     granted: bool = False
 
@@ -99,7 +100,7 @@ def limit_of(
 ) -> ev.Limited:
     """What the run, or the iteration, waits for."""
     assert step.limit is not None
-    if "{" not in step.limit.key:
+    if not is_template(step.limit.key):
         return limited(step.limit, {})
     scope = resolve_scope(event.scope, event.scope_ref, values)
     return limited(step.limit, visible(execution_id, scope, event.args, iteration))

@@ -1,6 +1,7 @@
 """A worker's lease in a rehearsal: what it writes, and when it goes on. What it does in between is a generator that
 yields the time at which it goes on (`rehearsal_hold.py`, `rehearsal_local.py`, `rehearsal_frame.py`)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -71,7 +72,7 @@ class Stage(Protocol):
         """The worker is taken for dead while it goes on."""
 
 
-class LeaseHold:
+class LeaseHold(ABC):
     """`wake` is when it goes on; `over`: it has said its last word. `own` is who it writes as."""
 
     own: Writer
@@ -90,8 +91,9 @@ class LeaseHold:
         self._due = FOREVER
         self._steps = self._run()
 
+    @abstractmethod
     def _run(self) -> Steps[None]:
-        raise NotImplementedError
+        """Everything it does, up to its last word."""
 
     def go_on(self) -> bool:
         """As far as it gets; False when the lease is over or its worker dead."""
@@ -108,9 +110,9 @@ class LeaseHold:
         if not self.over:
             self._stopped()
 
+    @abstractmethod
     def _stopped(self) -> None:
         """What it says then."""
-        raise NotImplementedError
 
     def _until(self, time: float) -> Steps[None]:
         """A call under way, at most until the run is over its time."""
