@@ -1,1 +1,1 @@
-"""What the services share: events, language, engine, bus, tools, runtime."""
+"""What the services share. Layers, from the top: runtime, bus and tools, answers, engine, dsl, events, errors."""

@@ -7,7 +7,9 @@
     ├── Unavailable    no answer from a dependency: try again with backoff
     │   └── Unknown    a publish got no answer and may have been applied: read back
     ├── Corrupt        bytes or a history that cannot be right: dead letter, visible
+    │   └── Forged     it stands where a worker may write: skipped by every reader, told once
     └── TemplateError  an expression failed: becomes an error outcome of kind `template`
+        └── OverLimit  it reached a bound or a budget: of kind `limit`
 
 An author's mistake is a Diagnostic value and a tool's failure an Outcome value; neither is raised.
 """
@@ -41,5 +43,17 @@ class Corrupt(NoetlError):
     """Bytes or a history that cannot be right."""
 
 
+class Forged(Corrupt):
+    """A record where a worker may write that no worker of ours writes."""
+
+
 class TemplateError(NoetlError):
-    """An expression failed; the message names the expression."""
+    """An expression failed; the message names the expression. `kind` is that of the failure it becomes."""
+
+    kind = "template"
+
+
+class OverLimit(TemplateError):
+    """A template reached a bound or its budget."""
+
+    kind = "limit"

@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.errors import Corrupt
+from shared.events.beat import Key
+from shared.events.bounds import MAX_COMMAND_BYTES
+from shared.events.decoding import read
+from shared.events.fields import PRIORITY
 from shared.events.model import Patch, Scope, Taken
 from shared.events.outcome import Ref
-from shared.events.parts import PRIORITY
 
 
 class Local(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -24,10 +26,12 @@ class Local(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Command(Struct, frozen=True, omit_defaults=True, gc=False):
-    """`fresh` is a hint: nobody can have held this run before, so its history need not be read. `since` is a
+    """`fresh` is a hint: nobody can have held this run before, so its history need not be read. It is good for a while
+    after `at`, when the record was written that caused it (`is_fresh`). `since` is a
     record of the scheduler that the history must show: the end of a wait. `iter` is that of an iteration of loops
     within loops, whose `item` it holds. Of an iteration, nothing is older than `cause`. With `local` the command is for
-    all iterations of a loop; with the index of a frame (`index.py`) it is for the claim of at most `count` rows."""
+    all iterations of a loop; with the index of a frame (`index.py`) it is for the claim of at most `count` rows.
+    `root` is the execution that this one descends from; empty: it is nobody's child."""
 
     execution_id: str
     run_id: str
@@ -48,6 +52,22 @@ class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     iter: dict[str, Any] = {}
     priority: int = PRIORITY
     local: Local | None = None
+    at: float = 0.0
+    root: str = ""
+
+
+FRESH_S = 10.0  # the record that caused it is not older: else someone else may have handled it before
+
+
+def key_of(command: Command) -> Key:
+    return command.execution_id, command.run_id, command.index
+
+
+def is_fresh(command: Command, epoch: tuple[int, int]) -> bool:
+    """Whether a worker may believe it. The broker, which refuses a second fresh one for much longer than FRESH_S, says
+    when it took the message: a scheduler that was held up between its last look at the clock and its publish does
+    not know."""
+    return command.fresh and epoch[1] == 1 and epoch[0] <= (command.at + FRESH_S) * 1e9
 
 
 _encoder = msgspec.json.Encoder()
@@ -59,7 +79,4 @@ def encode(command: Command) -> bytes:
 
 
 def decode(data: bytes) -> Command:
-    try:
-        return _decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"a command that cannot be read: {error}") from None
+    return read(_decoder, data, "a command", MAX_COMMAND_BYTES)

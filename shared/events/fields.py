@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
+from shared.events.bounds import Count, ExecutionId, Index, Name, Text
 from shared.events.outcome import Ref, Result
 
 Patch = dict[str, Any]
@@ -26,27 +27,29 @@ class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
     """Who waits for an execution: the place in another one that started it (`kind: playbook`).
 
     `wait` names the wait there, `returns` the step whose result it wants instead of the last one's,
-    `iter` what its iteration held, `depth` how many executions stand above this one.
+    `iter` what its iteration held, `depth` how many executions stand above this one, `root` the first of them; without
+    one, `execution_id` is as far as is known.
     """
 
-    execution_id: str
-    run_id: str
-    wait: str
-    index: int = -1
-    returns: str = ""
+    execution_id: ExecutionId
+    run_id: Name
+    wait: Text
+    index: Index = -1
+    returns: Text = ""
     iter: dict[str, Any] = {}
-    depth: int = 1
+    depth: Count = 1
     detached: bool = False
+    root: ExecutionId = ""
 
 
 class Child(Struct, frozen=True, omit_defaults=True, gc=False):
     """The execution a task asks for."""
 
-    execution_id: str
-    path: str
-    version: str = ""
+    execution_id: ExecutionId
+    path: Text
+    version: Text = ""
     payload: dict[str, Any] = {}
-    returns: str = ""
+    returns: Text = ""
     iter: dict[str, Any] = {}
     detached: bool = False
 
@@ -71,9 +74,9 @@ class Taken(Struct, frozen=True, omit_defaults=True, gc=False):
     elements, the results of the `done` iterations that succeeded (null for the others), the indexes that are still
     `todo`, and the writes to ctx that nobody has applied."""
 
-    of: str
-    count: int
-    done: int
+    of: ExecutionId
+    count: Count
+    done: Count
     items: list[Any] = []
     items_ref: Ref | None = None
     todo: list[int] = []
@@ -86,6 +89,6 @@ class Taken(Struct, frozen=True, omit_defaults=True, gc=False):
 class Restart(Struct, frozen=True, omit_defaults=True, gc=False):
     """Where an execution goes on that takes over from another."""
 
-    step: str
+    step: Name
     args: dict[str, Any] = {}
     loop: Taken | None = None

@@ -5,11 +5,12 @@ iteration and epoch stand once on the record, see `record.py`). `entity` and `st
 envelope of FX §9.1 and FS §12.1. A new field needs a default; a removed one stays reserved.
 """
 
-from shared.events.model_lease import (
+from shared.events.event_types.lease import (
     FrameClaimed,
     FrameFailed,
     IterationDone,
     IterationFailed,
+    LeaseReleased,
     LoopHalted,
     PolicyUnmatched,
     StepDone,
@@ -20,7 +21,7 @@ from shared.events.model_lease import (
     TaskStarted,
     TaskWaiting,
 )
-from shared.events.model_outside import (
+from shared.events.event_types.outside import (
     CancelRequested,
     ChildEnded,
     LimitGranted,
@@ -28,7 +29,7 @@ from shared.events.model_outside import (
     ResumeRequested,
     SignalReceived,
 )
-from shared.events.model_router import (
+from shared.events.event_types.router import (
     CompensationFailed,
     CtxPatched,
     ExecutionRequested,
@@ -50,7 +51,7 @@ from shared.events.model_router import (
     WorkflowFinished,
     WorkflowStarted,
 )
-from shared.events.model_scheduler import (
+from shared.events.event_types.scheduler import (
     FrameStarted,
     IterationStarted,
     LoopDone,
@@ -59,7 +60,7 @@ from shared.events.model_scheduler import (
     SignalRejected,
     TaskResumed,
 )
-from shared.events.parts import Base, Child, Ending, Limited, Parent, Patch, Restart, Scope, Taken
+from shared.events.fields import Base, Child, Ending, Limited, Parent, Patch, Restart, Scope, Taken
 
 __all__ = [
     "Base",
@@ -77,6 +78,7 @@ __all__ = [
     "IterationDone",
     "IterationFailed",
     "IterationStarted",
+    "LeaseReleased",
     "LimitGranted",
     "Limited",
     "LoopDone",
@@ -142,6 +144,7 @@ Event = (
     | NextSelected
     | StepCancelled
     | StepStarted
+    | LeaseReleased
     | TaskStarted
     | TaskDone
     | TaskRetried

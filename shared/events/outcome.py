@@ -1,8 +1,11 @@
 """What a tool returned and what a step leaves behind: the outcome envelope, results and references."""
 
+import hashlib
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from shared.events.bounds import Checksum, Name, ResultKey, Size, Text
 
 Shape = Literal["value", "http", "sql", "loop"]
 
@@ -10,11 +13,11 @@ Shape = Literal["value", "http", "sql", "loop"]
 class Ref(Struct, frozen=True, gc=False):
     """A value too large for the log: where it lies and how to check it (V10 §10)."""
 
-    store: str
-    key: str
-    checksum: str
-    size: int
-    schema_hint: str = ""
+    store: Name
+    key: ResultKey
+    checksum: Checksum
+    size: Size
+    schema_hint: Text = ""
 
 
 class Result(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -28,7 +31,8 @@ class Result(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Exactly one per tool invocation (DSL2 §5.3)."""
+    """Exactly one per tool invocation (DSL2 §5.3). `call` is the mark of the call that it answers, from a tool whose
+    answer names it."""
 
     status: Literal["ok", "error"]
     result: Any = None
@@ -40,6 +44,12 @@ class Outcome(Struct, frozen=True, omit_defaults=True, gc=False):
     pg: dict[str, Any] | None = None
     py: dict[str, Any] | None = None
     fields: dict[str, Any] = {}
+    call: Text = ""
+
+
+def mark(key: str) -> str:
+    """A call's idempotency key in few bytes: enough to tell the answer of one call from that of another."""
+    return hashlib.blake2s(key.encode(), digest_size=4).hexdigest()
 
 
 def ok(result: Any = None, *, shape: Shape = "value", **fields: Any) -> Outcome:

@@ -5,23 +5,29 @@ of FX §9.1, FS §12.1 and DSL2 §9.3. `n` counts events without a gap: per exec
 and the scheduler, per lease for a worker (many leases of one execution are written at once). What comes
 from outside (`control`) is one event per record and names its `source`: the same source again is the
 same fact.
+
+`decode` is the only way from bytes to a record, and `readable` that of whoever reads many. A record is checked by
+where it stands: its subject says who can have written it (ADR 27).
 """
 
 import hashlib
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from shared.errors import Corrupt
-from shared.events import model
-from shared.events.index import part_of
+from shared.errors import Forged
+from shared.events import model, subjects
+from shared.events.authenticity import misplaced, place_of
+from shared.events.bounds import Attempt, Count, Index, Name, Positive, Seq, Text, Time
 from shared.events.model import Event
+from shared.events.run_index import part_of
 
 Writer = Literal["router", "scheduler", "worker", "iteration", "waiting", "control"]
 Epoch = tuple[int, int]
 VERSION = 1
+MAX_WHY = 300  # characters of what is wrong with it, which may quote it
 
 
 class Lease(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -29,14 +35,17 @@ class Lease(Struct, frozen=True, omit_defaults=True, gc=False):
     rows (`index.py`).
 
     The epoch is the command's broker timestamp and its delivery count: every later hold of the
-    same run compares greater.
+    same run compares greater. `pool` is that of the record's subject; empty in records from before it had one.
+    `pid` is the worker's process, whose name may have had others; 0 in records from before it was told.
     """
 
-    run_id: str
-    step: str
-    epoch: Epoch
-    worker: str
-    index: int = -1
+    run_id: Name
+    step: Name
+    epoch: tuple[Positive, Attempt]
+    worker: Name
+    index: Index = -1
+    pool: Text = ""
+    pid: Count = 0
 
 
 class Record(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -44,17 +53,20 @@ class Record(Struct, frozen=True, omit_defaults=True, gc=False):
 
     execution_id: str
     writer: Writer
-    n: int
-    ts: str
-    events: tuple[Event, ...]
-    as_of: int = 0
+    n: Positive
+    ts: Time
+    events: Annotated[tuple[Event, ...], Meta(min_length=1)]
+    as_of: Seq = 0
     lease: Lease | None = None
-    source: str = ""
-    v: int = VERSION
+    source: Text = ""
+    v: Count = VERSION
+
+
+Entry = tuple[int, Record]  # as a reader has it: with its sequence in the log
 
 
 class _Version(Struct):
-    v: int = VERSION
+    v: Count = VERSION
 
 
 _encoder = msgspec.json.Encoder()
@@ -66,23 +78,69 @@ def encode(record: Record) -> bytes:
     return _encoder.encode(record)
 
 
-def decode(data: bytes) -> Record:
-    """Unknown fields are ignored; an unknown event type, writer or version is Corrupt."""
+class Stored(Protocol):
+    """A message of an event stream. `at` is the broker's time in ns; 0: not known."""
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def at(self) -> int: ...
+
+
+def subject_of(record: Record, partitions: int) -> str:
+    """Where it belongs."""
+    partition = subjects.partition_of(record.execution_id, partitions)
+    return subjects.event(partition, record.execution_id, record.writer, record.lease.pool if record.lease else "")
+
+
+class Kept(Struct, frozen=True, gc=False):
+    """Such a message, for whoever has its parts."""
+
+    subject: str
+    data: bytes
+    seq: int = 0
+    at: int = 0
+
+
+def decode(message: Stored, partitions: int) -> Record:
+    """Forged where a worker may write, Corrupt elsewhere, when it is not what stands there by right. Unknown fields
+    are ignored."""
+    place = place_of(message.subject, partitions)
+    if place.wrong:
+        raise place.error(place.wrong)
     try:
-        record = _decoder.decode(data)
+        record = _decoder.decode(message.data)
     except msgspec.ValidationError as error:
-        raise Corrupt(f"a record that does not fit version {VERSION}: {error}{_newer(data)}") from None
-    except msgspec.DecodeError as error:
-        raise Corrupt(f"a record that is not JSON: {error}") from None
+        why = str(error)[:MAX_WHY]
+        raise place.error(f"a record that does not fit version {VERSION}: {why}{_newer(message.data)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise place.error(f"a record that is not JSON: {str(error)[:MAX_WHY]}") from None
+    except RecursionError:
+        raise place.error("a record nested too deeply to be read") from None
     if record.v > VERSION:
-        raise Corrupt(f"a record of version {record.v}; this build reads up to {VERSION}: upgrade the reader")
+        raise place.error(f"a record of version {record.v}; this build reads up to {VERSION}: upgrade the reader")
+    if wrong := misplaced(record, place, message):
+        raise place.error(wrong)
     return record
+
+
+def readable(messages: Iterable[Stored], partitions: int) -> Iterator[tuple[int, Record]]:
+    """The records with their sequences, as every reader sees them: without those that are forged."""
+    for message in messages:
+        try:
+            yield message.seq, decode(message, partitions)
+        except Forged:
+            continue
 
 
 def _newer(data: bytes) -> str:
     try:
         v = _version.decode(data).v
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ""
     return f" (written by version {v}: upgrade the reader)" if v > VERSION else ""
 

@@ -1,7 +1,6 @@
 """An execution request, as any NATS client publishes it (FS §3.1), and the id it gets."""
 
 import hashlib
-import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,18 +8,30 @@ from msgspec import Struct
 
 from shared.errors import Corrupt
 from shared.events import labels as labelling
-from shared.events.parts import MAX_PRIORITY, Parent
+from shared.events.bounds import (
+    EXECUTION_ID,
+    MAX_NESTING,
+    MAX_PATH,
+    MAX_REQUEST_BY,
+    MAX_REQUEST_REASON,
+    MAX_STEP_NAME,
+    MAX_VERSION,
+    is_deep,
+)
+from shared.events.decoding import read
+from shared.events.fields import MAX_PRIORITY, Parent
 
-ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_REQUEST_BYTES = 524_288
 MAX_CONTROL_BYTES = 131_072
-MAX_BY = 256
+MAX_GRACE_S = 86_400.0  # more than 300 s is taken for 300 s
+WRONG_ID = "execution_id may hold letters, digits, _ and -, at most 64"
 T = TypeVar("T")
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
-    """`parent` is the scheduler's: who waits for the execution. `priority` is the playbook's unless given. `by` is
-    who asks, as the log will say."""
+    """`parent` is the scheduler's, and comes on a subject of its own: who waits for the execution. `priority` is the
+    playbook's unless given. `by` is who asks, as the log will say. `refused` is the scheduler's too: why it comes to
+    nothing, which whoever waits for it is told."""
 
     path: str
     version: str = ""
@@ -30,6 +41,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
     priority: int | None = None
     labels: dict[str, str] = {}
     by: str = ""
+    refused: str = ""
 
 
 class Control(Struct, frozen=True, omit_defaults=True):
@@ -49,41 +61,72 @@ _control = msgspec.json.Decoder(Control)
 
 
 def decode(data: bytes) -> Request:
-    """Corrupt names what is wrong with the request."""
+    """As anyone may ask. Corrupt names what is wrong with the request."""
     request = _decoded(_decoder, data, MAX_REQUEST_BYTES, '{"path": "…", "payload": {}}')
-    if not request.path:
-        raise Corrupt("a request needs `path`, the registered path of a playbook")
-    if request.execution_id:
-        _check_id(request.execution_id)
-    if request.priority is not None and not 0 <= request.priority <= MAX_PRIORITY:
-        raise Corrupt(f"priority {request.priority} is not a whole number from 0 to {MAX_PRIORITY}")
-    if reason := labelling.wrong(request.labels):
+    if reason := wrong(request, data):
         raise Corrupt(reason)
-    if len(request.by) > MAX_BY:
-        raise Corrupt(f"`by` has {len(request.by)} characters; the limit is {MAX_BY}")
+    if request.parent is not None or request.refused:
+        raise Corrupt("`parent` and `refused` are for the engine to say: nobody is a child because someone asks so")
     return request
+
+
+def decode_child(data: bytes) -> tuple[Request, str]:
+    """As a scheduler asks, and what is wrong with it: someone waits for an answer. Corrupt when nobody does."""
+    request = _decoded(_decoder, data, MAX_REQUEST_BYTES, '{"path": "…", "parent": {}}')
+    if request.parent is None or not request.execution_id:
+        raise Corrupt("a request for a child needs `parent` and `execution_id`")
+    _check_id(request.execution_id)
+    return request, wrong(request, data)
+
+
+def wrong(request: Request, data: bytes) -> str:
+    """The reason why no execution can come of it; nothing when one can."""
+    if not request.path:
+        return "a request needs `path`, the registered path of a playbook"
+    for name, value, most in (
+        ("path", request.path, MAX_PATH), ("version", request.version, MAX_VERSION), ("by", request.by, MAX_REQUEST_BY),
+    ):
+        if len(value) > most:
+            return f"`{name}` has {len(value)} characters; the limit is {most}"
+        if not value.isprintable():
+            return f"`{name}` has characters that cannot be printed"
+    if request.execution_id and not EXECUTION_ID.fullmatch(request.execution_id):
+        return WRONG_ID
+    if request.priority is not None and not 0 <= request.priority <= MAX_PRIORITY:
+        shown = request.priority if request.priority.bit_length() < 64 else "of many digits"
+        return f"priority {shown} is not a whole number from 0 to {MAX_PRIORITY}"
+    return labelling.wrong(request.labels) or too_deep(data)
+
+
+def too_deep(data: bytes) -> str:
+    return f"lists and mappings stand within each other more than {MAX_NESTING} times" if is_deep(data) else ""
 
 
 def decode_control(data: bytes) -> Control:
     asked = _decoded(_control, data, MAX_CONTROL_BYTES, '{"execution_id": "…", "reason": "…"}')
     _check_id(asked.execution_id)
+    for name, value, most in (
+        ("reason", asked.reason, MAX_REQUEST_REASON), ("by", asked.by, MAX_REQUEST_BY),
+        ("name", asked.name, MAX_STEP_NAME),
+    ):
+        if len(value) > most:
+            raise Corrupt(f"`{name}` has {len(value)} characters; the limit is {most}")
+    if not 0 <= asked.grace_s <= MAX_GRACE_S:
+        raise Corrupt(f"grace_s is not a number of seconds from 0 to {MAX_GRACE_S:g}")
+    if reason := too_deep(data):
+        raise Corrupt(reason)
     return asked
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, limit: int, example: str) -> T:
     if len(data) > limit:
         raise Corrupt(f"a request of {len(data)} bytes; the limit is {limit}: pass a reference instead")
-    try:
-        return decoder.decode(data)
-    except RecursionError:
-        raise Corrupt("a request nested too deeply to be read") from None
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"a request must be JSON like {example}: {error}") from None
+    return read(decoder, data, f"a request, which must be JSON like {example},", limit)
 
 
 def _check_id(execution_id: str) -> None:
-    if not ID_PATTERN.fullmatch(execution_id):
-        raise Corrupt(f"execution_id {execution_id!r} may hold letters, digits, _ and -, at most 64")
+    if not EXECUTION_ID.fullmatch(execution_id):
+        raise Corrupt(WRONG_ID)
 
 
 def derive_id(*parts: object) -> str:

@@ -4,7 +4,8 @@ a stopped run still reports is ignored. A pause is for whoever holds a local loo
 import msgspec
 from msgspec import Struct
 
-from shared.errors import Corrupt
+from shared.events.bounds import MAX_WORD_BYTES
+from shared.events.decoding import read
 
 
 class Stop(Struct, frozen=True):
@@ -19,7 +20,4 @@ _decoder = msgspec.json.Decoder(Stop)
 
 
 def decode(data: bytes) -> Stop:
-    try:
-        return _decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"a stop that cannot be read: {error}") from None
+    return read(_decoder, data, "a stop", MAX_WORD_BYTES)

@@ -1,36 +1,54 @@
 """The only place where a subject is built or parsed."""
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from shared.events.index import index_of, part_of
+from shared.events.run_index import index_of, part_of
 
+ROOT = "noetl"  # all that is ours begins with it
 REQUESTS = "noetl.requests"
 EXECUTE = "noetl.requests.execute"
+CHILD = "noetl.requests.child"  # the same, with a parent: for schedulers alone
 CANCEL = "noetl.requests.cancel"
 PAUSE = "noetl.requests.pause"
 RESUME = "noetl.requests.resume"
 SIGNAL = "noetl.requests.signal"
 RERUN = "noetl.requests.rerun"
+TIME = "noetl.time"  # in the account of a pool: what time it is
 STOPS = "noetl.stops"
+CLAIMS = "noetl.claims"
 EVENTS = "noetl.events"
 COMMANDS = "noetl.commands"
 RESULTS = "noetl.results"
 DEAD = "noetl.dlq"
 MEMBERS = "noetl.members"
+CLOSED = "noetl.closed"
+ENDED = "noetl.ended"
+KV = "$KV"  # the broker's: the keys of buckets
+INBOX = "_INBOX"  # where answers are waited for
 ROUTER: Literal["router"] = "router"
 SCHEDULER: Literal["scheduler"] = "scheduler"
 WORKER: Literal["worker"] = "worker"
 ITERATION: Literal["iteration"] = "iteration"
 WAITING: Literal["waiting"] = "waiting"
 CONTROL: Literal["control"] = "control"
+NO_POOL = "@control"  # no pool has such a name
+
+
+LEASED = frozenset({WORKER, ITERATION, WAITING})  # a worker's own: written under a lease, in the name of its pool
 
 
 class EventSubject(NamedTuple):
+    """`pool` is empty of what no worker wrote, and of records from before it was part of the subject."""
+
     partition: int
     execution_id: str
     writer: str
+    pool: str = ""
 
 
+@lru_cache(maxsize=16_384)
 def partition_of(execution_id: str, partitions: int) -> int:
     """FNV-1a-32 of the execution id, modulo the number of partitions."""
     value = 0x811C9DC5
@@ -39,21 +57,42 @@ def partition_of(execution_id: str, partitions: int) -> int:
     return value % partitions
 
 
-def event(partition: int, execution_id: str, writer: str) -> str:
-    return f"{EVENTS}.{partition}.{execution_id}.{writer}"
+def event(partition: int, execution_id: str, writer: str, pool: str = "") -> str:
+    return f"{EVENTS}.{partition}.{execution_id}.{writer}{'.' if pool else ''}{pool}"
 
 
 def parse_event(subject: str) -> EventSubject:
-    _, _, partition, execution_id, writer = subject.split(".")
-    return EventSubject(int(partition), execution_id, writer)
+    """ValueError when it is not one."""
+    _, _, partition, execution_id, writer, *pool = subject.split(".")
+    return EventSubject(int(partition), execution_id, writer, *pool)
+
+
+def writer_of(subject: str) -> str:
+    """Who may write there, also when the rest of the subject is wrong; empty when it says none."""
+    parts = subject.split(".")
+    return parts[4] if len(parts) > 4 else ""
 
 
 def events_of(partition: int, execution_id: str) -> str:
-    return f"{EVENTS}.{partition}.{execution_id}.*"
+    return f"{EVENTS}.{partition}.{execution_id}.>"
 
 
-def events_by(partition: int, writer: str) -> str:
-    return f"{EVENTS}.{partition}.*.{writer}"
+def written(partition: int, execution_id: str, writers: Iterable[str]) -> list[str]:
+    """Where these wrote of an execution, whatever the pool; without one, before it was part of the subject."""
+    return [
+        subject for writer in writers for own in [event(partition, execution_id, writer)]
+        for subject in ([own, f"{own}.*"] if writer in LEASED else [own])
+    ]
+
+
+def events_by(partition: int, *writers: str) -> list[str]:
+    """Where these write of any execution."""
+    return written(partition, "*", writers)
+
+
+def events_in(partition: int) -> tuple[str, ...]:
+    """All that the stream of a partition takes."""
+    return f"{EVENTS}.{partition}.*.*", f"{EVENTS}.{partition}.*.*.*"
 
 
 def command(pool: str, execution_id: str, run_id: str, index: int = -1) -> str:
@@ -78,17 +117,54 @@ def stops(pool: str) -> str:
     return f"{STOPS}.{pool}"
 
 
+def claims(pool: str) -> str:
+    """Where a pool's workers tell each other which runs they have taken over; inside the pool's own account."""
+    return f"{CLAIMS}.{pool}"
+
+
+def closed(account: str) -> str:
+    """Where the broker says that a connection of an account is over."""
+    return f"{CLOSED}.{account}"
+
+
+def ended(pool: str) -> str:
+    """Where whoever runs a pool's workers says that one of them has ended."""
+    return f"{ENDED}.{pool}"
+
+
 def commands_of(pool: str) -> str:
     return f"{COMMANDS}.{pool}.>"
 
 
-def result(execution_id: str, checksum: str, chunk: int) -> str:
-    return f"{RESULTS}.{execution_id}.{checksum}.{chunk}"
+def result(execution_id: str, checksum: str, chunk: int | str, owner: str = "") -> str:
+    """With an owner, where only the workers of that pool may write, or with NO_POOL the control services."""
+    return f"{RESULTS}.{execution_id}.{checksum}.{chunk}{'.' if owner else ''}{owner}"
 
 
-def dead(origin: str) -> str:
-    return f"{DEAD}.{origin}"
+def parse_owned_result(subject: str) -> tuple[str, str]:
+    """The chunk and the owner of a result that has one."""
+    *_, chunk, owner = subject.split(".")
+    return chunk, owner
+
+
+def dead(origin: str, place: str) -> str:
+    """One subject for each place, so that the broker takes one letter of it."""
+    return f"{DEAD}.{origin}.{place}"
+
+
+def origin_of(subject: str) -> str:
+    return subject.removeprefix(f"{DEAD}.").partition(".")[0]
 
 
 def member(service: str) -> str:
     return f"{MEMBERS}.{service}"
+
+
+def key(bucket: str, name: str = ">") -> str:
+    """Of a key in a bucket; a name may have wildcards, and without one it is every key."""
+    return f"{KV}.{bucket}.{name}"
+
+
+def inbox_prefix(user: str) -> str:
+    """Each user reads only its own inboxes: no one sees another's answers. Without users there is one for all."""
+    return f"{INBOX}_{user}" if user else INBOX

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.events.parts import Child
+from shared.events.fields import Child
 
 
 class Waits(Struct, frozen=True):

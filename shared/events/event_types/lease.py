@@ -2,17 +2,24 @@
 
 from typing import Any, Literal
 
+from shared.events.bounds import Attempt, Count, Delay, Index, Name, Text, Time
+from shared.events.fields import Base, Child, Patch
 from shared.events.outcome import Outcome, Ref, Result
-from shared.events.parts import Base, Child, Patch
 
 
 class StepStarted(Base, frozen=True, tag="step.started"):
     """A worker holds the run under the record's epoch from here on."""
 
 
+class LeaseReleased(Base, frozen=True, tag="lease.released"):
+    """The worker handed the run back on purpose: the lease is over and was not lost, and another one goes on."""
+
+    why: Text = ""
+
+
 class TaskStarted(Base, frozen=True, tag="task.started"):
-    task: str
-    attempt: int = 1
+    task: Name
+    attempt: Attempt = 1
     entity = "tool"
 
 
@@ -20,15 +27,15 @@ class TaskDone(Base, frozen=True, tag="task.done"):
     """A finished attempt with its directive; enough to go on after it on another worker. `element` is the place
     in the task's own loop, which has `of` elements."""
 
-    task: str
-    attempt: int
+    task: Name
+    attempt: Attempt
     outcome: Outcome
     do: Literal["continue", "jump", "break", "fail"]
-    to: str = ""
+    to: Text = ""
     set_iter: Patch = {}
     set_ctx: Patch = {}
-    element: int = -1
-    of: int = 0
+    element: Index = -1
+    of: Count = 0
     entity = "tool"
     state = "success"
 
@@ -36,10 +43,10 @@ class TaskDone(Base, frozen=True, tag="task.done"):
 class TaskRetried(Base, frozen=True, tag="task.retried"):
     """An attempt that will be tried again; `attempt` is the one that just ended."""
 
-    task: str
-    attempt: int
+    task: Name
+    attempt: Attempt
     outcome: Outcome
-    delay: float = 0.0
+    delay: Delay = 0.0
     set_iter: Patch = {}
     set_ctx: Patch = {}
     entity = "retry"
@@ -50,20 +57,20 @@ class TaskWaiting(Base, frozen=True, tag="task.waiting"):
     the lease and not the run. `wait` is the same however often the task is begun anew; a `pause` comes before
     the attempt."""
 
-    task: str
-    attempt: int
-    wait: str
+    task: Name
+    attempt: Attempt
+    wait: Text
     child: Child | None = None
-    until: str = ""
+    until: Time = ""
     pause: bool = False
-    signal: str = ""
+    signal: Text = ""
     schema: dict[str, Any] = {}
     entity = "tool"
 
 
 class PolicyUnmatched(Base, frozen=True, tag="policy.unmatched"):
-    task: str
-    attempt: int
+    task: Name
+    attempt: Attempt
     entity = "tool"
     state = "error"
 
@@ -79,9 +86,9 @@ class StepFailed(Base, frozen=True, tag="step.failed"):
 
     error: dict[str, Any]
     ctx: tuple[Patch, ...] = ()
-    run_id: str = ""
-    step: str = ""
-    pool: str = ""
+    run_id: Text = ""
+    step: Text = ""
+    pool: Text = ""
     state = "error"
 
 
@@ -97,8 +104,8 @@ class IterationFailed(Base, frozen=True, tag="loop.iteration.failed"):
 
     error: dict[str, Any]
     ctx: tuple[Patch, ...] = ()
-    run_id: str = ""
-    index: int = -1
+    run_id: Text = ""
+    index: Index = -1
     entity = "loop"
     state = "error"
 
@@ -108,8 +115,8 @@ class LoopHalted(Base, frozen=True, tag="loop.halted"):
     first one it has not begun, `index` the one after which `stop_when` holds, `error` why it cannot go on; with
     neither, it was told to stop."""
 
-    next: int = 0
-    index: int = -1
+    next: Count = 0
+    index: Index = -1
     error: dict[str, Any] | None = None
     entity = "loop"
 
@@ -118,7 +125,7 @@ class FrameClaimed(Base, frozen=True, tag="loop.frame.claimed"):
     """The rows of a frame, which are the next elements of the loop: written before the claim is committed. None
     of them: there was nothing left to claim."""
 
-    count: int = 0
+    count: Count = 0
     rows: list[Any] = []
     rows_ref: Ref | None = None
     entity = "loop"

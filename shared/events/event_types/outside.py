@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from shared.events.bounds import Delay, ExecutionId, Index, Name, Seq, Text
+from shared.events.fields import Base, Ending
 from shared.events.outcome import Result
-from shared.events.parts import Base, Ending
 
 
 class CancelRequested(Base, frozen=True, tag="cancel.requested"):
@@ -11,7 +12,7 @@ class CancelRequested(Base, frozen=True, tag="cancel.requested"):
 
     reason: str = ""
     by: str = ""
-    grace_s: float = 10.0
+    grace_s: Delay = 10.0
     entity = "playbook"
 
 
@@ -20,13 +21,13 @@ class PauseRequested(Base, frozen=True, tag="pause.requested"):
 
     reason: str = ""
     by: str = ""
-    at: int = 0
+    at: Seq = 0
     entity = "playbook"
 
 
 class ResumeRequested(Base, frozen=True, tag="resume.requested"):
     by: str = ""
-    at: int = 0
+    at: Seq = 0
     entity = "playbook"
 
 
@@ -40,11 +41,11 @@ class SignalReceived(Base, frozen=True, tag="signal.received"):
 class ChildEnded(Base, frozen=True, tag="child.ended"):
     """The child that `run_id` waits for is over."""
 
-    run_id: str
-    wait: str
-    child: str
+    run_id: Name
+    wait: Text
+    child: ExecutionId
     status: Ending
-    index: int = -1
+    index: Index = -1
     result: Result = Result()
     error: dict[str, Any] | None = None
     entity = "playbook"
@@ -55,7 +56,7 @@ class LimitGranted(Base, frozen=True, tag="limit.granted"):
     """The run, the iteration, or (without a run) the execution holds a place of the key from here to its end."""
 
     key: str
-    run_id: str = ""
-    index: int = -1
+    run_id: Text = ""
+    index: Index = -1
     entity = "workflow"
     state = "success"

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from shared.events.bounds import Index, Name, Seq, Text, Time
+from shared.events.fields import PRIORITY, Base, Ending, Limited, Parent, Patch, Restart, Scope
 from shared.events.outcome import Ref, Result
-from shared.events.parts import PRIORITY, Base, Ending, Limited, Parent, Patch, Restart, Scope
 
 
 class ExecutionRequested(Base, frozen=True, tag="playbook.execution.requested"):
@@ -66,7 +67,7 @@ class PlaybookResumed(Base, frozen=True, tag="playbook.resumed"):
 class PlaybookCancelling(Base, frozen=True, tag="playbook.cancelling"):
     """Nothing new starts, and what runs is told to stop; over at `until`, whatever still runs then."""
 
-    until: str
+    until: Time
     reason: str = ""
     by: str = ""
     entity = "playbook"
@@ -78,17 +79,17 @@ class PlaybookCompensating(Base, frozen=True, tag="playbook.compensating"):
 
     status: Ending
     error: dict[str, Any]
-    until: str
+    until: Time
     entity = "playbook"
 
 
 class CompensationFailed(Base, frozen=True, tag="compensation.failed"):
     """The run `compensates` is not undone: its compensation ended so, or could not begin (no `run_id`)."""
 
-    compensates: str
-    step: str
+    compensates: Name
+    step: Name
     error: dict[str, Any]
-    run_id: str = ""
+    run_id: Text = ""
     entity = "workflow"
     state = "error"
 
@@ -111,10 +112,10 @@ class PlaybookProcessed(Base, frozen=True, tag="playbook.processed"):
 
 
 class TokenCreated(Base, frozen=True, tag="token.created"):
-    token_id: str
-    step: str
+    token_id: Text
+    step: Name
     args: dict[str, Any] = {}
-    parent_run_id: str = ""
+    parent_run_id: Text = ""
     entity = "workflow"
 
 
@@ -122,9 +123,9 @@ class TokenRejected(Base, frozen=True, tag="token.rejected"):
     """Admission denied; `rule` is the index of the rule that decided, -1 when none matched. `reason`: no rule
     did, too few tokens came for the join."""
 
-    token_id: str
-    step: str
-    rule: int = -1
+    token_id: Text
+    step: Name
+    rule: Index = -1
     reason: str = ""
     entity = "workflow"
     state = "skipped"
@@ -133,15 +134,15 @@ class TokenRejected(Base, frozen=True, tag="token.rejected"):
 class TokenAbsorbed(Base, frozen=True, tag="token.absorbed"):
     """It came to a step that its wave had entered already, by the run `run_id`."""
 
-    token_id: str
-    step: str
-    run_id: str
+    token_id: Text
+    step: Name
+    run_id: Name
     entity = "workflow"
     state = "skipped"
 
 
 class TokenJoined(Base, frozen=True, tag="token.joined"):
-    step: str
+    step: Name
     tokens: tuple[str, ...]
     entity = "workflow"
 
@@ -154,24 +155,24 @@ class StepScheduled(Base, frozen=True, tag="step.scheduled"):
     `limited`: it, or each iteration of it, waits for a place.
     """
 
-    run_id: str
-    step: str
+    run_id: Name
+    step: Name
     tokens: tuple[str, ...] = ()
     digest: str = ""
-    pool: str = ""
+    pool: Text = ""
     loop: bool = False
     args: dict[str, Any] = {}
     scope: Scope = Scope()
     scope_ref: Ref | None = None
-    deadline: str = ""
-    wave: int = 0
+    deadline: Time = ""
+    wave: Seq = 0
     undo: bool = False
-    compensates: str = ""
+    compensates: Text = ""
     limited: bool = False
 
 
 class CtxPatched(Base, frozen=True, tag="ctx.patched"):
-    run_id: str
+    run_id: Name
     patch: Patch
     entity = "workflow"
     state = "success"
@@ -180,8 +181,8 @@ class CtxPatched(Base, frozen=True, tag="ctx.patched"):
 class NextSelected(Base, frozen=True, tag="next.selected"):
     """The end of a step-run: its boundary event and the arcs that fired."""
 
-    run_id: str
-    step: str
+    run_id: Name
+    step: Name
     event: str
     arcs: tuple[str, ...] = ()
     entity = "workflow"
@@ -191,8 +192,8 @@ class NextSelected(Base, frozen=True, tag="next.selected"):
 class StepCancelled(Base, frozen=True, tag="step.cancelled"):
     """From the router: the run is to stop. From the scheduler: nothing of the loop runs any more."""
 
-    run_id: str
-    step: str
+    run_id: Name
+    step: Name
     reason: str
-    pool: str = ""
+    pool: Text = ""
     state = "skipped"
