@@ -1,1 +1,1 @@
-"""The playbook language: source text in, a Plan and Diagnostics out. Pure; knows no tool and no broker."""
+"""From YAML to a `Plan`. Pure: a text goes in, a plan and diagnostics come out. Nothing here knows of executions."""

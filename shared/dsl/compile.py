@@ -6,20 +6,20 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl.checks import check_plan
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.flow import check_compensations
-from shared.dsl.graph import reach
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.load import load
-from shared.dsl.lower import lower
-from shared.dsl.overlay import all_knobs
-from shared.dsl.plan import Origin, Plan, Step
-from shared.dsl.policies import read_executor
-from shared.dsl.reader import MAX_WARNINGS, Reader
-from shared.dsl.root import START, read_header, read_keychain, read_workbook, read_workflow, read_workload
-from shared.dsl.source import Document
-from shared.dsl.steps import Around, read_step
+from shared.dsl.check.plan import check_plan
+from shared.dsl.lower.lower import lower
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.plan import Origin, Plan, Step
+from shared.dsl.model.reachability import reach
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read.joins_and_compensation import check_compensations
+from shared.dsl.read.reader import MAX_WARNINGS, Reader
+from shared.dsl.read.root import START, read_header, read_keychain, read_workbook, read_workflow, read_workload
+from shared.dsl.read.spec_layers import all_knobs
+from shared.dsl.read.step_policy import read_executor
+from shared.dsl.read.steps import Around, read_step
+from shared.dsl.source.load import load
+from shared.dsl.source.nodes import Document
 
 
 class Compiled(Struct, frozen=True):

@@ -6,7 +6,7 @@ from bisect import bisect_right
 import yaml
 from msgspec import Struct
 
-from shared.dsl.source import Document
+from shared.dsl.source.nodes import Document
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SIGN = re.compile(r"(?:^|(?<=\s))#")

@@ -1,7 +1,7 @@
 """A plan as a picture: Mermaid and Graphviz text. Steps are boxes, those without tasks are round; arcs
 carry their condition."""
 
-from shared.dsl.plan import Arc, Plan, Step
+from shared.dsl.model.plan import Arc, Plan, Step
 
 MAX_LABEL = 40
 

@@ -3,8 +3,8 @@ layer by the middle of the steps before. Arcs that lead back go round the side."
 
 from xml.sax.saxutils import escape
 
-from shared.dsl.graph_view import caption, label_of
-from shared.dsl.plan import Plan
+from shared.dsl.authoring.diagram import caption, label_of
+from shared.dsl.model.plan import Plan
 
 _CHAR, _HEIGHT, _PADDING = 7, 36, 12
 _GAP_X, _GAP_Y, _MARGIN = 40, 64, 24

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from shared.dsl.codes import CODES
-from shared.dsl.kinds import KeySpec, ToolSpec
-from shared.dsl.language import SHAPES as PLAYBOOK_SHAPES
-from shared.dsl.language import Key, Shape
-from shared.dsl.language_tests import TEST_SHAPES
-from shared.dsl.overlay import all_knobs
-from shared.dsl.reader import nearest
+from shared.dsl.authoring.language import SHAPES as PLAYBOOK_SHAPES
+from shared.dsl.authoring.language import Key, Shape
+from shared.dsl.authoring.test_language import TEST_SHAPES
+from shared.dsl.model.diagnostic_codes import CODES
+from shared.dsl.model.tool_spec import KeySpec, ToolSpec
+from shared.dsl.read.reader import nearest
+from shared.dsl.read.spec_layers import all_knobs
 
 SHAPES = {**PLAYBOOK_SHAPES, **TEST_SHAPES}
 _STARTS = {"workflow": "step", "tool": "task", "tasks": "task", "arcs": "arc", "rules": "rule"}

@@ -6,14 +6,14 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from shared.dsl.comments import Comments, comments_of
+from shared.dsl.authoring.comments import Comments, comments_of
+from shared.dsl.authoring.scalar_style import literal, scalar
 from shared.dsl.compile import compile_playbook
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.emit_scalars import literal, scalar
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.load import load
-from shared.dsl.lower import lower
-from shared.dsl.source import Entry, Node
+from shared.dsl.lower.lower import lower
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.source.load import load
+from shared.dsl.source.nodes import Entry, Node
 
 WIDTH = 100            # a flow mapping or list stays one only within it
 MAX_SIMPLE_KEY = 1000  # YAML takes 1024 characters before the colon; longer keys are written with `?`

@@ -5,10 +5,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl import cursors, limits, loops, policies, root, rules
-from shared.dsl.lower_root import RUNTIME
-from shared.dsl.routes import MODES
-from shared.events.parts import MAX_PRIORITY, PRIORITY
+from shared.dsl.lower.root import RUNTIME
+from shared.dsl.model.plan import MAX_LEASES
+from shared.dsl.read import cursors, limits, loops, root, step_policy, task_policy
+from shared.dsl.read.arcs import MODES
+from shared.events.fields import MAX_PRIORITY, PRIORITY
 
 
 class Key(Struct, frozen=True):
@@ -35,7 +36,10 @@ def _formal(doc: str, instead: str = "") -> Key:
     return Key("any", doc, formal=True, instead=instead)
 
 
-_TIMEOUT = Key("@timeout", "Seconds for one call, or {connect, read, total}. Flows inwards to every task.")
+_AN_HOUR = "3600 where neither the task nor its step nor its execution has a timeout."
+_TIMEOUT = Key(
+    "@timeout", f"Seconds for one call, or {{connect, read, total}}; {_AN_HOUR} Flows inwards to every task."
+)
 _RULES = "Rules from top to bottom; the first that matches decides."
 _DESC = Key("text", "What it is for; shown to people.")
 _SET = _formal("Keys `ctx.name` and `iter.name` with values, written on success. Write set_ctx and set_iter in a rule.")
@@ -80,7 +84,7 @@ SHAPES: dict[str, Shape] = {
         "requires": _formal("Lists of tools and features it needs, checked by the compiler."),
     },
     "executor_spec": {
-        "pool": Key("text", "Worker pool of every step.", default=policies.DEFAULT_POOL),
+        "pool": Key("text", "Worker pool of every step.", default=step_policy.DEFAULT_POOL),
         "timeout": _TIMEOUT,
         "entry_step": Key("text", "The step to begin with.", default=root.START),
         "no_next_is_error": _formal("A step whose arcs all fail to match fails the execution."),
@@ -105,7 +109,7 @@ SHAPES: dict[str, Shape] = {
     "results": {"reference_first": Key("bool", "Large results are kept by reference; false changes nothing.")},
     "limits": {
         "max_payload_bytes": Key("whole", "Larger results are kept by reference.", least=1,
-                                 most=limits.MAX_PAYLOAD, default=policies.DEFAULT_MAX_PAYLOAD),
+                                 most=limits.MAX_PAYLOAD, default=step_policy.DEFAULT_MAX_PAYLOAD),
         "key": Key("text", "Whoever names the same key shares its places; it may hold templates. The playbook, or the "
                    "step in it, unless given."),
         "max": Key("whole", "How many hold a place of the key at the same time.", least=1, most=limits.MAX_PLACES),
@@ -162,6 +166,8 @@ SHAPES: dict[str, Shape] = {
     "lifecycle": {
         "timeout_s": Key("seconds", "Seconds for one run of the step."),
         "deadline_s": Key("seconds", "Seconds from its scheduling."),
+        "max_leases": Key("whole", "Leases of a run that may be lost in a row, with no task finished in between; it "
+                          "then fails with worker_lost.", least=1, most=step_policy.MOST_LEASES, default=MAX_LEASES),
     },
     "failure": {
         "mode": Key("text", "fail_fast: the first failed iteration fails the step. best_effort: all run.",
@@ -231,7 +237,7 @@ SHAPES: dict[str, Shape] = {
         "returns": Key("list", "Keys that the result must have."),
     },
     "task_spec": {
-        "timeout": Key("@timeout", "Seconds for one call, or {connect, read, total}."),
+        "timeout": Key("@timeout", f"Seconds for one call, or {{connect, read, total}}; {_AN_HOUR}"),
         "policy": Key("@task_policy", "What an outcome means. Without it, ok continues and an error fails."),
         "knobs": Key("knobs", "What this tool takes under spec."),
     },
@@ -255,9 +261,9 @@ SHAPES: dict[str, Shape] = {
     },
     "then": {
         "do": Key("text", "continue, retry the task, jump to another, break out of the pipeline, or fail.",
-                  True, rules.ACTIONS),
-        "attempts": Key("whole", "For retry: all tries, the first included.", least=1, most=rules.MAX_ATTEMPTS),
-        "backoff": Key("text", "For retry: how the delay grows.", choices=rules.BACKOFFS, default="none",
+                  True, task_policy.ACTIONS),
+        "attempts": Key("whole", "For retry: all tries, the first included.", least=1, most=task_policy.MAX_ATTEMPTS),
+        "backoff": Key("text", "For retry: how the delay grows.", choices=task_policy.BACKOFFS, default="none",
                        also=("fixed",)),
         "delay": Key("delay", "For retry: seconds before the next try, or one {{ expression }}.", default=0),
         "multiplier": Key("seconds", "For retry with exponential backoff: what the delay is multiplied with.",
@@ -266,7 +272,7 @@ SHAPES: dict[str, Shape] = {
         "to": Key("text", "For jump: a task of the same step."),
         "error": Key("text", "For fail: an {{ expression }} that gives the error to report."),
         "set_iter": Key("mapping", "Written to iter."),
-        "set_ctx": Key("mapping", "Written to ctx; a value may be a reducer: " + ", ".join(rules.REDUCERS) + "."),
+        "set_ctx": Key("mapping", "Written to ctx; a value may be a reducer: " + ", ".join(task_policy.REDUCERS) + "."),
         "result": Key("text", "What the task answers with: a task's name, _prev, or one {{ expression }}."),
         "set": _SET,
     },

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from shared.dsl.scalars import resolve
+from shared.dsl.source.scalars import resolve
 
 _PLAIN = re.compile(r"[^\W\d][\w./-]*(?: [\w./-]+)*\Z")
 _PROSE = re.compile(r"[^\W\d][\w./,;()!+='-]*(?: [\w./,;()!+='-]+)*\Z")  # outside brackets commas are text

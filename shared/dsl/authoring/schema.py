@@ -4,14 +4,14 @@ Editors use it through `# yaml-language-server: $schema=…`."""
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl.flow import JOINS, MAX_JOIN, MIN_JOIN
-from shared.dsl.kinds import KeySpec, ToolSpec
-from shared.dsl.language import SHAPES, Key, Shape
-from shared.dsl.language_tests import TEST_SHAPES
-from shared.dsl.lower_parts import other_names
-from shared.dsl.overlay import all_knobs
-from shared.dsl.playtest import ANSWERS
-from shared.dsl.reader import MAX_NAME, NAME
+from shared.dsl.authoring.language import SHAPES, Key, Shape
+from shared.dsl.authoring.test_language import TEST_SHAPES
+from shared.dsl.lower.build import other_names
+from shared.dsl.model.tool_spec import KeySpec, ToolSpec
+from shared.dsl.playtests.model import ANSWERS
+from shared.dsl.read.joins_and_compensation import JOINS, MAX_JOIN, MIN_JOIN
+from shared.dsl.read.reader import MAX_NAME, NAME
+from shared.dsl.read.spec_layers import all_knobs
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILE = "noetl.schema.json"

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.load import load
-from shared.dsl.lower import lower
-from shared.dsl.sites import Sites
-from shared.dsl.source import Document, Path
+from shared.dsl.check.plan_paths import Sites
+from shared.dsl.lower.lower import lower
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.source.load import load
+from shared.dsl.source.nodes import Document, Path
 
 
 class Lines:

@@ -1,8 +1,9 @@
 """The keys of a test (`kind: Test`), each with its type and one line of documentation, for `noetlctl explain` and
 the JSON Schema. Tests hold it against what is read."""
 
-from shared.dsl import playtest, root
-from shared.dsl.language import Key, Shape
+from shared.dsl.authoring.language import Key, Shape
+from shared.dsl.playtests import model as playtest
+from shared.dsl.read import root
 
 _NAMES = "Names the calls it answers"
 _COUNT = playtest.MAX_COUNT

@@ -7,15 +7,15 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shared.dsl.kinds import KeySpec, ToolSpec
-from shared.dsl.lower_limits import MAX_PROGRAM
-from shared.dsl.names import names_used
-from shared.dsl.plan import Plan, Step, Task
-from shared.dsl.reader import Reader, short
-from shared.dsl.sites import Sites
-from shared.dsl.source import Path
-from shared.dsl.template_shell import misplaced
-from shared.dsl.template_sql import survey
+from shared.dsl.check.plan_paths import Sites
+from shared.dsl.lower.bounds import MAX_PROGRAM
+from shared.dsl.model.plan import Plan, Step, Task
+from shared.dsl.model.tool_spec import KeySpec, ToolSpec
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.source.nodes import Path
+from shared.dsl.templates.needs import names_used
+from shared.dsl.templates.shell import misplaced
+from shared.dsl.templates.sql import survey
 
 _ANSWERS = re.compile(r"\s*(select|values|table|with)\b|\breturning\b", re.IGNORECASE)
 

@@ -4,9 +4,9 @@ no cycle leads to the step: there a token can come again and again."""
 from collections import Counter
 from collections.abc import Iterator
 
-from shared.dsl import net
-from shared.dsl.graph import components
-from shared.dsl.plan import Plan
+from shared.dsl.check import token_net
+from shared.dsl.model.plan import Plan
+from shared.dsl.model.reachability import components
 
 MAX_VISITS = 20_000  # of steps, for all joins of a playbook together
 
@@ -43,8 +43,8 @@ class Arrivals:
         """For each way the step can end, how many tokens can go where."""
         if name not in self.known:
             step = self.plan.steps[name]
-            self.known[name] = [Counter(step.arcs[index].step for index, _ in net.takers(step, event))
-                                for event in net.events(step)]
+            self.known[name] = [Counter(step.arcs[index].step for index, _ in token_net.takers(step, event))
+                                for event in token_net.events(step)]
         return self.known[name]
 
     def _forward(self, name: str, order: list[str]) -> int:

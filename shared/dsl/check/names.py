@@ -6,15 +6,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Loop, Plan, Step, Task
-from shared.dsl.reader import Reader, short
-from shared.dsl.sites import Sites
-from shared.dsl.source import Path
-from shared.dsl.template import is_template
-from shared.dsl.template_facts import facts
-from shared.dsl.template_names import Read
-from shared.dsl.texts import strings
+from shared.dsl.check.plan_paths import Sites
+from shared.dsl.model.plan import Loop, Plan, Step, Task
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.template_fields import strings
+from shared.dsl.source.nodes import Path
+from shared.dsl.templates.analysis import facts
+from shared.dsl.templates.evaluate import is_template
+from shared.dsl.templates.names import Read
 
 EVERYWHERE = frozenset({"workload", "ctx", "args", "execution_id", "job"})
 IN_TASKS = frozenset({"iter", "_prev", "_task", "_attempt", "keychain"})

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from shared.dsl.guards import truth
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Plan, Rule, Step, Task
-from shared.dsl.reader import Reader, short
-from shared.dsl.sites import Sites, listed
+from shared.dsl.check.plan_paths import Sites, listed
+from shared.dsl.model.plan import Plan, Rule, Step, Task
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.templates.conditions import truth
 
 _FAILS = -1  # ends only because a call fails
 _ENDS = -2   # ends by a rule, or after the last task

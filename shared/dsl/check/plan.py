@@ -3,16 +3,16 @@ plan, and only when nothing else is wrong: a mistyped arc would make every step 
 
 from collections.abc import Collection, Mapping
 
-from shared.dsl.checks_data import check_data
-from shared.dsl.checks_names import check_names
-from shared.dsl.checks_net import check_net
-from shared.dsl.checks_pipeline import check_pipelines
-from shared.dsl.checks_pools import check_pools
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Plan
-from shared.dsl.reader import Reader
-from shared.dsl.sites import Sites
-from shared.dsl.source import Path
+from shared.dsl.check.data import check_data
+from shared.dsl.check.names import check_names
+from shared.dsl.check.pipeline import check_pipelines
+from shared.dsl.check.plan_paths import Sites
+from shared.dsl.check.pools import check_pools
+from shared.dsl.check.routing import check_net
+from shared.dsl.model.plan import Plan
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read.reader import Reader
+from shared.dsl.source.nodes import Path
 
 
 def check_plan(reader: Reader, plan: Plan, steps: Mapping[str, Path], kinds: Mapping[str, ToolSpec],

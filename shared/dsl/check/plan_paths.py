@@ -4,8 +4,8 @@ errors: its shapes are taken for granted."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shared.dsl.reader import short
-from shared.dsl.source import Path
+from shared.dsl.read.reader import short
+from shared.dsl.source.nodes import Path
 
 LISTED = 5  # names a message lists
 

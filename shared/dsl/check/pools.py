@@ -3,10 +3,10 @@ is: the caller says it."""
 
 from collections.abc import Collection, Mapping
 
-from shared.dsl.plan import Plan, Step
-from shared.dsl.reader import Reader, short
-from shared.dsl.sites import Sites, listed
-from shared.dsl.source import Path
+from shared.dsl.check.plan_paths import Sites, listed
+from shared.dsl.model.plan import Plan, Step
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.source.nodes import Path
 
 
 def check_pools(reader: Reader, plan: Plan, sites: Sites, pools: Collection[str]) -> None:

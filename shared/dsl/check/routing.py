@@ -1,12 +1,12 @@
 """Checks of the routing: arcs that are never taken, failures nobody takes, and what the token net
 allows (`net.py`)."""
 
-from shared.dsl import net
-from shared.dsl.guards import FAILED, fires, says_event
-from shared.dsl.net_joins import too_few
-from shared.dsl.plan import Plan, Step
-from shared.dsl.reader import Reader, short
-from shared.dsl.sites import Sites, listed
+from shared.dsl.check import token_net
+from shared.dsl.check.join_net import too_few
+from shared.dsl.check.plan_paths import Sites, listed
+from shared.dsl.model.plan import Plan, Step
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.templates.conditions import FAILED, fires, says_event
 
 
 def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
@@ -18,7 +18,7 @@ def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
         waits = f"{short(name)} waits for {plan.steps[name].join} tokens"
         reader.value(at, "DSL919", f"{waits}, and at most {most} can come",
                      f"write join: {most}" if most > 1 else "write join: all", warning=True)
-    found = net.analyse(plan)
+    found = token_net.analyse(plan)
     _unreachable(reader, plan, sites, found.runs)
     for verdict, code, message, fix in (
         (found.ends, "DSL909", "a token that comes to {} can only end by a failure",
@@ -33,22 +33,22 @@ def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
             reader.value((*sites.step(first), "step"), code, message.format(listed(verdict.steps)), fix, warning=True)
 
 
-def _unreachable(reader: Reader, plan: Plan, sites: Sites, verdict: net.Verdict) -> None:
+def _unreachable(reader: Reader, plan: Plan, sites: Sites, verdict: token_net.Verdict) -> None:
     """A step behind an arc that is never taken is not told again: its arc is."""
     for name in verdict.steps:
         at = (*sites.step(name), "step")
         if name != plan.start and name not in plan.reach[plan.start]:
             reader.value(at, "DSL902", f"no arcs lead from start to {short(name)}", "add an arc to it, or remove it",
                          warning=True)
-        elif not net.admits(plan.steps[name])[0]:
+        elif not token_net.admits(plan.steps[name])[0]:
             reader.value(at, "DSL902", f"admission refuses every token at {short(name)}",
                          "add a rule with then: {allow: true}", warning=True)
 
 
 def _arcs(reader: Reader, step: Step, sites: Sites) -> None:
     """An arc is dead when no event can take it; in an exclusive router an earlier one may take all."""
-    taken = {event: {index for index, _ in net.takers(step, event)} for event in net.events(step)}
-    fitting = [[fires(arc.when, event) for arc in step.arcs] for event in net.events(step)]
+    taken = {event: {index for index, _ in token_net.takers(step, event)} for event in token_net.events(step)}
+    fitting = [[fires(arc.when, event) for arc in step.arcs] for event in token_net.events(step)]
     first: dict[str, int] = {}
     for index, arc in enumerate(step.arcs):
         by = [event for event, arcs in taken.items() if index in arcs]
@@ -81,7 +81,7 @@ def _shadowed(reader: Reader, step: Step, sites: Sites, index: int, before: int)
 
 
 def _best_effort(reader: Reader, step: Step, sites: Sites) -> None:
-    if step.failure != "best_effort" or step.loop is None or net.takers(step, FAILED):
+    if step.failure != "best_effort" or step.loop is None or token_net.takers(step, FAILED):
         return
     path = (*sites.step(step.name), "spec", "policy", "failure", "mode")
     reader.value(path, "DSL905", f"a failure of the loop of {short(step.name)} as a whole fails the execution",

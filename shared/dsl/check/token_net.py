@@ -1,7 +1,7 @@
 """The workflow as a net of tokens, looked at before it runs. Conditions that cannot be decided go both
 ways, so an answer is about what the net allows, not about what the data will do.
 
-The states follow `engine/joins.py` for joins of `all`: tokens of one step merge when it is entered; a token
+The states follow `engine/routing/joins.py` for joins of `all`: tokens of one step merge when it is entered; a token
 waits while another token or run can still reach its step; when all wait and nothing runs, the earliest goes on.
 With other joins tokens do not merge, so where the states would have to be looked at there is no answer.
 Where a token came first matters only inside cycles; elsewhere runs end in one order.
@@ -13,10 +13,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from shared.dsl.flow import undoing
-from shared.dsl.graph import closure, components
-from shared.dsl.guards import FAILED, contradict, fires, truth
-from shared.dsl.plan import Arc, Plan, Step
+from shared.dsl.model.plan import Arc, Plan, Step
+from shared.dsl.model.reachability import closure, components
+from shared.dsl.read.joins_and_compensation import undoing
+from shared.dsl.templates.conditions import FAILED, contradict, fires, truth
 
 MAX_STATES = 2000   # looked at in one analysis
 MAX_MOVES = 6000    # from one state to another

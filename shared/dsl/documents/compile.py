@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.load import load
-from shared.dsl.pools import Pool, read_pool_document
-from shared.dsl.reader import Reader, short
-from shared.dsl.root import API_VERSION
-from shared.dsl.schedules import Schedule, read_schedule
-from shared.dsl.triggers import Trigger, read_trigger
+from shared.dsl.documents.pools import Pool, read_pool_document
+from shared.dsl.documents.schedules import Schedule, read_schedule
+from shared.dsl.documents.triggers import Trigger, read_trigger
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.root import API_VERSION
+from shared.dsl.source.load import load
 
 KINDS: dict[str, Any] = {"Schedule": read_schedule, "Trigger": read_trigger}
 TEST = "Test"  # of a playbook, which is read with it (`playtest_read.py`)

@@ -5,12 +5,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl.reader import Reader, short
-from shared.dsl.root import MAX_PATH, read_labels
-from shared.dsl.source import Path
-from shared.dsl.template import is_template
-from shared.dsl.template_facts import facts
-from shared.dsl.texts import check_templates, strings
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.root import read_labels
+from shared.dsl.read.template_fields import check_templates, strings
+from shared.dsl.source.nodes import Path
+from shared.dsl.templates.analysis import facts
+from shared.dsl.templates.evaluate import is_template
+from shared.events.bounds import MAX_PATH, MAX_VERSION
 
 ROOT_KEYS = ("apiVersion", "kind", "metadata", "spec")
 METADATA_KEYS = ("name", "description", "labels")
@@ -51,7 +52,7 @@ def read_playbook(reader: Reader, spec: Mapping[str, Any], what: str, *, payload
     if isinstance(spec["playbook"], dict):
         reader.required(found, "path", path, "the playbook to start", fix)
     texts = {}
-    for key, most in (("path", MAX_PATH), ("version", 64)):
+    for key, most in (("path", MAX_PATH), ("version", MAX_VERSION)):
         if key in found:
             texts[key] = reader.text(found[key], (*path, key), f"write {key}: '…'", most=most)
     given: dict[str, Any] = {}

@@ -1,27 +1,26 @@
 """`kind: Pool`: how many workers a pool has, who runs them, and what they provide."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.dsl.parts import read_head
-from shared.dsl.reader import Reader, short
-from shared.dsl.source import Path
+from shared.dsl.documents.header import read_head
+from shared.dsl.read.capabilities import read_capabilities
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.source.nodes import Path
 
-SPEC_KEYS = ("backend", "workers", "slots", "provides", "tools_disabled", "drain_s")
+SPEC_KEYS = ("backend", "workers", "slots", "provides", "tools_disabled", "drain_s", "silent_s")
 BACKENDS = ("process", "external")
-OURS = ("workers", "slots", "tools_disabled", "drain_s")  # settings of workers that we start
+OURS = ("workers", "slots", "tools_disabled", "drain_s", "silent_s")  # settings of workers that we start
 MAX_WORKERS = 256
 MAX_SLOTS = 4096
-MAX_CAPABILITIES = 32
-MAX_CAPABILITY = 64
 MAX_DRAIN_S = 3600
+MIN_SILENT_S = 10  # beats come every 1.5 s, and a machine may be busy
+MAX_SILENT_S = 3600
 DEFAULT_SLOTS = 64
 DEFAULT_DRAIN_S = 20.0
-_CAPABILITY = re.compile(r"[A-Za-z0-9_-]+\Z")
-_CAPABILITY_FIX = f"letters, digits, _ and -, at most {MAX_CAPABILITY} characters, as in [gpu, eu]"
+DEFAULT_SILENT_S = 30.0
 _SPEC: Path = ("spec",)
 
 
@@ -35,6 +34,7 @@ class Pool(Struct, frozen=True):
     provides: tuple[str, ...] = ()
     tools_disabled: tuple[str, ...] = ()
     drain_s: float = DEFAULT_DRAIN_S
+    silent_s: float = DEFAULT_SILENT_S
     labels: dict[str, str] = {}
 
 
@@ -53,21 +53,9 @@ def read_pool_document(reader: Reader, root: Mapping[str, Any], kinds: Iterable[
         read_capabilities(reader, spec["provides"], (*_SPEC, "provides")) if "provides" in spec else (),
         _disabled(reader, spec, tuple(kinds)),
         _drain(reader, spec),
+        _silent(reader, spec),
         labels,
     )
-
-
-def read_capabilities(reader: Reader, value: Any, path: Path) -> tuple[str, ...]:
-    """Names, each once; sorted, so that their order has no meaning."""
-    found = []
-    for index, each in enumerate(reader.listing(value, path, "write a list, as in [gpu, eu]")):
-        if not isinstance(each, str) or len(each) > MAX_CAPABILITY or not _CAPABILITY.match(each):
-            reader.value((*path, index), "DSL205", f"a capability cannot be called {short(each)}", _CAPABILITY_FIX)
-        else:
-            found.append(each)
-    if len(found) > MAX_CAPABILITIES:
-        reader.value(path, "DSL801", f"{len(found)} capabilities, over the limit of {MAX_CAPABILITIES}", "name fewer")
-    return tuple(sorted(set(found)))
 
 
 def _only_ours(reader: Reader, spec: Mapping[str, Any]) -> None:
@@ -103,6 +91,16 @@ def _drain(reader: Reader, spec: Mapping[str, Any]) -> float:
     if found is not None and found > MAX_DRAIN_S:
         reader.value((*_SPEC, "drain_s"), "DSL204", f"drain_s is over {MAX_DRAIN_S}", f"at most {MAX_DRAIN_S} seconds")
     return found or DEFAULT_DRAIN_S
+
+
+def _silent(reader: Reader, spec: Mapping[str, Any]) -> float:
+    if "silent_s" not in spec:
+        return DEFAULT_SILENT_S
+    found = reader.seconds(spec["silent_s"], (*_SPEC, "silent_s"))
+    if found is not None and not MIN_SILENT_S <= found <= MAX_SILENT_S:
+        bounds = f"{MIN_SILENT_S} to {MAX_SILENT_S}"
+        reader.value((*_SPEC, "silent_s"), "DSL204", f"silent_s is outside {bounds}", f"{bounds} seconds")
+    return found or DEFAULT_SILENT_S
 
 
 def plain(name: str, workers: int | None = None, *, backend: str = "process", slots: int | None = None,

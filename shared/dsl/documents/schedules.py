@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
-from shared.dsl import cron
-from shared.dsl.durations import seconds_of
-from shared.dsl.parts import PlaybookRef, read_head, read_playbook, read_templates
-from shared.dsl.reader import Reader, short
-from shared.dsl.source import Path
+from shared.dsl.documents.header import PlaybookRef, read_head, read_playbook, read_templates
+from shared.dsl.model import cron
+from shared.dsl.model.durations import seconds_of
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.source.nodes import Path
 
 SPEC_KEYS = ("playbook", "cron", "every", "timezone", "dst", "catch_up", "overlap", "start", "end", "paused")
 MIN_EVERY_S, MAX_EVERY_S = 1, 366 * 86_400

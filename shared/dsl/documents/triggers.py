@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from shared.dsl.parts import PlaybookRef, check_names, read_head, read_playbook, read_templates
-from shared.dsl.reader import Reader, kind_of, short
-from shared.dsl.source import Path
-from shared.dsl.texts import read_expression
+from shared.dsl.documents.header import PlaybookRef, check_names, read_head, read_playbook, read_templates
+from shared.dsl.read.reader import Reader, kind_of, short
+from shared.dsl.read.template_fields import read_expression
+from shared.dsl.source.nodes import Path
+from shared.events import subjects
 
 SPEC_KEYS = ("subject", "stream", "playbook", "filter", "mapping", "dedupe", "concurrency")
 MAX_CONCURRENT = 1000
@@ -19,7 +20,7 @@ NAMES = frozenset({"message"})
 WHOLE: dict[str, Any] = {"message": "{{ message }}"}  # the payload unless there is a mapping
 _SUBJECT = re.compile(r"[^\s.*>$]+(\.(\*|[^\s.*>]+))*(\.>)?")
 _STREAM = re.compile(r"[A-Za-z0-9_-]+")
-_OURS = ("noetl", "_INBOX")
+_OURS = (subjects.ROOT, subjects.INBOX)
 _SPEC: Path = ("spec",)
 
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, replaced, text_of
-from shared.dsl.lower_parts import directive, noop, otherwise
-from shared.dsl.lower_places import patches
-from shared.dsl.source import Node
+from shared.dsl.lower.build import directive, noop, otherwise
+from shared.dsl.lower.name_meanings import patches
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, replaced, text_of
+from shared.dsl.source.nodes import Node
 
 
 def arcs_that_set(env: Env, node: Node) -> list[Node]:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.lower_nodes import Env, build, changed, get, is_map, items, text_of
-from shared.dsl.source import Node
+from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, text_of
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.source.nodes import Node
 
 # What a reference holds. Credentials are looked up in the keychain alone, so where else one could be kept
 # (`source`, `provider`) decides nothing.

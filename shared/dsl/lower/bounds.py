@@ -1,8 +1,8 @@
 """Limits of what the formal dialect may ask the compiler to write out, checked before it is written."""
 
-from shared.dsl.lower_nodes import Env, changed, get, is_list, listed
-from shared.dsl.source import Node
-from shared.dsl.steps import MAX_TASKS
+from shared.dsl.lower.nodes import Env, changed, get, is_list, listed
+from shared.dsl.read.steps import MAX_TASKS
+from shared.dsl.source.nodes import Node
 
 MAX_FORMAL = 20       # rules of a case, branches of a choose, policies of a retry, sinks: each looks at the others
 MAX_PROGRAM = 32 * 1024  # characters of one program; its tree takes hundreds of times as much

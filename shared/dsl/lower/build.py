@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.lower_auth import lower_auth
-from shared.dsl.lower_commands import lower_commands
-from shared.dsl.lower_names import Names, mapped_node, renamed_node, without_raw
-from shared.dsl.lower_nodes import Env, build, changed, get, is_map, items, renamed, text_of, without
-from shared.dsl.lower_places import condition
-from shared.dsl.lower_program import lower_program
-from shared.dsl.source import Entry, Node, Place
+from shared.dsl.lower.auth import lower_auth
+from shared.dsl.lower.commands import lower_commands
+from shared.dsl.lower.name_meanings import condition
+from shared.dsl.lower.names import Names, mapped_node, renamed_node, without_raw
+from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, renamed, text_of, without
+from shared.dsl.lower.program import lower_program
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.source.nodes import Entry, Node, Place
 
 ERROR = "{{ outcome.status == 'error' }}"
 _ALIASES = {

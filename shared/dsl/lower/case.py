@@ -6,11 +6,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl.lower_names import Names, asks_for_errors, attributes_read, is_enter
-from shared.dsl.lower_next import Target, arc, fan_out, is_router, targets
-from shared.dsl.lower_nodes import Env, build, get, is_list, is_map, items, listed
-from shared.dsl.lower_places import condition, negated, patches
-from shared.dsl.source import Entry, Node, Place
+from shared.dsl.lower.name_meanings import condition, negated, patches
+from shared.dsl.lower.names import Names, asks_for_errors, attributes_read, is_enter
+from shared.dsl.lower.next import Target, arc, fan_out, is_router, targets
+from shared.dsl.lower.nodes import Env, build, get, is_list, is_map, items, listed
+from shared.dsl.source.nodes import Entry, Node, Place
 
 _KEYS = ("next", "sink", "set", "set_ctx", "set_iter", "vars", "retry", "collect", "result", "call", "step", "args",
          "log")

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from shared.dsl.lower_nodes import Env, build, changed, get, text_of
-from shared.dsl.source import Node
+from shared.dsl.lower.nodes import Env, build, changed, get, text_of
+from shared.dsl.source.nodes import Node
 
 _READS = re.compile(r"\bcommand_\d+\b")
 

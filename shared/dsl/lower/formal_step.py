@@ -13,12 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.dsl.lower_behind import Parts, behind
-from shared.dsl.lower_case import arcs, read_case, warn_of_codes, with_calls
-from shared.dsl.lower_names import Names, expression, free_names, literal, renamed_node, rewrite
-from shared.dsl.lower_next import plain_next, router
-from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
-from shared.dsl.lower_parts import (
+from shared.dsl.lower.build import (
     ERROR,
     directive,
     has_policy,
@@ -30,11 +25,16 @@ from shared.dsl.lower_parts import (
     rule,
     with_rules,
 )
-from shared.dsl.lower_places import EVERYWHERE, condition, counted, key, on_arc, on_enter, patches, with_args
-from shared.dsl.lower_retry import called, policy, start, whole
-from shared.dsl.lower_tasks import arg_keys, hand_over, split
-from shared.dsl.source import Node
-from shared.dsl.template import is_template
+from shared.dsl.lower.case import arcs, read_case, warn_of_codes, with_calls
+from shared.dsl.lower.formal_tail import Parts, behind
+from shared.dsl.lower.name_meanings import EVERYWHERE, condition, counted, key, on_arc, on_enter, patches, with_args
+from shared.dsl.lower.names import Names, expression, free_names, literal, renamed_node, rewrite
+from shared.dsl.lower.next import plain_next, router
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
+from shared.dsl.lower.retry import called, policy, start, whole
+from shared.dsl.lower.tasks import arg_keys, hand_over, split
+from shared.dsl.source.nodes import Node
+from shared.dsl.templates.evaluate import is_template
 
 FORMAL = ("args", "vars", "set", "set_ctx", "set_iter", "case", "sink", "retry")
 

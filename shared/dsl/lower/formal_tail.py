@@ -4,13 +4,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl.lower_case import Case
-from shared.dsl.lower_names import Names, expression, rewrite
-from shared.dsl.lower_nodes import Env, build, get, listed, text_of
-from shared.dsl.lower_parts import directive, noop, otherwise, renamed_patch, rule, sink_task
-from shared.dsl.lower_places import after_task, condition, key, with_args
-from shared.dsl.lower_retry import Retry, gather
-from shared.dsl.source import Node
+from shared.dsl.lower.build import directive, noop, otherwise, renamed_patch, rule, sink_task
+from shared.dsl.lower.case import Case
+from shared.dsl.lower.name_meanings import after_task, condition, key, with_args
+from shared.dsl.lower.names import Names, expression, rewrite
+from shared.dsl.lower.nodes import Env, build, get, listed, text_of
+from shared.dsl.lower.retry import Retry, gather
+from shared.dsl.source.nodes import Node
 
 
 class Parts(Struct):

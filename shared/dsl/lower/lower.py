@@ -6,23 +6,23 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.lower_arcs import arcs_that_set
-from shared.dsl.lower_commands import reads_commands
-from shared.dsl.lower_limits import short_lists, short_tool
-from shared.dsl.lower_match import must_match, taken_off
-from shared.dsl.lower_names import renamed_node
-from shared.dsl.lower_next import plain_next
-from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced, text_of
-from shared.dsl.lower_paths import plain_names
-from shared.dsl.lower_places import EVERYWHERE, on_arc
-from shared.dsl.lower_results import lower_results
-from shared.dsl.lower_root import lower_root
-from shared.dsl.lower_step import FORMAL, lower_formal
-from shared.dsl.lower_tasks import lower_tool
-from shared.dsl.plan import Origin
-from shared.dsl.source import Document, Node
+from shared.dsl.lower.arc_set import arcs_that_set
+from shared.dsl.lower.bounds import short_lists, short_tool
+from shared.dsl.lower.commands import reads_commands
+from shared.dsl.lower.formal_step import FORMAL, lower_formal
+from shared.dsl.lower.name_meanings import EVERYWHERE, on_arc
+from shared.dsl.lower.names import renamed_node
+from shared.dsl.lower.next import plain_next
+from shared.dsl.lower.no_match import must_match, taken_off
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced, text_of
+from shared.dsl.lower.results import lower_results
+from shared.dsl.lower.root import lower_root
+from shared.dsl.lower.step_names import plain_names
+from shared.dsl.lower.tasks import lower_tool
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.plan import Origin
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.source.nodes import Document, Node
 
 _ITERATOR = {"collection": "in", "items": "in", "element": "iterator"}
 _LOOP_KEYS = ("in", "iterator", "mode", "max_in_flight", "spec")

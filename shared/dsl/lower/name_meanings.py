@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.dsl.lower_names import Names, asks_for_errors, expression, rewrite
-from shared.dsl.lower_nodes import is_map, items, text_of
-from shared.dsl.source import Node
+from shared.dsl.lower.names import Names, asks_for_errors, expression, rewrite
+from shared.dsl.lower.nodes import is_map, items, text_of
+from shared.dsl.source.nodes import Node
 
 SHAPED = ("http", "postgres", "duckdb")  # kinds whose payload is inside an envelope
 _OUTPUT = ("http", "pg", "py", "meta", "status", "error", "result")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, TemplateSyntaxError
 from msgspec import Struct
 
-from shared.dsl.source import Entry, Node
+from shared.dsl.source.nodes import Entry, Node
 from shared.events.aliases import BOUNDARY, ENTER
 
 _LEXER = Environment(keep_trailing_newline=True)

@@ -5,11 +5,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl.lower_names import Names, renamed_node, rewrite
-from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced
-from shared.dsl.lower_places import IN_ARCS, IN_COND
-from shared.dsl.source import Node, Place
-from shared.dsl.template import is_template
+from shared.dsl.lower.name_meanings import IN_ARCS, IN_COND
+from shared.dsl.lower.names import Names, renamed_node, rewrite
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced
+from shared.dsl.source.nodes import Node, Place
+from shared.dsl.templates.evaluate import is_template
 
 _CASE = 'write case: [{when: "{{ … }}", then: {next: [{step: …}]}}] on the step, and next: for the rest'
 _SHAPE = "write next: <step>, or next: [{step: …, args: {…}}]"

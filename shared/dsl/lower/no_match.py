@@ -3,10 +3,10 @@ ends is what a router does anyway; an error is a generated step that fails."""
 
 from typing import Any
 
-from shared.dsl.lower_names import expression
-from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, listed, text_of, without
-from shared.dsl.lower_parts import directive, noop, otherwise
-from shared.dsl.source import Node
+from shared.dsl.lower.build import directive, noop, otherwise
+from shared.dsl.lower.names import expression
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, listed, text_of, without
+from shared.dsl.source.nodes import Node
 
 ENDS = ("complete", "quiet")  # the token ends, and the execution when it was the last
 FAILS = ("fail", "error")

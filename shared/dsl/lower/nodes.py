@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Origin
-from shared.dsl.reader import MAX_ERRORS, MAX_NAME, MAX_WARNINGS
-from shared.dsl.source import Entry, Node, Place
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.plan import Origin
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read.reader import MAX_ERRORS, MAX_NAME, MAX_WARNINGS
+from shared.dsl.source.nodes import Entry, Node, Place
 
 
 class Env(Struct):

@@ -8,10 +8,10 @@ import tokenize
 import warnings
 from typing import Any, NamedTuple
 
-from shared.dsl.lower_context import CONTEXT, looked_up
-from shared.dsl.lower_limits import MAX_IN_PROGRAM, MAX_PROGRAM
-from shared.dsl.lower_nodes import Env, build, changed, get, is_map, items, text_of
-from shared.dsl.source import Node
+from shared.dsl.lower.bounds import MAX_IN_PROGRAM, MAX_PROGRAM
+from shared.dsl.lower.context import CONTEXT, looked_up
+from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, text_of
+from shared.dsl.source.nodes import Node
 
 ALL_ARGS = "input_data"  # the program's name for all its args
 

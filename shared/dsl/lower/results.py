@@ -3,8 +3,8 @@ on it is kept by reference. Where it is kept is the runtime's business, so a sto
 
 from typing import Any
 
-from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, listed, replaced, without
-from shared.dsl.source import Node
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, listed, replaced, without
+from shared.dsl.source.nodes import Node
 
 INLINE_MAX_BYTES = 65_536  # what those who write `result` on a step count on, unless they say another size
 _KEYS = ("store", "output_select", "inline_max_bytes")

@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl.lower_names import Names, expression, renamed_node, rewrite
-from shared.dsl.lower_nodes import Env, build, changed, get, is_map, items, listed, text_of
-from shared.dsl.lower_parts import directive, noop, otherwise, rule, sink_task
-from shared.dsl.lower_places import after_task, condition, key, on_task, with_args
-from shared.dsl.source import Node
+from shared.dsl.lower.build import directive, noop, otherwise, rule, sink_task
+from shared.dsl.lower.name_meanings import after_task, condition, key, on_task, with_args
+from shared.dsl.lower.names import Names, expression, renamed_node, rewrite
+from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, text_of
+from shared.dsl.source.nodes import Node
 
 DEFAULT_ATTEMPTS = 3
 DEFAULT_REPEATS = 100  # calls of one step-run that a policy without max_attempts may make

@@ -1,9 +1,9 @@
 """The root of a playbook as FX and today's files write it: header, executor, inputs, workbook."""
 
-from shared.dsl.lower_names import renamed_node
-from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, text_of, without
-from shared.dsl.lower_places import EVERYWHERE
-from shared.dsl.source import Node
+from shared.dsl.lower.name_meanings import EVERYWHERE
+from shared.dsl.lower.names import renamed_node
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, text_of, without
+from shared.dsl.source.nodes import Node
 
 RUNTIME = "noetl-runtime/1"
 PROFILES = ("auto", "distributed", "local")

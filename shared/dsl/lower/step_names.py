@@ -4,8 +4,8 @@ one, and what leads to it is led there."""
 import re
 from collections.abc import Mapping
 
-from shared.dsl.lower_nodes import Env, build, changed, get, is_list, is_map, listed, replaced, text_of
-from shared.dsl.source import Entry, Node
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, listed, replaced, text_of
+from shared.dsl.source.nodes import Entry, Node
 
 _PATH = re.compile(r"/?[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*\Z")
 # keys under which a step is named

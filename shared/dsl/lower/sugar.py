@@ -4,13 +4,13 @@ has a merge point of its own, so no branch falls through into the next."""
 from collections.abc import Callable
 from typing import Any
 
-from shared.dsl.lower_limits import too_long
-from shared.dsl.lower_names import renamed_node
-from shared.dsl.lower_nodes import Env, get, is_list, is_map, listed, text_of
-from shared.dsl.lower_parts import directive, named, noop, otherwise, rule
-from shared.dsl.lower_places import EVERYWHERE
-from shared.dsl.plan import Origin
-from shared.dsl.source import Node, Place
+from shared.dsl.lower.bounds import too_long
+from shared.dsl.lower.build import directive, named, noop, otherwise, rule
+from shared.dsl.lower.name_meanings import EVERYWHERE
+from shared.dsl.lower.names import renamed_node
+from shared.dsl.lower.nodes import Env, get, is_list, is_map, listed, text_of
+from shared.dsl.model.plan import Origin
+from shared.dsl.source.nodes import Node, Place
 
 SUGAR = ("choose", "while", "until")
 _CHOOSE = 'write choose: [{when: "{{ … }}", then: [tasks]}, {else: [tasks]}]'

@@ -3,10 +3,10 @@ errors."""
 
 from typing import Any
 
-from shared.dsl.lower_nodes import Env, build, get, is_list, is_map, items, listed, text_of, without
-from shared.dsl.lower_parts import ERROR, directive, otherwise, rule, with_rules
-from shared.dsl.lower_retry import DEFAULT_ATTEMPTS, start, whole
-from shared.dsl.source import Node
+from shared.dsl.lower.build import ERROR, directive, otherwise, rule, with_rules
+from shared.dsl.lower.nodes import Env, build, get, is_list, is_map, items, listed, text_of, without
+from shared.dsl.lower.retry import DEFAULT_ATTEMPTS, start, whole
+from shared.dsl.source.nodes import Node
 
 _ERRORS = {"timeout": "timeout", "connection_error": "connect", "connect": "connect", "connection": "connect"}
 _KEYS = ("max_attempts", "retry_on", "backoff", "initial_delay", "delay", "backoff_multiplier", "max_delay")

@@ -3,10 +3,12 @@ under `spec`, other names for keys, and rules with the words people use."""
 
 from typing import Any
 
-from shared.dsl.lower_commands import lower_commands
-from shared.dsl.lower_limits import may_copy
-from shared.dsl.lower_names import renamed_node
-from shared.dsl.lower_nodes import (
+from shared.dsl.lower.bounds import may_copy
+from shared.dsl.lower.build import ERROR, directive, named, noop, otherwise, own_keys, renamed_task, rule, with_rules
+from shared.dsl.lower.commands import lower_commands
+from shared.dsl.lower.name_meanings import EVERYWHERE, in_rules, patches, with_args
+from shared.dsl.lower.names import renamed_node
+from shared.dsl.lower.nodes import (
     Env,
     build,
     changed,
@@ -20,12 +22,10 @@ from shared.dsl.lower_nodes import (
     text_of,
     without,
 )
-from shared.dsl.lower_parts import ERROR, directive, named, noop, otherwise, own_keys, renamed_task, rule, with_rules
-from shared.dsl.lower_places import EVERYWHERE, in_rules, patches, with_args
-from shared.dsl.lower_program import lower_program
-from shared.dsl.lower_sugar import SUGAR, lower_sugar
-from shared.dsl.lower_task_retry import retried
-from shared.dsl.source import Entry, Node
+from shared.dsl.lower.program import lower_program
+from shared.dsl.lower.sugar import SUGAR, lower_sugar
+from shared.dsl.lower.task_retry import retried
+from shared.dsl.source.nodes import Entry, Node
 
 _RESERVED = ("index", "count", "parent")  # keys of `iter` that the engine sets
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+MAX_LEASES = 3  # of a run in a row that are lost, unless its step says otherwise
 EVERYTHING = "*"  # in a Needs set: the whole namespace is used
 
 
@@ -152,6 +153,7 @@ class Step(Struct, frozen=True):
     pool: str = "default"
     timeout_s: float | None = None
     deadline_s: float | None = None
+    max_leases: int = MAX_LEASES
     failure: Literal["fail_fast", "best_effort"] = "fail_fast"
     tolerate: Tolerance = Tolerance()
     max_payload_bytes: int = 131072
@@ -190,3 +192,11 @@ class Plan(Struct, frozen=True):
     limit: Limit | None = None
     priority: int | None = None
     labels: dict[str, str] = {}
+
+
+class PlanMissing(Exception):
+    """Pure work asks for a plan that is not at hand: load it, and ask again."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(digest)
+        self.digest = digest

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, TypeVar
 
-from shared.dsl.plan import Step
+from shared.dsl.model.plan import Step
 
 T = TypeVar("T")
 

@@ -17,6 +17,7 @@ class KeySpec(Struct, frozen=True):
     shell: bool = False    # `{{ }}` in it becomes a variable of the shell; also in a list of texts
     credential: bool = False        # names a credential: the worker resolves it, as `auth` of the task
     choices: tuple[str, ...] = ()   # all it may be, unless it is a template
+    most: int = 0  # characters of a text that is no template; the tool holds a rendered one to it. 0: any number
     fields: Mapping[str, "KeySpec"] = {}  # it is a mapping, and these are all its keys
 
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from shared.dsl.plan import Plan
-from shared.dsl.playtest import (
+from shared.dsl.model.plan import Plan
+from shared.dsl.playtests.model import (
     ELAPSED_KEYS,
     ENDINGS,
     EXPECT_KEYS,
@@ -17,11 +17,11 @@ from shared.dsl.playtest import (
     Expect,
     StepExpect,
 )
-from shared.dsl.playtest_names import Books, is_step, task_of
-from shared.dsl.playtest_parts import read_time
-from shared.dsl.reader import Reader, short
-from shared.dsl.source import Path
-from shared.dsl.texts import read_expression
+from shared.dsl.playtests.parts import read_time
+from shared.dsl.playtests.playbooks import Books, is_step, task_of
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.template_fields import read_expression
+from shared.dsl.source.nodes import Path
 
 MAX_REGEX = 500
 

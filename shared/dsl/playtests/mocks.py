@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from shared.dsl.plan import Plan
-from shared.dsl.playtest import ANSWERS, MAX_COUNT, MAX_MOCKS, MOCK_KEYS, OUTCOME_KEYS, SELECTORS, Mock
-from shared.dsl.playtest_names import Books, is_step, task_of
-from shared.dsl.playtest_parts import limited, read_time
-from shared.dsl.reader import Reader, kind_of, short
-from shared.dsl.source import Path
-from shared.dsl.template import is_template
-from shared.dsl.texts import check_templates, read_condition
+from shared.dsl.model.plan import Plan
+from shared.dsl.playtests.model import ANSWERS, MAX_COUNT, MAX_MOCKS, MOCK_KEYS, OUTCOME_KEYS, SELECTORS, Mock
+from shared.dsl.playtests.parts import limited, read_time
+from shared.dsl.playtests.playbooks import Books, is_step, task_of
+from shared.dsl.read.reader import Reader, kind_of, short
+from shared.dsl.read.template_fields import check_templates, read_condition
+from shared.dsl.source.nodes import Path
+from shared.dsl.templates.evaluate import is_template
 
 _MOCKS = "write mocks: [{step: …, result: …}]"
 _ONE = "write one of result: …, error: {kind: …, message: …} or outcome: {status: …}"

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl.durations import seconds_of
-from shared.dsl.playtest import MAX_TIME_S
-from shared.dsl.reader import Reader, named, short
-from shared.dsl.source import Path
+from shared.dsl.model.durations import seconds_of
+from shared.dsl.playtests.model import MAX_TIME_S
+from shared.dsl.read.reader import Reader, named, short
+from shared.dsl.source.nodes import Path
 
 
 def limited(reader: Reader, listed: list[Any], path: Path, most: int) -> list[Any]:

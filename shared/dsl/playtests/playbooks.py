@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from shared.dsl.plan import Plan, Task
-from shared.dsl.reader import Reader, short
-from shared.dsl.sites import listed
-from shared.dsl.source import Path
+from shared.dsl.check.plan_paths import listed
+from shared.dsl.model.plan import Plan, Task
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.source.nodes import Path
 
 PlanOf = Callable[[str], Plan | str]
 BY_ITSELF = ("noop", "wait", "signal", "playbook")  # kinds that the engine answers without a tool

@@ -7,11 +7,12 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.documents import TEST
-from shared.dsl.load import load
-from shared.dsl.plan import Plan
-from shared.dsl.playtest import (
+from shared.dsl.documents.compile import TEST
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.plan import Plan
+from shared.dsl.playtests.expectations import read_expect
+from shared.dsl.playtests.mocks import read_mocks
+from shared.dsl.playtests.model import (
     CANCEL_KEYS,
     CASE_KEYS,
     MAX_CASES,
@@ -27,13 +28,13 @@ from shared.dsl.playtest import (
     PlayTest,
     Signal,
 )
-from shared.dsl.playtest_expect import read_expect
-from shared.dsl.playtest_mocks import read_mocks
-from shared.dsl.playtest_names import Books, PlanOf
-from shared.dsl.playtest_parts import limited, read_time
-from shared.dsl.reader import Reader, short
-from shared.dsl.root import API_VERSION, MAX_PATH
-from shared.dsl.source import Path
+from shared.dsl.playtests.parts import limited, read_time
+from shared.dsl.playtests.playbooks import Books, PlanOf
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.root import API_VERSION
+from shared.dsl.source.load import load
+from shared.dsl.source.nodes import Path
+from shared.events.bounds import MAX_PATH
 
 _CASES = "write cases: [{name: …, mocks: […], expect: {…}}]"
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl import told
-from shared.dsl.plan import Arc
-from shared.dsl.reader import Reader, kind_of, short
-from shared.dsl.source import Path
-from shared.dsl.texts import check_templates, read_condition
+from shared.dsl.model.plan import Arc
+from shared.dsl.read import rejected_keys
+from shared.dsl.read.reader import Reader, kind_of, short
+from shared.dsl.read.template_fields import check_templates, read_condition
+from shared.dsl.source.nodes import Path
 
 MAX_ARCS = 200
 MODES = ("exclusive", "inclusive")
@@ -18,15 +18,15 @@ def read_next(reader: Reader, value: Any, path: Path,
     """The arcs and the mode. `steps` are the names an arc may lead to."""
     if not isinstance(value, dict):
         if isinstance(value, str | list):
-            reader.key(path, *told.NEXT_TEXT)
+            reader.key(path, *rejected_keys.NEXT_TEXT)
         else:
-            reader.value(path, "DSL203", f"next must be a mapping, not {kind_of(value)}", told.NEXT_TEXT.fix)
+            reader.value(path, "DSL203", f"next must be a mapping, not {kind_of(value)}", rejected_keys.NEXT_TEXT.fix)
         return (), "exclusive"
-    reader.keys(value, path, ("spec", "arcs"), told.NEXT, "next")
+    reader.keys(value, path, ("spec", "arcs"), rejected_keys.NEXT, "next")
     mode = _mode(reader, value, path)
     if "arcs" not in value:
         if "step" not in value:
-            reader.required(value, "arcs", path, "next", told.NEXT_TEXT.fix)
+            reader.required(value, "arcs", path, "next", rejected_keys.NEXT_TEXT.fix)
         return (), mode
     at = (*path, "arcs")
     listed = reader.listing(value["arcs"], at, "write arcs: [{step: …}]")
@@ -39,12 +39,12 @@ def read_next(reader: Reader, value: Any, path: Path,
 
 
 def _mode(reader: Reader, value: Mapping[str, Any], path: Path) -> str:
-    spec = reader.section(value, "spec", path, ("mode", "policy"), told.NEXT_SPEC)
+    spec = reader.section(value, "spec", path, ("mode", "policy"), rejected_keys.NEXT_SPEC)
     at = (*path, "spec")
     if spec.get("policy", {}) != {}:
         hints = spec["policy"]
-        if isinstance(hints, dict) and set(hints) & set(told.CONTROL):
-            reader.keys(hints, (*at, "policy"), (), told.CONTROL, "next.spec.policy")
+        if isinstance(hints, dict) and set(hints) & set(rejected_keys.CONTROL):
+            reader.keys(hints, (*at, "policy"), (), rejected_keys.CONTROL, "next.spec.policy")
         else:
             reader.key((*at, "policy"), "DSL701", "routing hints are not supported",
                        "write policy: {}, or leave it out")
@@ -55,7 +55,7 @@ def _arc(reader: Reader, item: Any, path: Path, steps: Mapping[str, Any]) -> Arc
     if not isinstance(item, dict):
         reader.value(path, "DSL203", f"an arc must be a mapping, not {kind_of(item)}", "write - step: <name>")
         return None
-    reader.keys(item, path, ("step", "when", "args"), told.ARC, "an arc")
+    reader.keys(item, path, ("step", "when", "args"), rejected_keys.ARC, "an arc")
     when = read_condition(reader, item["when"], (*path, "when")) if "when" in item else None
     args: dict[str, Any] = {}
     if "args" in item:

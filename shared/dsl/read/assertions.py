@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl.reader import Reader, kind_of, named, short
-from shared.dsl.source import Path
+from shared.dsl.read.reader import Reader, kind_of, named, short
+from shared.dsl.source.nodes import Path
 
 MAX_ASSERTED = 100
 MAX_SELECTED = 50

@@ -3,9 +3,10 @@ that takes them."""
 
 from typing import Any
 
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.reader import Reader
-from shared.dsl.source import Path
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read.reader import Reader
+from shared.dsl.source.nodes import Path
+from shared.events.bounds import MAX_CREDENTIAL_NAME
 
 ALIAS_KEYS = ("credential", "type", "scope")
 MAX_ALIASES = 32
@@ -15,7 +16,7 @@ _ALIASES_FIX = _FIX + ", or auth: {alias: {credential: <name>, type: …}}"
 
 def read_auth(reader: Reader, value: Any, path: Path, tool: ToolSpec | None) -> None:
     if not isinstance(value, dict) or (tool is not None and not tool.aliases):
-        reader.text(value, path, _ALIASES_FIX if tool is not None and tool.aliases else _FIX)
+        _name(reader, value, path, _ALIASES_FIX if tool is not None and tool.aliases else _FIX)
         return
     if not 1 <= len(value) <= MAX_ALIASES:
         reader.value(path, "DSL204", f"auth has {len(value)} aliases, outside 1 to {MAX_ALIASES}", _ALIASES_FIX)
@@ -28,6 +29,16 @@ def read_auth(reader: Reader, value: Any, path: Path, tool: ToolSpec | None) -> 
             continue
         reader.keys(found, at, ALIAS_KEYS, {}, f"alias {alias[:60]!r} of auth")
         reader.required(found, "credential", at, f"alias {alias[:60]!r} of auth", _ALIASES_FIX)
-        for key in ALIAS_KEYS:
+        for key in ("type", "scope"):
             if key in found:
                 reader.text(found[key], (*at, key), _ALIASES_FIX)
+        if "credential" in found:
+            _name(reader, found["credential"], (*at, "credential"), _ALIASES_FIX)
+
+
+def _name(reader: Reader, value: Any, path: Path, fix: str) -> None:
+    """What a template makes of it is held to the same by the worker."""
+    if isinstance(value, str) and "{{" in value:
+        reader.text(value, path, fix)
+    else:
+        reader.text(value, path, fix, most=MAX_CREDENTIAL_NAME)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl.auths import read_auth
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Cursor, Task
-from shared.dsl.reader import Reader, short
-from shared.dsl.source import Path
-from shared.dsl.texts import check_templates
+from shared.dsl.model.plan import Cursor, Task
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read.auth import read_auth
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.template_fields import check_templates
+from shared.dsl.source.nodes import Path
 
 DEFAULT_FRAME = 100
 MAX_FRAME = 10_000  # rows that one claim may take

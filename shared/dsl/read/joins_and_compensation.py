@@ -4,11 +4,11 @@ check that compensations stand beside the workflow."""
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl import told
-from shared.dsl.plan import Compensate, Step
-from shared.dsl.reader import Reader, kind_of, short
-from shared.dsl.source import Path
-from shared.dsl.texts import check_templates
+from shared.dsl.model.plan import Compensate, Step
+from shared.dsl.read import rejected_keys
+from shared.dsl.read.reader import Reader, kind_of, short
+from shared.dsl.read.template_fields import check_templates
+from shared.dsl.source.nodes import Path
 
 JOINS = ("all", "each", "any")
 MIN_JOIN, MAX_JOIN = 2, 1000
@@ -36,14 +36,15 @@ def read_compensate(reader: Reader, policy: Mapping[str, Any], path: Path,
         return None
     value, at = policy["compensate"], (*path, "compensate")
     if not isinstance(value, str | dict):
-        reader.value(at, "DSL203", f"compensate must be the name of a step, not {kind_of(value)}", told.COMPENSATE_FIX)
+        message = f"compensate must be the name of a step, not {kind_of(value)}"
+        reader.value(at, "DSL203", message, rejected_keys.COMPENSATE_FIX)
         return None
     if isinstance(value, str):
         return Compensate(value) if _known(reader, value, at, steps) else None
-    reader.keys(value, at, ("step", "args"), told.COMPENSATE, "compensate")
+    reader.keys(value, at, ("step", "args"), rejected_keys.COMPENSATE, "compensate")
     if "step" not in value:
-        if not set(value) & set(told.COMPENSATE):
-            reader.required(value, "step", at, "compensate", told.COMPENSATE_FIX)
+        if not set(value) & set(rejected_keys.COMPENSATE):
+            reader.required(value, "step", at, "compensate", rejected_keys.COMPENSATE_FIX)
         return None
     args: dict[str, Any] | None = None
     if "args" in value:

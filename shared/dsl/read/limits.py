@@ -5,12 +5,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl.durations import seconds_of
-from shared.dsl.plan import Limit
-from shared.dsl.reader import Reader, short
-from shared.dsl.source import Path
-from shared.dsl.texts import check_templates
-from shared.events.parts import MAX_PRIORITY
+from shared.dsl.model.durations import seconds_of
+from shared.dsl.model.plan import Limit
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.template_fields import check_templates
+from shared.dsl.source.nodes import Path
+from shared.events.fields import MAX_PRIORITY
 
 MAX_PAYLOAD = 1024 * 1024
 MAX_PLACES = 1000

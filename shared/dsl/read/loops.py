@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from shared.dsl import told
-from shared.dsl.cursors import read_cursor
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.overlay import read_knobs
-from shared.dsl.plan import Level, Loop
-from shared.dsl.reader import Reader, Told, kind_of, short
-from shared.dsl.source import Path
-from shared.dsl.texts import check_templates, read_expression
+from shared.dsl.model.plan import Level, Loop
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read import rejected_keys
+from shared.dsl.read.cursors import read_cursor
+from shared.dsl.read.reader import Reader, Told, kind_of, short
+from shared.dsl.read.spec_layers import read_knobs
+from shared.dsl.read.template_fields import check_templates, read_expression
+from shared.dsl.source.nodes import Path
 
 DEFAULT_IN_FLIGHT = 100
 MAX_IN_FLIGHT = 1000
@@ -29,7 +29,7 @@ def read_loop(reader: Reader, value: Any, path: Path, knobs: Iterable[str],
     loop = reader.mapping(value, path, _LEVEL)
     if not isinstance(value, dict):
         return Loop([], ""), {}
-    reader.keys(loop, path, ("in", "cursor", "iterator", "spec", "loop"), told.LOOP, "loop")
+    reader.keys(loop, path, ("in", "cursor", "iterator", "spec", "loop"), rejected_keys.LOOP, "loop")
     cursor = read_cursor(reader, loop["cursor"], (*path, "cursor"), kinds) if "cursor" in loop else None
     items = _items(reader, loop, path) if cursor is None or "in" in loop else []
     iterator = _iterator(reader, loop, path)
@@ -82,12 +82,12 @@ def _inner(reader: Reader, outer: Mapping[str, Any], path: Path, mode: str,
     loop = reader.mapping(outer["loop"], at, _LEVEL)
     if not isinstance(outer["loop"], dict):
         return ()
-    reader.keys(loop, at, ("in", "iterator", "spec", "loop"), told.LOOP, "loop")
+    reader.keys(loop, at, ("in", "iterator", "spec", "loop"), rejected_keys.LOOP, "loop")
     level = Level(_items(reader, loop, at), _iterator(reader, loop, at))
     if level.iterator in names and level.iterator:
         reader.value((*at, "iterator"), "DSL401", f"the loop around it has the iterator {short(level.iterator)} too",
                      "give one of them another name")
-    spec = reader.section(loop, "spec", at, ("mode",), told.INNER_LOOP)
+    spec = reader.section(loop, "spec", at, ("mode",), rejected_keys.INNER_LOOP)
     modes = ("sequential", "parallel")
     if "mode" in spec and reader.choice(spec["mode"], (*at, "spec", "mode"), modes) != mode:
         reader.value((*at, "spec", "mode"), "DSL701", f"the loop around it is {mode}, and this one goes with it",
@@ -105,8 +105,9 @@ def read_task_loop(reader: Reader, body: Mapping[str, Any], path: Path) -> Level
         return None
     ordered = Told("DSL701", "the loop of a task runs in order, one element at a time",
                    "remove spec, or put the loop on the step: loop: {…, loop: {…}}")
-    reader.keys(loop, at, ("in", "iterator"), {**told.LOOP, "spec": ordered, "mode": ordered,
-                                               "max_in_flight": ordered, "loop": told.TASK_LOOP}, "the loop of a task")
+    told = {**rejected_keys.LOOP, "spec": ordered, "mode": ordered, "max_in_flight": ordered,
+            "loop": rejected_keys.TASK_LOOP}
+    reader.keys(loop, at, ("in", "iterator"), told, "the loop of a task")
     return Level(_items(reader, loop, at), _iterator(reader, loop, at))
 
 
@@ -141,10 +142,10 @@ def _iterator(reader: Reader, loop: Mapping[str, Any], path: Path) -> str:
 def _spec(reader: Reader, loop: Mapping[str, Any], path: Path,
           knobs: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     at = (*path, "spec")
-    exec_told = {"exec": told.moved("exec", "policy: {exec: distributed} in loop.spec"),
-                 "pool": told.moved("pool", "spec: {pool: …} on the step")}
+    exec_told = {"exec": rejected_keys.moved("exec", "policy: {exec: distributed} in loop.spec"),
+                 "pool": rejected_keys.moved("pool", "spec: {pool: …} on the step")}
     spec = reader.section(loop, "spec", path, ("mode", "max_in_flight", "stop_when", "policy", *knobs), exec_told)
-    policy = reader.section(spec, "policy", at, ("exec", "mode", "max_in_flight"), told.LOOP_POLICY)
+    policy = reader.section(spec, "policy", at, ("exec", "mode", "max_in_flight"), rejected_keys.LOOP_POLICY)
     if "exec" in policy:
         reader.choice(policy["exec"], (*at, "policy", "exec"), ("distributed", "local"))
     return spec, policy

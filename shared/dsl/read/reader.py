@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.source import Document, Path, Place
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.source.nodes import Document, Path, Place
 
 MAX_ERRORS = 500
 MAX_WARNINGS = 100

@@ -1,6 +1,6 @@
 """Keys that are known but not taken where they stand: the reason, and what to write instead."""
 
-from shared.dsl.reader import Told
+from shared.dsl.read.reader import Told
 
 _RULES = 'spec: {policy: {rules: [{when: "{{ … }}", then: {do: …}}]}} on the task'
 _ARCS = 'next: {arcs: [{step: …, when: "{{ … }}"}]}'

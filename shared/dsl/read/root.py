@@ -5,18 +5,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl import told
-from shared.dsl.reader import Reader, kind_of, short
-from shared.dsl.source import Path
-from shared.dsl.texts import check_templates
+from shared.dsl.read import rejected_keys
+from shared.dsl.read.reader import Reader, kind_of, short
+from shared.dsl.read.template_fields import check_templates
+from shared.dsl.source.nodes import Path
 from shared.events import labels
+from shared.events.bounds import MAX_PATH, MAX_VERSION
 
 API_VERSION = "noetl.io/v2"
 KEYCHAIN_KEYS = ("name", "kind", "type", "credential", "description")
 ROOT_KEYS = ("apiVersion", "kind", "metadata", "keychain", "executor", "workload", "workflow", "workbook")
 METADATA_KEYS = ("name", "path", "version", "description", "labels", "tags")
 MAX_STEPS = 2000
-MAX_PATH = 256
 START = "start"
 
 
@@ -37,7 +37,7 @@ class StepSource(Struct, frozen=True):
 
 
 def read_header(reader: Reader, root: Mapping[str, Any]) -> Header:
-    reader.keys(root, (), ROOT_KEYS, told.ROOT, "the playbook")
+    reader.keys(root, (), ROOT_KEYS, rejected_keys.ROOT, "the playbook")
     for key, value in (("apiVersion", API_VERSION), ("kind", "Playbook")):
         fix = f"write {key}: {value}"
         if reader.required(root, key, (), "the playbook", fix) and root[key] != value:
@@ -59,7 +59,7 @@ def _header(reader: Reader, metadata: Mapping[str, Any]) -> Header:
         if key in metadata:
             found[key] = reader.text(metadata[key], ("metadata", key), f"write {key}: some text", most=most)
     version = metadata.get("version", "1")
-    if type(version) not in (str, int, float) or not 0 < len(str(version)) <= 64:
+    if type(version) not in (str, int, float) or not 0 < len(str(version)) <= MAX_VERSION:
         reader.value(("metadata", "version"), "DSL203", "version must be text of 1 to 64 characters",
                      'write version: "1.0"')
     if "tags" in metadata:

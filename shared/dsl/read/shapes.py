@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl.reader import NAME_FIX, Reader, is_name, kind_of, named, short
-from shared.dsl.source import Path
+from shared.dsl.read.reader import NAME_FIX, Reader, is_name, kind_of, named, short
+from shared.dsl.source.nodes import Path
 
 _TASK = "write - name: …, kind: … and the tool's own keys"
 _RULE = 'write - when: "{{ … }}" with then: {…}, or - else: {then: {…}}'

@@ -4,10 +4,10 @@ its own meaning (V10 §5)."""
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shared.dsl.kinds import COMMON_KNOBS, KeySpec, ToolSpec
-from shared.dsl.reader import Reader, named
-from shared.dsl.source import Path
-from shared.dsl.texts import check_templates, read_expression
+from shared.dsl.model.tool_spec import COMMON_KNOBS, KeySpec, ToolSpec
+from shared.dsl.read.reader import Reader, named
+from shared.dsl.read.template_fields import check_templates, read_expression
+from shared.dsl.source.nodes import Path
 
 TIMEOUT_KEYS = ("connect", "read", "total")
 

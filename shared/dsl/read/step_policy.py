@@ -7,20 +7,21 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl import limits, told
-from shared.dsl.flow import read_compensate, read_join
-from shared.dsl.normalise import rules
-from shared.dsl.overlay import read_knobs
-from shared.dsl.plan import AdmitRule, Compensate, Limit, Tolerance
-from shared.dsl.reader import MAX_NAME, Reader, short
-from shared.dsl.source import Path
-from shared.dsl.texts import read_condition
+from shared.dsl.model.plan import MAX_LEASES, AdmitRule, Compensate, Limit, Tolerance
+from shared.dsl.read import limits, rejected_keys
+from shared.dsl.read.joins_and_compensation import read_compensate, read_join
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.shapes import rules
+from shared.dsl.read.spec_layers import read_knobs
+from shared.dsl.read.template_fields import read_condition
+from shared.dsl.source.nodes import Path
+from shared.events.bounds import POOL
 
 DEFAULT_POOL = "default"
 DEFAULT_MAX_PAYLOAD = 131072
 MAX_TOLERATED = 1_000_000
+MOST_LEASES = 100
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,4})?)\s*%\Z")
-_POOL = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 class Defaults(Struct, frozen=True):
@@ -40,6 +41,7 @@ class StepPolicy(Struct, frozen=True):
     admit: tuple[AdmitRule, ...] = ()
     timeout_s: float | None = None
     deadline_s: float | None = None
+    max_leases: int = MAX_LEASES
     failure: str = "fail_fast"
     max_payload_bytes: int | None = None
     tolerate: Tolerance = Tolerance()
@@ -50,14 +52,15 @@ class StepPolicy(Struct, frozen=True):
 
 def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str], playbook: str) -> Defaults:
     """`playbook` is its path: the key of a limit that names none."""
-    executor = reader.section(root, "executor", (), ("kind", "spec"), told.EXECUTOR)
+    executor = reader.section(root, "executor", (), ("kind", "spec"), rejected_keys.EXECUTOR)
     if "kind" in executor:
         reader.choice(executor["kind"], ("executor", "kind"), ("distributed", "local"))
     at: Path = ("executor", "spec")
     spec = reader.section(executor, "spec", ("executor",), ("pool", "policy", "entry_step", *knobs),
-                          told.EXECUTOR_SPEC)
+                          rejected_keys.EXECUTOR_SPEC)
     policy_at = (*at, "policy")
-    policy = reader.section(spec, "policy", at, ("defaults", "results", "limits", "priority"), told.STEP_POLICY)
+    keys = ("defaults", "results", "limits", "priority")
+    policy = reader.section(spec, "policy", at, keys, rejected_keys.STEP_POLICY)
     limits_at = (*policy_at, "limits")
     limited = reader.section(policy, "limits", policy_at, limits.KEYS)
     _results(reader, policy, policy_at)
@@ -75,10 +78,10 @@ def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str],
 
 
 def _timeouts(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[float | None, float | None]:
-    resources = told.unsupported("defaults.resources", "set resources on the worker pool")
+    resources = rejected_keys.unsupported("defaults.resources", "set resources on the worker pool")
     defaults = reader.section(policy, "defaults", path, ("timeouts",), {
-        "resources": resources, "timeout_s": told.moved("timeout_s", "timeouts: {step_s: …} in defaults")})
-    tasks = told.moved("timeout", "timeout: {connect: …, read: …} in executor.spec")
+        "resources": resources, "timeout_s": rejected_keys.moved("timeout_s", "timeouts: {step_s: …} in defaults")})
+    tasks = rejected_keys.moved("timeout", "timeout: {connect: …, read: …} in executor.spec")
     timeouts = reader.section(defaults, "timeouts", (*path, "defaults"), ("execution_s", "step_s"),
                               dict.fromkeys(("timeout", "connect", "read", "total"), tasks))
     at = (*path, "defaults", "timeouts")
@@ -96,10 +99,10 @@ def _results(reader: Reader, policy: Mapping[str, Any], path: Path) -> None:
 
 
 def read_pool(reader: Reader, value: Any, path: Path) -> str:
-    if isinstance(value, str) and len(value) <= MAX_NAME and _POOL.match(value):
+    if isinstance(value, str) and POOL.fullmatch(value):
         return value
     reader.value(path, "DSL205", f"a pool cannot be called {short(value)}",
-                 f"letters, digits, _ and -, at most {MAX_NAME} characters")
+                 "letters, digits, _ and -, at most 64 characters")
     return DEFAULT_POOL
 
 
@@ -108,14 +111,14 @@ def read_step_policy(reader: Reader, spec: Mapping[str, Any], path: Path, steps:
     """`steps` are the names of all steps, `own_key` that of a limit which names none."""
     at = (*path, "policy")
     keys = ("admit", "lifecycle", "failure", "limits", "compensate")
-    policy = reader.section(spec, "policy", path, keys, told.STEP_POLICY)
-    lifecycle = reader.section(policy, "lifecycle", at, ("timeout_s", "deadline_s"))
+    policy = reader.section(spec, "policy", path, keys, rejected_keys.STEP_POLICY)
+    lifecycle = reader.section(policy, "lifecycle", at, ("timeout_s", "deadline_s", "max_leases"))
     timeout_s, deadline_s = (
         reader.seconds(lifecycle[key], (*at, "lifecycle", key)) if key in lifecycle else None
         for key in ("timeout_s", "deadline_s"))
     limits_at = (*at, "limits")
     limited = reader.section(policy, "limits", at, limits.KEYS)
-    return StepPolicy(_admit(reader, policy, at), timeout_s, deadline_s,
+    return StepPolicy(_admit(reader, policy, at), timeout_s, deadline_s, _max_leases(reader, lifecycle, at),
                       _failure(reader, policy, at, looped=looped),
                       limits.read_payload_limit(reader, limited, limits_at),
                       _tolerance(reader, policy, at, looped=looped), read_join(reader, policy, at),
@@ -124,7 +127,7 @@ def read_step_policy(reader: Reader, spec: Mapping[str, Any], path: Path, steps:
 
 
 def _failure(reader: Reader, policy: Mapping[str, Any], path: Path, *, looped: bool) -> str:
-    failure = reader.section(policy, "failure", path, ("mode", "tolerate"), told.CONTROL)
+    failure = reader.section(policy, "failure", path, ("mode", "tolerate"), rejected_keys.CONTROL)
     at = (*path, "failure", "mode")
     if "mode" not in failure:
         return "fail_fast"
@@ -152,10 +155,16 @@ def _tolerance(reader: Reader, policy: Mapping[str, Any], path: Path, *, looped:
     return Tolerance()
 
 
+def _max_leases(reader: Reader, lifecycle: Mapping[str, Any], path: Path) -> int:
+    if "max_leases" not in lifecycle:
+        return MAX_LEASES
+    return reader.whole(lifecycle["max_leases"], (*path, "lifecycle", "max_leases"), 1, MOST_LEASES)
+
+
 def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[AdmitRule, ...]:
     if "admit" not in policy:
         return ()
-    admit = reader.section(policy, "admit", path, ("rules", "mode", "join"), told.ADMIT)
+    admit = reader.section(policy, "admit", path, ("rules", "mode", "join"), rejected_keys.ADMIT)
     at = (*path, "admit")
     if not isinstance(policy["admit"], dict):
         return ()
@@ -173,8 +182,8 @@ def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[Admit
 
 
 def _allow(reader: Reader, then: Mapping[str, Any], path: Path) -> bool:
-    reader.keys(then, path, ("allow",), told.CONTROL, "then of an admission rule")
-    if set(then) & set(told.CONTROL):
+    reader.keys(then, path, ("allow",), rejected_keys.CONTROL, "then of an admission rule")
+    if set(then) & set(rejected_keys.CONTROL):
         return False
     return (reader.required(then, "allow", path, "then of an admission rule", "write then: {allow: true}")
             and reader.boolean(then["allow"], (*path, "allow")))

@@ -6,19 +6,19 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl import told
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.loops import check_local, read_loop
-from shared.dsl.names import names_used
-from shared.dsl.normalise import tasks
-from shared.dsl.overlay import all_knobs, effective_spec, read_knobs
-from shared.dsl.plan import Loop, Step, Task
-from shared.dsl.policies import Defaults, StepPolicy, read_pool, read_step_policy
-from shared.dsl.pools import read_capabilities
-from shared.dsl.reader import Reader, Told, short
-from shared.dsl.routes import read_next
-from shared.dsl.source import Path
-from shared.dsl.tasks import read_task
+from shared.dsl.model.plan import Loop, Step, Task
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read import rejected_keys
+from shared.dsl.read.arcs import read_next
+from shared.dsl.read.capabilities import read_capabilities
+from shared.dsl.read.loops import check_local, read_loop
+from shared.dsl.read.reader import Reader, Told, short
+from shared.dsl.read.shapes import tasks
+from shared.dsl.read.spec_layers import all_knobs, effective_spec, read_knobs
+from shared.dsl.read.step_policy import Defaults, StepPolicy, read_pool, read_step_policy
+from shared.dsl.read.tasks import read_task
+from shared.dsl.source.nodes import Path
+from shared.dsl.templates.needs import names_used
 
 MAX_TASKS = 200
 STEP_KEYS = ("step", "desc", "spec", "loop", "tool", "next")
@@ -34,7 +34,7 @@ class Around(Struct, frozen=True):
 
 
 def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, around: Around) -> Step:
-    reader.keys(body, path, STEP_KEYS, {**_tools_keys(body, around.kinds), **told.STEP}, f"step {short(name)}")
+    reader.keys(body, path, STEP_KEYS, {**_tools_keys(body, around.kinds), **rejected_keys.STEP}, f"step {short(name)}")
     desc = reader.text(body["desc"], (*path, "desc"), "write desc: some text") if "desc" in body else ""
     knobs = tuple(all_knobs(around.kinds))
     pool, requires, policy, step_knobs = _spec(reader, body, path, name, knobs, around)
@@ -54,7 +54,7 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
     return Step(
         name=name, tasks=pipeline, arcs=arcs, mode=cast(Any, mode), admit=policy.admit, loop=loop, pool=pool,
         timeout_s=policy.timeout_s or around.defaults.step_timeout_s, deadline_s=policy.deadline_s,
-        failure=cast(Any, policy.failure), tolerate=policy.tolerate,
+        max_leases=policy.max_leases, failure=cast(Any, policy.failure), tolerate=policy.tolerate,
         max_payload_bytes=policy.max_payload_bytes or around.defaults.max_payload_bytes,
         needs=names_used([_of_loop(loop), rendered, policy.limit.key if policy.limit else None]),
         task_needs=names_used(rendered), line=reader.document.node(path).place.line, desc=desc,
@@ -96,9 +96,9 @@ def _tools_keys(body: Mapping[str, Any], kinds: Mapping[str, ToolSpec]) -> dict[
 def _spec(reader: Reader, body: dict[str, Any], path: Path, name: str, knobs: tuple[str, ...],
           around: Around) -> tuple[str, tuple[str, ...], StepPolicy, dict[str, Any]]:
     at = (*path, "spec")
-    moved = {"mode": told.moved("mode", "next: {spec: {mode: …}} or loop: {spec: {mode: …}}"),
-             "admit": told.moved("admit", "policy: {admit: …} in the step's spec"),
-             **{key: value for key, value in told.STEP_POLICY.items() if key in told.CONTROL}}
+    moved = {"mode": rejected_keys.moved("mode", "next: {spec: {mode: …}} or loop: {spec: {mode: …}}"),
+             "admit": rejected_keys.moved("admit", "policy: {admit: …} in the step's spec"),
+             **{key: value for key, value in rejected_keys.STEP_POLICY.items() if key in rejected_keys.CONTROL}}
     spec = reader.section(body, "spec", path, ("pool", "requires", "policy", *knobs), moved)
     pool = read_pool(reader, spec["pool"], (*at, "pool")) if "pool" in spec else around.defaults.pool
     requires = read_capabilities(reader, spec["requires"], (*at, "requires")) if "requires" in spec else ()

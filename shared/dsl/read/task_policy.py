@@ -2,22 +2,22 @@
 
 from typing import Any, cast
 
-from shared.dsl import told
-from shared.dsl.guards import Known, truth
-from shared.dsl.normalise import RuleSource, rules
-from shared.dsl.plan import Directive, Rule
-from shared.dsl.reader import Reader, kind_of, short
-from shared.dsl.source import Path
-from shared.dsl.texts import check_templates, read_condition, read_expression
+from shared.dsl.model.plan import Directive, Rule
+from shared.dsl.read import rejected_keys
+from shared.dsl.read.reader import Reader, kind_of, short
+from shared.dsl.read.shapes import RuleSource, rules
+from shared.dsl.read.template_fields import check_templates, read_condition, read_expression
+from shared.dsl.source.nodes import Path
+from shared.dsl.templates.conditions import Known, truth
 
 MAX_ATTEMPTS = 1000
 ACTIONS = ("continue", "retry", "jump", "break", "fail")
 BACKOFFS = ("none", "linear", "exponential")
 REDUCERS = ("$add", "$append", "$max", "$min", "$union", "$merge")
-_POLICY_KEYS = ("rules", "mode", "on_unmatched", "before", "after", "finally")
+POLICY_KEYS = ("rules", "mode", "on_unmatched", "before", "after", "finally")
 _ONLY = {"attempts": "retry", "backoff": "retry", "delay": "retry", "multiplier": "retry", "max_delay": "retry",
          "to": "jump", "error": "fail"}
-_THEN_KEYS = ("do", *_ONLY, "set_iter", "set_ctx", "result")
+THEN_KEYS = ("do", *_ONLY, "set_iter", "set_ctx", "result")
 PREVIOUS = "_prev"
 _ERROR: Known = {("outcome", "status"): frozenset({"error"})}
 
@@ -26,7 +26,7 @@ def read_task_policy(reader: Reader, value: Any, path: Path, labels: frozenset[s
     policy = reader.mapping(value, path, "write policy: {rules: [{when: …, then: {do: …}}, …]}")
     if not isinstance(value, dict):
         return ()
-    reader.keys(policy, path, _POLICY_KEYS, told.TASK_POLICY, "a task's policy")
+    reader.keys(policy, path, POLICY_KEYS, rejected_keys.TASK_POLICY, "a task's policy")
     if "mode" in policy:
         reader.choice(policy["mode"], (*path, "mode"), ("exclusive",))
     if "on_unmatched" in policy:
@@ -52,7 +52,7 @@ def _read_rule(reader: Reader, source: RuleSource, labels: frozenset[str]) -> Ru
 
 
 def _directive(reader: Reader, then: dict[str, Any], path: Path, labels: frozenset[str]) -> Directive:
-    reader.keys(then, path, _THEN_KEYS, told.THEN, "then of a task's rule")
+    reader.keys(then, path, THEN_KEYS, rejected_keys.THEN, "then of a task's rule")
     if "do" not in then:
         reader.key(path, "DSL503", "then has no do", f"add do: one of {', '.join(ACTIONS)}")
         do = ""

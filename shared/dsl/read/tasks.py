@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl import told
-from shared.dsl.auths import read_auth
-from shared.dsl.kinds import KeySpec, ToolSpec
-from shared.dsl.loops import read_task_loop
-from shared.dsl.normalise import TaskSource
-from shared.dsl.overlay import effective_spec, read_knobs
-from shared.dsl.plan import Task
-from shared.dsl.promises import read_assert, read_select
-from shared.dsl.reader import Reader, short
-from shared.dsl.rules import read_task_policy
-from shared.dsl.source import Path
-from shared.dsl.texts import check_templates
+from shared.dsl.model.plan import Task
+from shared.dsl.model.tool_spec import KeySpec, ToolSpec
+from shared.dsl.read import rejected_keys
+from shared.dsl.read.assertions import read_assert, read_select
+from shared.dsl.read.auth import read_auth
+from shared.dsl.read.loops import read_task_loop
+from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.shapes import TaskSource
+from shared.dsl.read.spec_layers import effective_spec, read_knobs
+from shared.dsl.read.task_policy import read_task_policy
+from shared.dsl.read.template_fields import check_templates
+from shared.dsl.source.nodes import Path
 
 COMMON_KEYS = ("name", "kind", "desc", "spec", "args", "auth", "assert", "output_select", "loop")
 _NOT_THE_TOOLS = ("name", "kind", "desc", "spec", "assert", "output_select", "loop")
@@ -66,7 +66,7 @@ def _tool(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec]) -> 
 
 def _keys(reader: Reader, source: TaskSource, tool: ToolSpec) -> None:
     known = (*COMMON_KEYS, *(key for key in tool.keys if key not in COMMON_KEYS))
-    reader.keys(source.body, source.path, known, told.TASK, f"a task of kind {tool.kind}")
+    reader.keys(source.body, source.path, known, rejected_keys.TASK, f"a task of kind {tool.kind}")
     _fields(reader, source.body, source.path, tool.keys, f"task {short(source.name)} of kind {tool.kind}")
     _one_of(reader, source, tool)
 
@@ -83,6 +83,8 @@ def _fields(reader: Reader, body: Mapping[str, Any], path: Path, keys: Mapping[s
             _fields(reader, below, at, spec.fields, f"{key} of {what}")
         elif spec.choices and not (isinstance(value, str) and "{{" in value):
             reader.choice(value, at, spec.choices)
+        elif spec.most and isinstance(value, str) and "{{" not in value:
+            reader.text(value, at, f"at most {spec.most} characters", most=spec.most)
 
 
 def _one_of(reader: Reader, source: TaskSource, tool: ToolSpec) -> None:
@@ -112,8 +114,8 @@ def _spec(reader: Reader, body: Mapping[str, Any], path: tuple[str | int, ...], 
     spec = reader.mapping(body["spec"], at, "write spec: {policy: {rules: […]}}")
     knobs = tuple(tool.all_knobs()) if tool else ()
     if tool is not None:
-        moved = {"rules": told.moved("rules", "policy: {rules: […]}"),
-                 "pool": told.moved("pool", "spec: {pool: …} on the step")}
+        moved = {"rules": rejected_keys.moved("rules", "policy: {rules: […]}"),
+                 "pool": rejected_keys.moved("pool", "spec: {pool: …} on the step")}
         reader.keys(spec, at, ("policy", *knobs), moved, "a task's spec")
     rules = read_task_policy(reader, spec["policy"], (*at, "policy"), labels) if "policy" in spec else None
     return read_knobs(reader, spec, at, knobs), rules

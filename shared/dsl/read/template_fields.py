@@ -4,11 +4,11 @@ not be read."""
 from collections.abc import Iterator
 from typing import Any
 
-from shared.dsl import template
-from shared.dsl.names import names_used
-from shared.dsl.reader import Reader, named, short
-from shared.dsl.source import Path
-from shared.dsl.template_facts import facts
+from shared.dsl.read.reader import Reader, named, short
+from shared.dsl.source.nodes import Path
+from shared.dsl.templates import evaluate as template
+from shared.dsl.templates.analysis import facts
+from shared.dsl.templates.needs import names_used
 
 MAX_BUILT = 50  # templates whose code must be made to know whether it is well formed
 _SECRET_FIX = "use auth: <name>, or read keychain in the task's own keys"

@@ -8,10 +8,11 @@ from typing import Any
 
 import yaml
 
-from shared.dsl import scalars, source
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.source import Document, Entry, Node, Place
-from shared.dsl.template_limits import tokens
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.source import nodes as source
+from shared.dsl.source import scalars
+from shared.dsl.source.nodes import Document, Entry, Node, Place
+from shared.dsl.templates.limits import tokens
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

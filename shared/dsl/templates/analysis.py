@@ -7,11 +7,11 @@ from functools import lru_cache
 from jinja2 import meta, nodes
 from msgspec import Struct
 
-from shared.dsl.plan import EVERYTHING, Needs
-from shared.dsl.template_compile import exact, fault, surveyed
-from shared.dsl.template_data import METHODS
-from shared.dsl.template_methods import FUNCTIONS
-from shared.dsl.template_names import ACCESSES, Read, reads_of
+from shared.dsl.model.plan import EVERYTHING, Needs
+from shared.dsl.templates.compiler import exact, fault, surveyed
+from shared.dsl.templates.methods import FUNCTIONS
+from shared.dsl.templates.names import ACCESSES, Read, reads_of
+from shared.dsl.templates.values import METHODS
 
 LONG_CHARS = 200   # longer texts are remembered in a small cache, so that both stay small
 LONG_CACHE = 256

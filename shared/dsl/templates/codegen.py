@@ -2,6 +2,7 @@
 or strange. The names it calls are given to the code in `template_compile`."""
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from jinja2 import nodes
@@ -13,10 +14,21 @@ _SIGNS = {
 }  # fmt: skip
 
 
+# What the compiler puts around expressions of a template stands as an item access of a kind that no parser makes, so
+# it has no name that a template could use.
+INTERNAL = {"#steps": "steps(context, ", "#bind": "bound("}
+
+
+def _binop(sign: str) -> Callable[["Generator", nodes.BinExpr, Frame], None]:
+    def visit(self: "Generator", node: nodes.BinExpr, frame: Frame) -> None:
+        self._call(f"binop(context, {sign!r}, ", frame, node.left, node.right)
+
+    return visit
+
+
 class Generator(NativeCodeGenerator):
     """Yields the values of outputs as they are; making them text is the renderer's part."""
 
-    _callee: nodes.Node | None = None
     _has_blocks = False
 
     def visit_Template(self, node: nodes.Template, frame: Frame | None = None) -> None:
@@ -34,17 +46,25 @@ class Generator(NativeCodeGenerator):
         raise nodes.Impossible  # an exact expression keeps its type, so constants are not made text
 
     def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:
-        self.write("method(" if node is self._callee else "member(")
+        self.write("named(context, ")
         self.visit(node.node, frame)
         self.write(f", {node.attr!r})")
 
     def visit_Call(self, node: nodes.Call, frame: Frame, forward_caller: bool = False) -> None:
-        self._callee = node.node
-        super().visit_Call(node, frame, forward_caller=forward_caller)
+        called = node.node
+        if isinstance(called, nodes.Getattr):
+            self._call("invoke(context, ", frame, called.node, end=f", {called.attr!r}")
+        else:
+            self._call("call(context, ", frame, called, end="")
+        self.signature(node, frame)
+        self.write(")")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        if node.ctx in INTERNAL:
+            self._call(INTERNAL[node.ctx], frame, node.node, node.arg)
+            return
         cut = isinstance(node.arg, nodes.Slice)
-        self._call("sliced(context, " if cut else "item(", frame, node.node, node.arg)
+        self._call("sliced(context, " if cut else "picked(context, ", frame, node.node, node.arg)
 
     def visit_Slice(self, node: nodes.Slice, frame: Frame) -> None:
         none = nodes.Const(None)
@@ -56,7 +76,8 @@ class Generator(NativeCodeGenerator):
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
         self.write("{")
         for pair in node.items:
-            self._call("check_key(", frame, pair.key)
+            known = isinstance(pair.key, nodes.Const)  # of text or a number, as all constants are
+            self._call("" if known else "check_key(", frame, pair.key, end="" if known else ")")
             self.write(": ")
             self.visit(pair.value, frame)
             self.write(", ")
@@ -72,11 +93,17 @@ class Generator(NativeCodeGenerator):
         # Comparing with a literal is cheap; of two unknown values both may be large.
         literal = [isinstance(side, nodes.Const) for side in (node.expr, *(op.expr for op in node.ops))]
         cheap = all(map(operator.or_, literal, literal[1:]))
+        if len(node.ops) == 1 and not cheap:
+            self._call(f"compared(context, {_SIGNS[first.op]!r}, ", frame, node.expr, first.expr)
+            return
         start, end = ("(", ")") if cheap else ("weighed(context, ", ")")
         self._call("(" + start, frame, node.expr, end=end)
         for op in node.ops:
             self._call(f" {_SIGNS[op.op]} {start}", frame, op.expr, end=end)
         self.write(")")
+
+    visit_Add, visit_Sub, visit_Mul = _binop("+"), _binop("-"), _binop("*")
+    visit_Div, visit_FloorDiv, visit_Mod, visit_Pow = _binop("/"), _binop("//"), _binop("%"), _binop("**")
 
     def _call(self, start: str, frame: Frame, *args: nodes.Node, end: str = ")") -> None:
         self.write(start)

@@ -5,19 +5,22 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jinja2
-from jinja2 import nodes, pass_context
+from jinja2 import nodes
 from jinja2.compiler import CodeGenerator
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.nodes import EvalContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from shared.dsl import template_ops as ops
-from shared.dsl.template_code import Generator
-from shared.dsl.template_data import Undefined, item, member, method
-from shared.dsl.template_filters import FILTERS, TESTS
-from shared.dsl.template_limits import MAX_NESTING, MAX_SOURCE, MAX_TOKENS, Context, Limit, tokens
-from shared.dsl.template_methods import FUNCTIONS, check_key
-from shared.errors import TemplateError
+from shared.dsl.templates import operators as ops
+from shared.dsl.templates.budget import Limit
+from shared.dsl.templates.codegen import Generator
+from shared.dsl.templates.costs import NODE, RENDER
+from shared.dsl.templates.filters import FILTERS
+from shared.dsl.templates.limits import MAX_NESTING, MAX_SOURCE, MAX_TOKENS, Context, tokens
+from shared.dsl.templates.methods import FUNCTIONS, check_key
+from shared.dsl.templates.tests import TESTS
+from shared.dsl.templates.values import Undefined, item, member, named, picked
+from shared.errors import OverLimit, TemplateError
 
 CACHE = 4096
 SHOWN = 200  # characters of an expression in a message
@@ -37,29 +40,27 @@ _LEFT_OUT: dict[type[nodes.Node], str] = {
 
 
 class Program(NamedTuple):
-    """`root` yields the pieces of one render; of an exact expression the one piece is its value."""
+    """`root` yields the pieces of one render; of an exact expression the one piece is its value. `cost` is paid
+    for every evaluation; `path` is not empty where the
+    expression only names what is there: the name, then keys, each with whether it is an attribute."""
 
     source: str
     root: Callable[[Context], Iterator[Any]]
     exact: bool
+    cost: int
+    path: tuple[tuple[bool, str | int], ...]
     lines: tuple[tuple[int, int], ...]  # line of the compiled code → line of the template
 
 
 class _Environment(ImmutableSandboxedEnvironment):
     code_generator_class: type[CodeGenerator] = Generator
-    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))  # so that none is done while compiling
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         return member(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         return item(obj, argument)
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        return ops.binop(context, operator, left, right)
-
-    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return ops.call(context, obj, *args, **kwargs)
 
 
 class Bound(NamedTuple):
@@ -76,20 +77,18 @@ class Bound(NamedTuple):
         return self._replace(value=self.value.replace("''", "'"))
 
 
-def _bound(is_name: bool, doubled: bool) -> Callable[..., Bound]:
-    return pass_context(lambda _, value: Bound(value, is_name, doubled))
+def _bound(value: Any, how: int) -> Bound:
+    return Bound(value, how == _NAME, how == _DOUBLED)
 
 
-# Names with `#` cannot be written in a template.
-_INTERNAL = {"#steps": pass_context(ops.steps), "#bind": _bound(False, False), "#name": _bound(True, False),
-             "#doubled": _bound(False, True)}
+_VALUE, _NAME, _DOUBLED = 0, 1, 2
 
 
 def _environment() -> _Environment:
     environment = _Environment(
         undefined=Undefined, optimized=False, autoescape=False, keep_trailing_newline=True, cache_size=0
     )
-    environment.filters = {**FILTERS, **_INTERNAL}
+    environment.filters = dict(FILTERS)
     environment.tests = dict(TESTS)
     environment.globals = {}
     return environment
@@ -100,8 +99,11 @@ Context.environment = ENVIRONMENT
 Context.eval_ctx = EvalContext(ENVIRONMENT)
 Context.functions = FUNCTIONS
 _NAMES = {
-    "environment": ENVIRONMENT, "member": member, "method": method, "item": item, "sliced": ops.sliced,
-    "joined": ops.joined, "within": ops.within, "weighed": ops.weighed, "check_key": check_key, "slice": slice,
+    "environment": ENVIRONMENT, "named": named, "picked": picked, "sliced": ops.sliced, "binop": ops.binop,
+    "call": ops.call, "invoke": ops.invoke,
+    "joined": ops.joined, "within": ops.within, "weighed": ops.weighed, "compared": ops.compared, "slice": slice,
+    "check_key": check_key,
+    "steps": ops.steps, "bound": _bound,
 }  # fmt: skip
 
 
@@ -163,11 +165,25 @@ def exact(tree: nodes.Template) -> nodes.Expr | None:
     return next(node for node in outputs if not isinstance(node, nodes.TemplateData))
 
 
+def _path(node: nodes.Node) -> tuple[tuple[bool, str | int], ...]:
+    """Of `a.b[0]['c']`, which makes nothing on the way to the value."""
+    keys: list[tuple[bool, str | int]] = []
+    while isinstance(node, nodes.Getattr | nodes.Getitem):
+        if isinstance(node, nodes.Getattr):
+            keys.append((True, node.attr))
+        elif isinstance(node.arg, nodes.Const) and type(node.arg.value) in (str, int):
+            keys.append((False, node.arg.value))
+        else:
+            return ()
+        node = node.node
+    return ((True, node.name), *reversed(keys)) if isinstance(node, nodes.Name) else ()
+
+
 def _meter(tree: nodes.Template) -> None:
     """Every loop pays for its steps, by the size of its body."""
     for loop in list(tree.find_all(nodes.For)):
         size = sum(1 for _ in loop.find_all(nodes.Node))
-        loop.iter = nodes.Filter(loop.iter, "#steps", [nodes.Const(size)], [], None, None, lineno=loop.lineno)
+        loop.iter = nodes.Getitem(loop.iter, nodes.Const(NODE * size), "#steps", lineno=loop.lineno)
 
 
 def _bind(node: nodes.Node) -> None:
@@ -187,14 +203,14 @@ def is_doubled(node: nodes.Expr) -> bool:
 
 
 def _bound_node(node: nodes.Expr) -> nodes.Expr:
-    name = "#name" if isinstance(node, nodes.Filter) and node.name == "identifier" else "#bind"
+    how = _NAME if isinstance(node, nodes.Filter) and node.name == "identifier" else _VALUE
     if is_doubled(node):
-        name = "#doubled"
-    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+        how = _DOUBLED
+    return nodes.Getitem(node, nodes.Const(how), "#bind", lineno=node.lineno)
 
 
 def build(source: str, sql: bool) -> Program:
-    tree = parse(source)
+    tree, found = surveyed(source)
     only = exact(tree)
     if only is not None:
         tree.body = [nodes.Output([only], lineno=only.lineno)]
@@ -206,7 +222,8 @@ def build(source: str, sql: bool) -> Program:
     exec(ENVIRONMENT.compile(tree, filename=FILE), names)
     pairs = (pair.split("=") for pair in names["debug_info"].split("&") if pair)
     lines = tuple((int(code), int(line)) for line, code in pairs)
-    return Program(source, names["root"], only is not None, lines)
+    path = _path(only) if only is not None and not sql else ()
+    return Program(source, names["root"], only is not None, RENDER + NODE * len(found), path, lines)
 
 
 @lru_cache(maxsize=CACHE)
@@ -248,4 +265,5 @@ def explain(error: Exception, program: Program, pieces: Any = None) -> TemplateE
     line = max((line for code, line in program.lines if code <= at), default=0)
     texts = program.source.split("\n")
     one = texts[line - 1] if 0 < line <= len(texts) else program.source
-    return TemplateError(f"{fault(error)[0]}, in `{shown(one)}`")
+    kind = OverLimit if isinstance(error, Limit) else TemplateError
+    return kind(f"{fault(error)[0]}, in `{shown(one)}`")

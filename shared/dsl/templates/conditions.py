@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from shared.dsl.template_compile import CACHE, parse
+from shared.dsl.templates.compiler import CACHE, parse
 from shared.events.aliases import BOUNDARY
 
 Known = Mapping[tuple[str, str], frozenset[str] | bool]

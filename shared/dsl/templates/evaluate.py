@@ -4,12 +4,14 @@ TemplateError that names the expression."""
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl.template_compile import Program, build, compiled, explain, fault
-from shared.dsl.template_data import plain, require, text
-from shared.dsl.template_limits import Context, check_text
-from shared.dsl.template_shell import Script, render_shell
-from shared.dsl.template_sql import Sql, render_sql
-from shared.dsl.view import View
+from shared.dsl.templates.budget import Limit, current
+from shared.dsl.templates.compiler import Program, build, compiled, explain, fault
+from shared.dsl.templates.costs import MADE_CHAR
+from shared.dsl.templates.limits import MAX_TEXT, TOO_LONG, Context
+from shared.dsl.templates.result_view import MISSING, View
+from shared.dsl.templates.shell import Script, render_shell
+from shared.dsl.templates.sql import Sql, render_sql
+from shared.dsl.templates.values import Undefined, final, item, member, require, untouched, written
 from shared.errors import TemplateError
 
 __all__ = ["Script", "Sql", "check", "evaluate", "is_template", "render_shell", "render_sql", "truth"]
@@ -48,30 +50,67 @@ def truth(value: Any, scope: Mapping[str, Any]) -> bool:
     if not is_template(value):
         return value.strip() not in _FALSE
     program = compiled(value)
-    if not program.exact:
+    _, root, exact, cost, path, _ = program
+    if not exact:
         return _render(program, scope).strip() not in _FALSE
+    if path and (found := _followed(program, scope)) is not MISSING:
+        return bool(found)
+    context = Context(scope, cost)
     try:
-        result = next(program.root(Context(scope)))
+        if context.left < 0:
+            context.over()
+        result = next(root(context))
         return result if result is True or result is False else bool(require(result))
     except Exception as error:
         raise explain(error, program) from None
+    finally:
+        if context.budget is not None:
+            context.close()
+
+
+def _followed(program: Program, scope: Mapping[str, Any]) -> Any:
+    """The value at the end of a path, without running any code; MISSING leaves it to the code, which tells why."""
+    budget = current()
+    if budget is not None:
+        if budget.most - budget.used < program.cost:
+            return MISSING
+        budget.used += program.cost
+    value: Any = scope
+    for is_attribute, key in program.path:
+        if type(value) is dict:
+            value = value.get(key, MISSING)
+            if value is MISSING:
+                return MISSING
+        else:
+            value = member(value, key) if is_attribute and isinstance(key, str) else item(value, key)
+    return MISSING if isinstance(value, Undefined) else value
 
 
 def _render(program: Program, scope: Mapping[str, Any]) -> Any:
-    pieces = program.root(Context(scope))
+    if program.path and (found := _followed(program, scope)) is not MISSING:
+        return untouched(found)
+    context = Context(scope, program.cost)
+    pieces = program.root(context)
     try:
+        if context.left < 0:
+            context.over()
         if program.exact:
-            return plain(next(pieces))
+            return final(context, next(pieces))
         parts: list[str] = []
         length = 0
         for value in pieces:
-            part = text(value)
+            part = value if type(value) is str else written(context, value)
             length += len(part)
-            check_text(length)
+            if length > MAX_TEXT:
+                raise Limit(TOO_LONG)
             parts.append(part)
+        context.spend(len(parts) + (length >> MADE_CHAR))
         return "".join(parts)
     except Exception as error:
         raise explain(error, program, pieces) from None
+    finally:
+        if context.budget is not None:
+            context.close()
 
 
 def check(source: str) -> tuple[str, int] | None:

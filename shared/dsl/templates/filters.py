@@ -1,37 +1,43 @@
-"""Filters and tests of the language: Jinja's harmless ones and our own, each counted and bounded.
+"""Filters of the language: Jinja's harmless ones and our own, each counted and bounded.
 None depends on a clock, a locale or chance, so a decision can be re-derived from the log."""
 
 import base64
 import html
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jinja2
 import msgspec
 from jinja2 import filters, pass_context
-from jinja2.tests import TESTS as JINJA_TESTS
 from jinja2.utils import _PassArg
 
-from shared.dsl.template_data import SCALARS, payloads, require, text
-from shared.dsl.template_limits import Context, Limit, check_elements, check_text
-from shared.dsl.template_methods import join, percent, replace
-from shared.dsl.template_ops import materialized, within
-from shared.dsl.view import unwrap
+from shared.dsl.templates.budget import Limit
+from shared.dsl.templates.costs import FILTER_COSTS
+from shared.dsl.templates.limits import Context, check_elements, check_text
+from shared.dsl.templates.methods import join, percent, replace, stripped
+from shared.dsl.templates.operators import materialized, pay_arguments
+from shared.dsl.templates.result_view import unwrap
+from shared.dsl.templates.sequence_filters import (
+    batch,
+    extreme,
+    getter,
+    grouped,
+    mapping,
+    ordered,
+    selecting,
+    sliced,
+    total,
+    unique,
+)
+from shared.dsl.templates.tests import TESTS
+from shared.dsl.templates.values import given, payloads, text
 
 MAX_PRECISION = 100  # digits `round` takes
 MAX_INDENT = 16      # spaces per level `tojson` takes
 _JINJA = (
-    "abs capitalize count dictsort filesizeformat first float groupby int items last length list lower map"
-    " max min reject rejectattr reverse select selectattr sort title trim truncate upper urlencode wordcount"
+    "abs capitalize count dictsort filesizeformat first float int items last length lower reverse title truncate upper"
+    " urlencode wordcount"
 )
-_CHEAP = ("count", "default", "d", "first", "last", "length")  # do not look at every element
-_CALLING = (  # run code for every element, some of them more than once
-    *("map", "select", "reject", "selectattr", "rejectattr", "sum", "join", "unique"),
-    *("sort", "groupby", "dictsort", "min", "max"),
-)
-_CALL_WORK = 7  # units more for each element
-_OF_UNDEFINED = ("defined", "undefined", "eq", "==", "equalto", "ne", "!=", "in")
-_NOT_TESTS = ("callable", "escaped", "filter", "test")
 
 
 def default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
@@ -39,9 +45,11 @@ def default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
     return default_value if missing else value
 
 
-def tojson(value: Any, indent: int | None = None) -> str:
-    value = payloads(value)
+@pass_context
+def tojson(context: Context, value: Any, indent: int | None = None) -> str:
+    value = payloads(context, value)
     made = msgspec.json.encode(value)
+    context.spend(len(made) >> 5)
     if indent is not None:
         _check_indent(made, _depth(value), indent)
         made = msgspec.json.format(made, indent=indent)
@@ -85,43 +93,26 @@ def identifier(value: Any) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in value.split("."))
 
 
-def _getter(attribute: str | int | None) -> Callable[[Any], Any]:
-    return unwrap if attribute is None else filters.make_attrgetter(Context.environment, attribute)
+@pass_context
+def _identifier(context: Context, value: Any) -> str:
+    if isinstance(value, str):
+        context.spend(8 * value.count("."))
+    return identifier(value)
 
 
-def total(values: Any, attribute: str | int | None = None, start: Any = 0) -> Any:
-    """Numbers only: adding up lists would copy them over and over."""
-    if isinstance(start, str | list | tuple | dict):
-        raise TypeError("sum adds numbers")
-    get = _getter(attribute)
-    return sum((unwrap(require(get(value))) for value in values), start)
+@pass_context
+def joined(context: Context, values: Any, d: Any = "", attribute: str | int | None = None) -> str:
+    return join(context, text(d), map(getter(context, attribute), values))
 
 
-def unique(values: Any, case_sensitive: bool = False, attribute: str | int | None = None) -> list[Any]:
-    get = _getter(attribute)
-    seen: set[Any] = set()
-    kept = []
-    for value in values:
-        key = unwrap(require(get(value)))
-        if type(key) not in SCALARS:
-            raise TypeError(f"unique compares scalars, not a {type(key).__name__}")
-        key = key.lower() if isinstance(key, str) and not case_sensitive else key
-        if key not in seen:
-            seen.add(key)
-            kept.append(value)
-    return kept
+@pass_context
+def replaced(context: Context, value: Any, old: Any, new: Any, count: int | None = None) -> str:
+    return replace(context, text(value), text(old), text(new), -1 if count is None else count)
 
 
-def joined(values: Any, d: Any = "", attribute: str | int | None = None) -> str:
-    return join(text(d), map(_getter(attribute), values))
-
-
-def replaced(value: Any, old: Any, new: Any, count: int | None = None) -> str:
-    return replace(text(value), text(old), text(new), -1 if count is None else count)
-
-
-def formatted(value: Any, *args: Any, **kwargs: Any) -> str:
-    return percent(text(value), kwargs or args)
+@pass_context
+def formatted(context: Context, value: Any, *args: Any, **kwargs: Any) -> str:
+    return percent(context, text(value), kwargs or args)
 
 
 def center(value: Any, width: int = 80) -> str:
@@ -129,20 +120,27 @@ def center(value: Any, width: int = 80) -> str:
     return text(value).center(width)
 
 
-def indented(value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+@pass_context
+def indented(
+    context: Context, value: Any, width: int | str = 4, first: bool = False, blank: bool = False
+) -> str:
     lines = text(value)
-    check_text(len(lines) + (lines.count("\n") + 1) * (width if isinstance(width, int) else len(width)))
+    count = lines.count("\n") + 1
+    check_text(len(lines) + count * (width if isinstance(width, int) else len(width)))
+    context.spend(8 * count)
     return filters.do_indent(lines, width, first, blank)
 
 
-def batch(values: Any, linecount: int, fill_with: Any = None) -> Iterator[list[Any]]:
-    check_elements(linecount)
-    return filters.do_batch(values, linecount, fill_with)
+@pass_context
+def trimmed(context: Context, value: Any, chars: str | None = None) -> str:
+    return stripped(str.strip)(context, text(value), chars)
 
 
-def sliced(values: Any, slices: int, fill_with: Any = None) -> Iterator[list[Any]]:
-    check_elements(slices)
-    return filters.sync_do_slice(values, slices, fill_with)
+@pass_context
+def listed(_: Context, value: Any) -> list[Any]:
+    if isinstance(value, str):
+        check_elements(len(value))
+    return list(value)
 
 
 def rounded(value: float, precision: int = 0, method: Any = "common") -> float:
@@ -151,43 +149,69 @@ def rounded(value: float, precision: int = 0, method: Any = "common") -> float:
     return filters.do_round(value, precision, method)
 
 
-def escape(value: Any) -> str:
-    return html.escape(text(value))
+@pass_context
+def escape(context: Context, value: Any) -> str:
+    source = text(value)
+    context.spend(2 * sum(map(source.count, "&<>\"'")))
+    return html.escape(source)
 
 
 _OWN: dict[str, Callable[..., Any]] = {
     "default": default, "d": default, "tojson": tojson, "fromjson": fromjson, "b64encode": b64encode,
-    "b64decode": b64decode, "identifier": identifier, "sum": total, "unique": unique, "join": joined,
+    "b64decode": b64decode, "identifier": _identifier, "sum": total, "unique": unique, "join": joined,
     "replace": replaced, "format": formatted, "center": center, "indent": indented, "batch": batch,
-    "slice": sliced, "round": rounded, "escape": escape, "e": escape, "string": text,
+    "slice": sliced, "round": rounded, "escape": escape, "e": escape, "string": text, "trim": trimmed, "list": listed,
+    "sort": ordered, "groupby": grouped, "min": extreme(min), "max": extreme(max),
 }  # fmt: skip
 
 
 def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    cheap, calling, needs = name in _CHEAP, name in _CALLING, _PassArg.from_obj(function)
-    takes_undefined = function is default
+    cost, needs = FILTER_COSTS[name], _PassArg.from_obj(function)
+    if cost.reads == "nothing":
+        return _glance(cost.base, function)
 
     @pass_context
     def run(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
-        if not takes_undefined:
-            value = unwrap(require(value))
-            args = tuple([unwrap(require(arg)) for arg in args])
-            kwargs = {key: unwrap(require(arg)) for key, arg in kwargs.items()}
-        if cheap:
-            context.work += 1
+        value = given(value)
+        if args or kwargs:
+            args, kwargs = _given(args, kwargs)
+            context.pay(cost, value)
+            pay_arguments(context, args, kwargs)
         else:
-            context.weigh(value)
-        if calling and isinstance(value, Sized):
-            context.spend(_CALL_WORK * len(value))
+            context.pay(cost, value)
         if needs is not None:
             made = function(_PASS[needs](context), value, *args, **kwargs)
         else:
             made = function(value, *args, **kwargs)
         if isinstance(made, Iterator):
             made = materialized(made)
-        return made if cheap else context.sized(made)
+        return context.sized(made)
 
     return run
+
+
+def _glance(base: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that reads nothing of its value."""
+    needs, takes_undefined = _PassArg.from_obj(function), function is default
+
+    @pass_context
+    def run(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
+        context.left -= base
+        if context.left < 0:
+            context.over()
+        if not takes_undefined:
+            value = given(value)
+            if args or kwargs:
+                args, kwargs = _given(args, kwargs)
+        if needs is not None:
+            return function(_PASS[needs](context), value, *args, **kwargs)
+        return function(value, *args, **kwargs)
+
+    return run
+
+
+def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return tuple(map(given, args)), {key: given(arg) for key, arg in kwargs.items()} if kwargs else kwargs
 
 
 _PASS: dict[_PassArg, Callable[[Context], Any]] = {
@@ -196,27 +220,15 @@ _PASS: dict[_PassArg, Callable[[Context], Any]] = {
     _PassArg.environment: lambda context: context.environment,
 }
 
-
-def _test(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    takes_undefined = name in _OF_UNDEFINED
-
-    @pass_context
-    def run(context: Context, value: Any, *args: Any) -> bool:
-        if name == "in":
-            return within(context, value, *args)
-        value, args = unwrap(value), tuple(map(unwrap, args))
-        if not takes_undefined:
-            require(value)
-        if args:
-            context.weigh(value)
-        return bool(function(value, *args))
-
-    return run
-
-
-FILTERS = {
-    name: _filter(name, function)
-    for name, function in ({name: filters.FILTERS[name] for name in _JINJA.split()} | _OWN).items()
+FILTERS: dict[str, Callable[..., Any]] = {}
+_OWN |= {
+    "map": mapping(FILTERS),
+    "select": selecting(TESTS, keep=True, by_attribute=False),
+    "reject": selecting(TESTS, keep=False, by_attribute=False),
+    "selectattr": selecting(TESTS, keep=True, by_attribute=True),
+    "rejectattr": selecting(TESTS, keep=False, by_attribute=True),
 }
-_TESTS: dict[str, Any] = {name: JINJA_TESTS[name] for name in JINJA_TESTS if name not in _NOT_TESTS}
-TESTS = {name: _test(name, function) for name, function in _TESTS.items()}
+FILTERS.update(
+    (name, _filter(name, function))
+    for name, function in ({name: filters.FILTERS[name] for name in _JINJA.split()} | _OWN).items()
+)

@@ -1,86 +1,90 @@
 """The methods and functions an expression may call: a short list of harmless ones, each bounded before
-it makes anything large."""
+it makes anything large. What they cost beyond `template_costs` they pay themselves."""
 
 import datetime
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from jinja2.sandbox import SandboxedFormatter
 from jinja2.utils import Namespace
 
-from shared.dsl.template_data import KEYS, METHODS, item, member, require, text
-from shared.dsl.template_limits import MAX_TEXT, MAX_WIDTH, Limit, check_elements, check_text, weight
-from shared.dsl.view import unwrap
+from shared.dsl.templates.budget import Limit
+from shared.dsl.templates.costs import SEARCHED
+from shared.dsl.templates.formats import format_text, percent
+from shared.dsl.templates.limits import MAX_ELEMENTS, MAX_TEXT, TOO_LONG, Context, check_elements, check_text
+from shared.dsl.templates.result_view import unwrap
+from shared.dsl.templates.values import KEYS, METHODS, require, written
 
-_WIDTHS = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(\*|\d*)(?:\.(\*|\d*))?")
-_NUMBER = re.compile(r"\d+")
-
-
-def check_width(width: str) -> None:
-    if width == "*" or (width and (len(width) > 6 or int(width) > MAX_WIDTH)):
-        raise Limit(f"a width in a format is given by `*` or too large (limit {MAX_WIDTH})")
-
-
-def percent(form: str, values: Any) -> str:
-    """`form % values`, refused when a width or the values could make the text too long."""
-    for width, precision in _WIDTHS.findall(form):
-        check_width(width)
-        check_width(precision)
-    values = tuple(map(unwrap, values)) if isinstance(values, tuple) else unwrap(values)
-    check_text(form.count("%") * (weight(values, MAX_TEXT, 0) + MAX_WIDTH))
-    return str(form % values)
+__all__ = ["FUNCTIONS", "bounded_range", "check_key", "join", "make_dict", "percent", "replace", "stripped"]
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_PIECE = 2  # units of a text that is cut off another, or put into one
 
 
-def replace(value: str, old: str, new: str, count: int = -1) -> str:
+def replace(context: Context, value: str, old: str, new: str, count: int = -1) -> str:
     found = value.count(old) if count is None or count < 0 else min(value.count(old), count)
     check_text(len(value) + found * max(0, len(new) - len(old)))
+    context.spend(_PIECE * found)
     return value.replace(old, new, -1 if count is None else count)
 
 
-def join(separator: str, values: Iterable[Any]) -> str:
+def join(context: Context, separator: str, values: Iterable[Any]) -> str:
     parts: list[str] = []
     length = 0
     for value in unwrap(require(values)):
-        part = text(value)
+        context.left -= 3 * _PIECE
+        part = written(context, value)
         length += len(part) + len(separator)
-        check_text(length)
+        if length > MAX_TEXT:
+            raise Limit(TOO_LONG)
         parts.append(part)
     return separator.join(parts)
 
 
-class _Access:
-    getattr = staticmethod(member)
-    getitem = staticmethod(item)
-
-
-class _Formatter(SandboxedFormatter):
-    """`str.format` whose fields are looked up as in a template and whose output is bounded."""
-
-    def __init__(self) -> None:
-        self._env: Any = _Access()
-        self._length = 0
-
-    def convert_field(self, value: Any, conversion: Any) -> Any:
-        weight(value, MAX_TEXT, 0)
-        return super().convert_field(value, conversion)
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        for width in _NUMBER.findall(format_spec):
-            check_width(width)
-        value = unwrap(require(value))
-        made = format(value if isinstance(value, int | float) else text(value), format_spec)
-        self._length += len(made)
-        check_text(self._length)
+def _split(split: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    def run(context: Context, value: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
+        _pay_search(context, value, sep)
+        most = MAX_ELEMENTS + 1
+        made = split(value, sep, most if maxsplit < 0 else min(maxsplit, most))
+        context.spend(_PIECE * len(made))
         return made
 
+    return run
 
-def _format(value: str, *args: Any, **kwargs: Any) -> str:
-    return _Formatter().vformat(value, args, kwargs)
+
+def _lines(context: Context, value: str, keepends: bool = False) -> list[str]:
+    count = sum(map(value.count, _LINE_ENDS))
+    check_elements(count)
+    context.spend(_PIECE * count)
+    return value.splitlines(keepends)
+
+
+def _backwards(search: Callable[..., Any]) -> Callable[..., Any]:
+    """A search from the end compares the whole of what it looks for at every place, in the worst case."""
+
+    def run(context: Context, value: str, sought: str, *bounds: int) -> Any:
+        _pay_search(context, value, sought)
+        return search(value, sought, *bounds)
+
+    return run
+
+
+def _pay_search(context: Context, value: str, sought: Any) -> None:
+    if isinstance(sought, str):
+        context.spend(len(value) * min(len(value), len(sought)) >> SEARCHED)
+
+
+def stripped(strip: Callable[..., str]) -> Callable[..., str]:
+    """Every character is looked for among those to strip."""
+
+    def run(context: Context, value: str, chars: str | None = None) -> str:
+        if chars is not None:
+            context.spend(len(value) * len(chars) >> SEARCHED)
+        return strip(value, chars)
+
+    return run
 
 
 def _padded(pad: Callable[..., str]) -> Callable[..., str]:
-    def run(value: str, width: int, *fill: str) -> str:
+    def run(_: Context, value: str, width: int, *fill: str) -> str:
         check_text(width)
         return pad(value, width, *fill)
 
@@ -88,20 +92,18 @@ def _padded(pad: Callable[..., str]) -> Callable[..., str]:
 
 
 def _searched(search: Callable[..., int]) -> Callable[..., int]:
-    def run(values: Any, value: Any) -> int:
+    def run(context: Context, values: Any, value: Any) -> int:
         if type(value) not in KEYS:
             raise TypeError(f"a {type(value).__name__} cannot be searched for")
+        if isinstance(value, str):
+            context.spend(len(values) * len(value) >> SEARCHED)
         return search(values, value)
 
     return run
 
 
-def _get(owner: dict[Any, Any], key: Any, default: Any = None) -> Any:
+def _get(_: Context, owner: dict[Any, Any], key: Any, default: Any = None) -> Any:
     return owner.get(key, default) if type(key) in KEYS else default
-
-
-def _pairs(owner: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    return list(owner.items())
 
 
 def bounded_range(*bounds: int) -> range:
@@ -128,27 +130,38 @@ def check_key(key: Any) -> Any:
     return key
 
 
+def _simple(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that costs what its table says."""
+    return lambda _, owner, *args, **kwargs: function(owner, *args, **kwargs)
+
+
 FUNCTIONS: dict[str, Any] = {"range": bounded_range, "dict": make_dict, "namespace": Namespace}
 _TEXT = (
     "capitalize casefold count endswith find index isalnum isalpha isascii isdecimal isdigit isidentifier"
-    " islower isnumeric isspace istitle isupper lower lstrip partition removeprefix removesuffix rfind rindex"
-    " rpartition rsplit rstrip split splitlines startswith strip swapcase title upper"
+    " islower isnumeric isspace istitle isupper lower partition removeprefix removesuffix startswith swapcase title"
+    " upper"
 )
 METHODS[str] = {
-    **{name: getattr(str, name) for name in _TEXT.split()},
+    **{name: _simple(getattr(str, name)) for name in _TEXT.split()},
+    **{name: _backwards(getattr(str, name)) for name in ("rfind", "rindex", "rpartition")},
+    **{name: stripped(getattr(str, name)) for name in ("lstrip", "rstrip", "strip")},
     **{name: _padded(getattr(str, name)) for name in ("center", "ljust", "rjust", "zfill")},
-    "format": _format,
+    **{name: _split(getattr(str, name)) for name in ("rsplit", "split")},
+    "splitlines": _lines,
+    "format": format_text,
     "join": join,
     "replace": replace,
 }
-METHODS[list] = {"count": _searched(list.count), "index": _searched(list.index), "copy": list.copy}
+METHODS[list] = {"count": _searched(list.count), "index": _searched(list.index), "copy": _simple(list.copy)}
 METHODS[tuple] = {"count": _searched(tuple.count), "index": _searched(tuple.index)}
 METHODS[dict] = {
     "get": _get,
-    "items": _pairs,
-    "keys": lambda owner: list(owner),
-    "values": lambda owner: list(owner.values()),
-    "copy": dict.copy,
+    "items": lambda _, owner: list(owner.items()),
+    "keys": lambda _, owner: list(owner),
+    "values": lambda _, owner: list(owner.values()),
+    "copy": _simple(dict.copy),
 }
-METHODS[datetime.datetime] = {"isoformat": datetime.datetime.isoformat, "date": datetime.datetime.date}
-METHODS[datetime.date] = {"isoformat": datetime.date.isoformat}
+METHODS[datetime.datetime] = {
+    "isoformat": _simple(datetime.datetime.isoformat), "date": _simple(datetime.datetime.date),
+}
+METHODS[datetime.date] = {"isoformat": _simple(datetime.date.isoformat)}

@@ -4,7 +4,7 @@ say that the author knows x may be missing."""
 from jinja2 import nodes
 from msgspec import Struct
 
-from shared.dsl.template_compile import USES
+from shared.dsl.templates.compiler import USES
 
 ACCESSES = (nodes.Getattr, nodes.Getitem)
 _FALLBACKS = ("default", "d", "defined", "undefined", "none")

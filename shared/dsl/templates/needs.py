@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from shared.dsl.plan import Needs
-from shared.dsl.template_facts import facts
+from shared.dsl.model.plan import Needs
+from shared.dsl.templates.analysis import facts
 
 _NOTHING = Needs()
 

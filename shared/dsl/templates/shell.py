@@ -14,12 +14,14 @@ import msgspec
 from jinja2 import nodes
 from msgspec import Struct
 
-from shared.dsl.shell_scan import MARK, Misplaced, Place, places
-from shared.dsl.template_compile import Bound, compiled, explain, parse
-from shared.dsl.template_data import plain, text
-from shared.dsl.template_limits import Context, Limit, check_text
+from shared.dsl.templates.budget import Limit
+from shared.dsl.templates.compiler import Bound, compiled, explain, parse
+from shared.dsl.templates.limits import Context, check_text
+from shared.dsl.templates.shell_scanner import MARK, Misplaced, Place, places
+from shared.dsl.templates.values import pay_written, plain, text
 
 PREFIX = "NOETL_V"
+SCANNED = 4  # units of a character of the program
 MAX_VARIABLE_BYTES = 131_000  # Linux takes 128 KiB of one variable, its name included
 MAX_VARIABLES = 1_048_576  # characters of all variables of a task's programs, their names included
 _FORMS: dict[Place, str] = {
@@ -51,13 +53,20 @@ def _render(source: str, scope: Mapping[str, Any], names: dict[str, str]) -> Scr
     if "{{" not in source and "{%" not in source:
         return Script(source, {})
     program = compiled(source, sql=True)
+    context = Context(scope, program.cost)
     try:
-        return _assemble(*_pieces(program.root(Context(scope))), names)
+        if context.left < 0:
+            context.over()
+        marked, outputs = _pieces(context, program.root(context))
+        context.spend(SCANNED * len(marked))
+        return _assemble(marked, outputs, names)
     except Exception as error:
         raise explain(error, program) from None
+    finally:
+        context.close()
 
 
-def _pieces(rendered: Any) -> tuple[str, list[Any]]:
+def _pieces(context: Context, rendered: Any) -> tuple[str, list[Any]]:
     """The text with a mark for each output, and the outputs."""
     parts: list[str] = []
     outputs: list[Any] = []
@@ -65,6 +74,7 @@ def _pieces(rendered: Any) -> tuple[str, list[Any]]:
     for piece in rendered:
         parts.append(MARK if isinstance(piece, Bound) else piece)
         if isinstance(piece, Bound):
+            pay_written(context, piece.value)
             outputs.append(plain(piece.value))
         length += len(parts[-1])
         check_text(length)

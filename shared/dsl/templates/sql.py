@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from jinja2 import nodes
 from msgspec import Struct
 
-from shared.dsl.template_compile import Bound, compiled, exact, explain, is_doubled, parse
-from shared.dsl.template_data import plain
-from shared.dsl.template_limits import Context, check_text
-from shared.dsl.template_sql_tokens import MARK
-from shared.dsl.template_sql_write import Writer
+from shared.dsl.templates.compiler import Bound, compiled, exact, explain, is_doubled, parse
+from shared.dsl.templates.limits import Context, check_text
+from shared.dsl.templates.sql_tokens import MARK
+from shared.dsl.templates.sql_writer import Writer
+from shared.dsl.templates.values import final, pay_written
 
 
 class Sql(Struct, frozen=True):
@@ -23,28 +23,34 @@ def render_sql(source: str, scope: Mapping[str, Any]) -> Sql:
     if "{{" not in source and "{%" not in source:
         return Sql(source, [])
     program = compiled(source, sql=True)
+    context = Context(scope, program.cost)
     try:
-        pieces = program.root(Context(scope))
-        return _command(pieces) if program.exact else _assemble(*_pieces(pieces))
+        if context.left < 0:
+            context.over()
+        pieces = program.root(context)
+        return _command(context, pieces) if program.exact else _assemble(context, *_pieces(context, pieces))
     except Exception as error:
         raise explain(error, program) from None
+    finally:
+        context.close()
 
 
-def _command(pieces: Iterator[Any]) -> Sql:
+def _command(context: Context, pieces: Iterator[Any]) -> Sql:
     """Nothing can be bound in a command that is one value: it is what is run."""
-    value = plain(next(pieces).value)
+    value = final(context, next(pieces).value)
     if not isinstance(value, str):
         raise TypeError("a command that is one expression must yield text")
     return Sql(value, [])
 
 
-def _pieces(rendered: Iterator[Any]) -> tuple[str, list[Bound]]:
+def _pieces(context: Context, rendered: Iterator[Any]) -> tuple[str, list[Bound]]:
     """The text with a mark for each output, and the outputs."""
     parts: list[str] = []
     outputs: list[Bound] = []
     length = 0
     for piece in rendered:
         if isinstance(piece, Bound):
+            pay_written(context, piece.value)
             outputs.append(piece)
             parts.append(MARK)
         else:
@@ -56,8 +62,8 @@ def _pieces(rendered: Iterator[Any]) -> tuple[str, list[Bound]]:
     return "".join(parts), outputs
 
 
-def _assemble(source: str, outputs: list[Bound]) -> Sql:
-    writer = Writer(outputs)
+def _assemble(context: Context, source: str, outputs: list[Bound]) -> Sql:
+    writer = Writer(outputs, context.spend)
     writer.write(source)
     made = "".join(writer.made)
     check_text(len(made))
@@ -101,7 +107,7 @@ def survey(source: str) -> list[Finding]:
 
 
 def _told(text: str, outputs: list[Bound], lines: list[int]) -> list[Finding]:
-    writer = Writer(outputs)
+    writer = Writer(outputs, lambda _: None)
     try:
         writer.write(text)
     except TypeError as error:

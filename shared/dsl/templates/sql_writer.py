@@ -8,15 +8,17 @@
 - in a comment it is dropped.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from shared.dsl.template_compile import Bound
-from shared.dsl.template_data import plain, require, text
-from shared.dsl.template_filters import identifier
-from shared.dsl.template_limits import Limit
-from shared.dsl.template_sql_tokens import MARK, Token, tokens
-from shared.dsl.view import unwrap
+from shared.dsl.templates.budget import Limit
+from shared.dsl.templates.compiler import Bound
+from shared.dsl.templates.filters import identifier
+from shared.dsl.templates.result_view import unwrap
+from shared.dsl.templates.sql_tokens import MARK, Token, tokens
+from shared.dsl.templates.values import plain, require, text
 
+TOKEN = 12  # units
 MAX_PARAMS = 32_767  # what Postgres takes with one statement
 
 # Words only a name can follow, whatever the statement.
@@ -41,7 +43,10 @@ class Named(NamedTuple):
 
 
 class Writer:
-    def __init__(self, outputs: list[Bound]) -> None:
+    """`spend` is told of the units of every token."""
+
+    def __init__(self, outputs: list[Bound], spend: Callable[[int], None]) -> None:
+        self._spend = spend
         self.made: list[str] = []
         self.params: list[Any] = []
         self.named: list[Named] = []
@@ -56,6 +61,7 @@ class Writer:
 
     def write(self, source: str) -> None:
         for token in tokens(source):
+            self._spend(TOKEN)
             match token.kind:
                 case "comment" | "space":
                     self._skip(token)

@@ -13,16 +13,30 @@ from jinja2.exceptions import UndefinedError
 from jinja2.runtime import LoopContext
 from jinja2.utils import Namespace
 
-from shared.dsl.template_limits import MAX_TEXT, MAX_VALUE, Limit, check_text, weight
-from shared.dsl.view import MISSING, View, unwrap
+from shared.dsl.templates.budget import Limit
+from shared.dsl.templates.costs import FILTER_COSTS, MADE_CHAR
+from shared.dsl.templates.limits import MAX_TEXT, MAX_VALUE, TOO_LONG, Context, check_text
+from shared.dsl.templates.measure import SMALL, measure
+from shared.dsl.templates.result_view import MISSING, View, unwrap
 
 _DATES = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta)
 SCALARS = frozenset({NoneType, bool, int, float, str, bytes, Decimal, UUID, *_DATES})
 KEYS = frozenset({NoneType, bool, int, float, str})
+_GIVEN = frozenset({*SCALARS, dict, list, tuple})
 _LOOP = (
     *("index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0"),
     *("previtem", "nextitem"),
 )
+
+
+SHOWN_NAME = 200  # characters of a name that is not there
+
+
+def shown_name(name: Any) -> str:
+    """As much of a name or key as a person reads; the digits of a large number are slow to tell."""
+    if type(name) is int and not -SMALL < name < SMALL:
+        return "…"
+    return str(name)[:SHOWN_NAME]
 
 
 class Undefined(jinja2.Undefined):
@@ -32,8 +46,11 @@ class Undefined(jinja2.Undefined):
     __slots__ = ()
 
     def member(self, name: Any) -> "Undefined":
-        own = self._undefined_name
-        return Undefined(name=str(name) if own is None else f"{own}.{name}")
+        """Its name is for people: a loop that goes on and on into what is not there must not make it longer."""
+        own, part = self._undefined_name, shown_name(name)
+        if own is not None:
+            part = own if len(own) > SHOWN_NAME else f"{own}.{part}"
+        return Undefined(name=part)
 
     def fail(self, *_: Any, **__: Any) -> NoReturn:
         raise UndefinedError(self._undefined_hint or f"'{self._undefined_name}' is undefined")
@@ -65,17 +82,10 @@ class Undefined(jinja2.Undefined):
         return "undefined"
 
 
-class Method:
-    """A method of a value, on its way from `method` to the call."""
-
-    __slots__ = ("function", "owner")
-
-    def __init__(self, function: Callable[..., Any], owner: Any) -> None:
-        self.function = function
-        self.owner = owner
-
-
-METHODS: dict[type, dict[str, Callable[..., Any]]] = {}  # filled by template_methods
+METHODS: dict[type, dict[str, Callable[..., Any]]] = {}  # filled by template_methods; each takes the context first
+_OF_LOOPS: dict[str, Callable[..., Any]] = {
+    "cycle": lambda _, loop, *args: loop.cycle(*args), "changed": lambda _, loop, *args: loop.changed(*args),
+}
 
 
 def require(value: Any) -> Any:
@@ -87,15 +97,17 @@ def require(value: Any) -> Any:
     return value
 
 
-def method(owner: Any, name: str) -> Any:
-    """`owner.name` of `owner.name(…)`. Data cannot be called, so here a method comes before a key."""
-    owner = unwrap(owner)
-    known = METHODS.get(type(owner), {}).get(name)
+def method(owner: Any, name: str) -> Callable[..., Any] | None:
+    """What `owner.name(…)` calls, if there is such a method."""
+    known = METHODS.get(type(owner))
     if known is not None:
-        return Method(known, owner)
-    if isinstance(owner, LoopContext) and name in ("cycle", "changed"):
-        return Method(getattr(LoopContext, name), owner)
-    return member(owner, name)
+        return known.get(name)
+    return _OF_LOOPS.get(name) if isinstance(owner, LoopContext) else None
+
+
+def given(value: Any) -> Any:
+    """The payload of what an operation is given; nothing undefined."""
+    return value if type(value) in _GIVEN else unwrap(require(value))
 
 
 def member(owner: Any, name: str) -> Any:
@@ -107,6 +119,29 @@ def member(owner: Any, name: str) -> Any:
     return _member(owner, name)
 
 
+def named(context: Context, owner: Any, name: str) -> Any:
+    """As `member`, paid for where it is slow: telling that there is no such name is."""
+    if type(owner) is dict:
+        found = owner.get(name, MISSING)
+        if found is not MISSING:
+            return found
+    context.spend(_OWN if isinstance(owner, Namespace | LoopContext) else _SOUGHT)
+    return _member(owner, name)
+
+
+def picked(context: Context, owner: Any, key: Any) -> Any:
+    """As `item`, paid for."""
+    if type(owner) is list and type(key) is int and -(size := len(owner)) <= key < size:
+        context.spend(_OWN)
+        return owner[key]
+    context.spend(_SOUGHT)
+    return item(owner, key)
+
+
+_SOUGHT = 40
+_OWN = 6
+
+
 def _member(owner: Any, name: str) -> Any:
     if type(owner) is View:
         found = owner.find(name)
@@ -114,7 +149,7 @@ def _member(owner: Any, name: str) -> Any:
     if isinstance(owner, Undefined):
         return owner.member(name)
     found = _special(owner, name)
-    return Undefined(name=name) if found is MISSING else found
+    return Undefined(name=shown_name(name)) if found is MISSING else found
 
 
 def _special(owner: Any, name: str) -> Any:
@@ -142,10 +177,10 @@ def item(owner: Any, key: Any) -> Any:
         return Undefined(name="[…]")
     if kind is dict:
         found = owner.get(key, MISSING)
-        return Undefined(name=str(key)) if found is MISSING else found
+        return Undefined(name=shown_name(key)) if found is MISSING else found
     if type(key) is int:
         return _index(owner, key)
-    return _member(owner, key) if isinstance(key, str) else Undefined(name=str(key))
+    return _member(owner, key) if isinstance(key, str) else Undefined(name=shown_name(key))
 
 
 def _index(owner: Any, index: int) -> Any:
@@ -155,11 +190,9 @@ def _index(owner: Any, index: int) -> Any:
         return owner.member(index)
     owner = unwrap(owner)
     if not isinstance(owner, list | tuple | str | range):
-        return Undefined(name=f"[{index}]")
-    try:
-        return owner[index]
-    except IndexError:
-        return Undefined(name=f"[{index}]")
+        return Undefined(name=f"[{shown_name(index)}]")
+    size = len(owner)
+    return owner[index] if -size <= index < size else Undefined(name=f"[{shown_name(index)}]")
 
 
 def plain(value: Any) -> Any:
@@ -168,9 +201,50 @@ def plain(value: Any) -> Any:
     return value if type(value) in SCALARS else _plain(value, [MAX_VALUE], raw=True)
 
 
-def payloads(value: Any) -> Any:
-    """As `plain`, but views give their payloads."""
-    return value if type(value) in SCALARS else _plain(value, [MAX_VALUE], raw=False)
+def final(context: Context, value: Any) -> Any:
+    """As `plain`, paid for."""
+    kind = type(value)
+    if kind in SCALARS:
+        return value
+    if (kind is dict and SCALARS.issuperset(map(type, value.values()))) or (
+        kind is list and SCALARS.issuperset(map(type, value))
+    ):
+        context.spend((_CONTAINER + (len(value) >> 1)) * _WALKED)
+        return value
+    return _paid(context, value, raw=True)
+
+
+def payloads(context: Context, value: Any) -> Any:
+    """As `final`, but views give their payloads."""
+    return value if type(value) in SCALARS else _paid(context, value, raw=False)
+
+
+def untouched(value: Any) -> Any:
+    """What a path of names leads to: data that is plain already, unless views are listed in it."""
+    kind = type(value)
+    if kind is View:
+        return value.raw
+    if kind is list or kind is dict:
+        return value if View not in map(type, value if kind is list else value.values()) else plain(value)
+    return plain(value)
+
+
+def _paid(context: Context, value: Any, raw: bool) -> Any:
+    left = [min(MAX_VALUE, max(0, context.left) // _WALKED)]
+    most = left[0]
+    try:
+        made = _plain(value, left, raw)
+    except Limit:
+        raise Limit(_TOO_LARGE if most == MAX_VALUE else context.refusal) from None
+    finally:
+        context.left -= max(0, most - max(0, left[0])) * _WALKED
+    return made
+
+
+_WALKED = 2  # units of a node that is walked
+_CONTAINER = 10  # nodes that a list or mapping counts
+_COPY = 12       # and a tuple in addition, of which a list is made
+_TOO_LARGE = f"the result is too large (limit {MAX_VALUE} nodes)"
 
 
 def _plain(value: Any, left: list[int], raw: bool) -> Any:
@@ -181,6 +255,9 @@ def _plain(value: Any, left: list[int], raw: bool) -> Any:
         return _plain_list(value, left, raw)
     if kind is dict:
         return _plain_dict(value, left, raw)
+    if kind is tuple:
+        left[0] -= _COPY
+        return _plain_list(list(value), left, raw)
     if isinstance(value, Mapping):
         return _plain_dict(dict(value), left, raw)
     if isinstance(value, str):
@@ -205,13 +282,15 @@ def _bounded(values: Iterable[Any], left: list[int]) -> Iterator[Any]:
 
 
 def _spend(left: list[int], count: int) -> None:
-    left[0] -= count
+    left[0] -= _CONTAINER + (count >> 1)
     if left[0] < 0:
-        raise Limit(f"the result is too large (limit {MAX_VALUE} nodes)")
+        raise Limit(_TOO_LARGE)
 
 
 def _plain_list(values: list[Any], left: list[int], raw: bool) -> list[Any]:
     _spend(left, len(values))
+    if SCALARS.issuperset(map(type, values)):
+        return values
     copy = values
     for index, value in enumerate(values):
         if type(value) not in SCALARS:
@@ -224,6 +303,8 @@ def _plain_list(values: list[Any], left: list[int], raw: bool) -> list[Any]:
 
 def _plain_dict(values: dict[Any, Any], left: list[int], raw: bool) -> dict[Any, Any]:
     _spend(left, len(values))
+    if SCALARS.issuperset(map(type, values.values())):
+        return values
     copy = values
     for key, value in values.items():
         if type(value) not in SCALARS:
@@ -235,12 +316,41 @@ def _plain_dict(values: dict[Any, Any], left: list[int], raw: bool) -> dict[Any,
 
 
 def text(value: Any) -> str:
-    """A value as part of a text, as Jinja writes it."""
+    """A value as part of a text, as Jinja writes it. Whoever calls it has paid for reading the value."""
     if type(value) is str:
         return value
     value = plain(value)
     if isinstance(value, dict | list):
-        weight(value, MAX_TEXT, 0)
+        _, chars = measure(value, MAX_TEXT, TOO_LONG)
+        check_text(chars >> 3)  # a float counts more than it is long; the text itself is looked at below
     made = value.decode() if isinstance(value, bytes) else str(value)
     check_text(len(made))
     return made
+
+
+def written(context: Context, value: Any) -> str:
+    """As `text`, paid for."""
+    if type(value) is str:
+        context.left -= 1 + (len(value) >> MADE_CHAR)
+        if context.left < 0:
+            context.over()
+        return value
+    if type(value) is int and -SMALL < value < SMALL:
+        context.spend(_NUMBER)
+        return str(value)
+    pay_written(context, value)
+    made = text(value)
+    context.spend(len(made) >> MADE_CHAR)
+    return made
+
+
+def pay_written(context: Context, value: Any) -> None:
+    """For reading a value that becomes text, or is bound."""
+    if type(value) in _QUICK or (type(value) is int and -SMALL < value < SMALL):
+        context.spend(_NUMBER)
+    elif not isinstance(value, jinja2.Undefined):
+        context.pay(FILTER_COSTS["string"], unwrap(value))
+
+
+_QUICK = frozenset({NoneType, bool, float})
+_NUMBER = 10

@@ -1,0 +1,1 @@
+"""What helps an author: the formatter, explanations, the JSON Schema, diagrams."""

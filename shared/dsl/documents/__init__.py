@@ -1,0 +1,1 @@
+"""Documents beside playbooks: schedules, triggers and pools."""

@@ -1,0 +1,77 @@
+"""Budgets of templates: of one evaluation, and of all evaluations of one decision together.
+
+Units are counted, never time: the same decision over the same values always ends the same way, so it can be made again
+from the log. One unit is at most about 50 ns of work (`template_costs`), so a budget is about 50 ms.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from shared.errors import OverLimit
+
+MAX_WORK = 1_000_000           # units of one evaluation
+MAX_DECISION_WORK = 1_000_000  # units of all templates of one decision, or of one task's call
+TOO_MUCH = f"the template does too much work (limit {MAX_WORK} units)"
+TOO_MUCH_TOGETHER = f"the templates of one decision do too much work together (limit {MAX_DECISION_WORK} units)"
+_ENDLESS = 2**62
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Limit(Exception):
+    """A bound was reached; the message names it."""
+
+
+class Budget:
+    """What a decision has used of its units, and may use at most. `most` None: they are only counted."""
+
+    __slots__ = ("most", "refusal", "used")
+
+    def __init__(self, most: int | None = MAX_DECISION_WORK, refusal: str = TOO_MUCH_TOGETHER) -> None:
+        self.refusal = refusal
+        self.most = _ENDLESS if most is None else most
+        self.used = 0
+
+
+_current: ContextVar[Budget | None] = ContextVar("budget", default=None)
+current = _current.get
+
+
+def spend(units: int) -> None:
+    """Work of the decision at hand that no template does, but an author can make large."""
+    budget = _current.get()
+    if budget is None:
+        return
+    assert units >= 0
+    budget.used += units
+    if budget.used > budget.most:
+        raise OverLimit(budget.refusal)
+
+
+@contextmanager
+def shared_budget(most: int | None = MAX_DECISION_WORK, refusal: str = TOO_MUCH_TOGETHER) -> Iterator[Budget]:
+    """One budget for everything evaluated within. What a decision within another spends is told to the one around,
+    and not limited by it."""
+    around = _current.get()
+    budget = Budget(most, refusal)
+    token = _current.set(budget)
+    try:
+        yield budget
+    finally:
+        _current.reset(token)
+        if around is not None:
+            around.used += budget.used
+
+
+def one_decision(function: Callable[P, T]) -> Callable[P, T]:
+    """All templates a call evaluates share one budget."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with shared_budget():
+            return function(*args, **kwargs)
+
+    return run
