@@ -1,1 +1,2 @@
-"""The pure core: states, their folds and the three deciders. No I/O, no clock, no randomness."""
+"""What an execution does next: states, their folds and the deciders. Pure: no I/O, no clock, no randomness. Layers,
+from the top: routing, pipeline, automation and pools; scheduling; leases; values."""

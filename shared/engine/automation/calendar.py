@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import takewhile
 from zoneinfo import ZoneInfo
 
-from shared.dsl import cron
-from shared.dsl.schedules import Schedule
+from shared.dsl.documents.schedules import Schedule
+from shared.dsl.model import cron
 
 _EPOCH = datetime(1970, 1, 1)
 _HOUR = 3600

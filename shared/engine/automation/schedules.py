@@ -15,9 +15,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl import template
-from shared.dsl.schedules import Schedule
-from shared.engine import calendar
+from shared.dsl.documents.schedules import Schedule
+from shared.dsl.templates import evaluate as template
+from shared.dsl.templates.budget import one_decision
+from shared.engine.automation import calendar
 from shared.errors import Corrupt, TemplateError
 from shared.events.request import Request, decode, derive_id
 from shared.events.stamp import stamp
@@ -58,6 +59,7 @@ def execution_id(name: str, at: int) -> str:
     return derive_id("schedule", name, at)
 
 
+@one_decision
 def request(schedule: Schedule, at: int) -> Request:
     """What is asked for at a time. TemplateError when the payload cannot be made."""
     scope = {"schedule": {"name": schedule.name, "unix": at, "time": stamp(at),

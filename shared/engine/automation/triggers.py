@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.dsl import template
-from shared.dsl.triggers import Trigger
+from shared.dsl.documents.triggers import Trigger
+from shared.dsl.templates import evaluate as template
+from shared.dsl.templates.budget import one_decision
 from shared.errors import Corrupt, TemplateError
 from shared.events.request import Request, decode, derive_id
 
@@ -28,6 +29,7 @@ class Broken(Struct, frozen=True):
     reason: str
 
 
+@one_decision
 def react(trigger: Trigger, arrived: Arrived) -> Request | Broken | None:
     """None: the filter does not want it."""
     try:
@@ -46,6 +48,8 @@ def react(trigger: Trigger, arrived: Arrived) -> Request | Broken | None:
         return Broken(str(error))
     except RecursionError:
         return Broken("the message is nested too deeply")
+    except (TypeError, ValueError) as error:  # a number or text that JSON does not have
+        return Broken(f"no request can be written of it: {error}")
     return request
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from shared.dsl.plan import Task
-from shared.dsl.promises import last_key
-from shared.dsl.view import MISSING, view
+from shared.dsl.model.plan import Task
+from shared.dsl.read.assertions import last_key
+from shared.dsl.templates.result_view import MISSING, view
 from shared.events.outcome import Outcome, Result, failed
 
 MAX_SELECTED_BYTES = 16_384  # more is not kept beside a reference; then it is read from the whole

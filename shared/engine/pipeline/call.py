@@ -7,21 +7,26 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl.kinds import KeySpec
-from shared.dsl.plan import Step, Task
-from shared.dsl.template import evaluate
-from shared.engine import pipeline
-from shared.engine.elements import elements
-from shared.engine.large import TooLarge, Values
-from shared.engine.pipeline import Progress
-from shared.engine.rendering import Rendered
+from shared.dsl.model.plan import Step, Task
+from shared.dsl.model.tool_spec import KeySpec
+from shared.dsl.templates.budget import one_decision
+from shared.dsl.templates.evaluate import evaluate
+from shared.engine.pipeline import decide as pipeline
+from shared.engine.pipeline.decide import Progress
+from shared.engine.pipeline.render import Rendered
+from shared.engine.pipeline.task_loop import elements
+from shared.engine.values.stored_values import TooLarge, Values
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome, failed
+from shared.events.run_index import is_iteration, iteration_part
 from shared.events.stamp import seconds
 
 MAX_RUN_S = 24 * 3600.0  # in one worker's hands, without a timeout of its own
+MAX_TASK_S = 3600.0  # for one attempt of a task, where neither the task nor its step nor its execution has a timeout
+NOTABLE_S = 0.001  # a shorter wait for a turn is not told
 PARK_S = 5.0  # a longer pause before an attempt is spent without a worker
+CANCELLED: dict[str, Any] = {"kind": "cancelled", "message": "stopped while it ran", "retryable": False}
 
 Elements = dict[tuple[str, int], list[Any] | Outcome]  # of a task's loop, by the task and when it was reached
 
@@ -37,16 +42,44 @@ class Asked(Struct, frozen=True):
 
 def key_of(command: Command, progress: Progress) -> str:
     """The same on every repetition of the same attempt."""
-    index = f".{command.index}" if command.index >= 0 else ""
-    return f"{command.execution_id}/{command.run_id}{index}/{progress.task}/{progress.ran + 1}"
+    return key_at(command.execution_id, command.run_id, command.index, progress)
+
+
+def key_at(execution_id: str, run_id: str, index: int, progress: Progress) -> str:
+    return f"{execution_id}/{run_id}{iteration_part(index)}/{progress.task}/{progress.ran + 1}"
 
 
 def limits(step: Step, command: Command, began: float) -> list[float]:
     """When the run has to be over, by the playbook."""
     found = [seconds(command.deadline)] if command.deadline else []
-    if step.timeout_s is not None and command.index < 0:
+    if step.timeout_s is not None and not is_iteration(command.index):
         found.append(began + step.timeout_s)
     return found
+
+
+def time_for(task: Task, left: float, *, bounded: bool) -> float:
+    """Seconds for one attempt. `left` of the run's time, which is `bounded` if the playbook says how long it may take;
+    the task's own limit, if it has one, is the tool's to keep."""
+    return left if bounded or own_time(task) is not None else min(left, MAX_TASK_S)
+
+
+def own_time(task: Task) -> Any:
+    """What the task itself says: seconds, or a template for them."""
+    own = task.spec.get("timeout")
+    return own.get("total") if isinstance(own, Mapping) else own
+
+
+def unanswered(limit: float) -> Outcome:
+    """No answer within the time that every task has."""
+    return failed("timeout", f"no result within {limit:g} s, the time of a task without a timeout (spec.timeout)",
+                  retryable=True)
+
+
+def next_call(step: Step, progress: Progress) -> Task | None:
+    """The task whose tool is called next, if one is."""
+    if progress.state != "running" or progress.waiting or progress.answer is not None:
+        return None
+    return pipeline.task_at(step, progress)
 
 
 def reads_names(task: Task) -> bool:
@@ -68,6 +101,7 @@ def arrived(
     return pipeline.at_element(task, progress, known[place])
 
 
+@one_decision
 def rendered(task: Task, keys: Mapping[str, KeySpec], names: Mapping[str, Any]) -> Asked:
     """TemplateError when a key cannot be evaluated."""
     found = Rendered(task.config, keys, names)
@@ -79,11 +113,20 @@ def late(**fields: Any) -> Outcome:
     return failed("timeout", "the step-run is over its time", **fields)
 
 
+class Times(Struct, frozen=True):
+    """How long a call took, and how long the run stood in line for a turn before it."""
+
+    took: float
+    queued: float = 0.0
+
+
 def judged(
-    step: Step, progress: Progress, outcome: Outcome, names: dict[str, Any], key: str, took: float, *, over: bool
+    step: Step, progress: Progress, outcome: Outcome, names: dict[str, Any], key: str, times: Times, *, over: bool
 ) -> list[ev.Event]:
     """What the end of a call means; `over`: it came after the run's time."""
-    meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(took, 6)}
+    meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(times.took, 6)}
+    if times.queued >= NOTABLE_S:
+        meta["queued_s"] = round(times.queued, 6)
     if over:
         return [ev.TaskDone(progress.task, progress.attempt, late(meta=meta), "fail")]
     return pipeline.decide(step, progress, replace(outcome, meta=meta), names, key)
@@ -115,5 +158,9 @@ def cut_short(progress: Progress, error: TooLarge) -> Progress:
 
 def stopped(*, iteration: bool) -> list[ev.Event]:
     """What a worker says of a run that it was told to stop."""
-    error = {"kind": "cancelled", "message": "stopped while it ran", "retryable": False}
-    return [ev.StepStarted(), ev.IterationFailed(error) if iteration else ev.StepFailed(error)]
+    return [ev.StepStarted(), ev.IterationFailed(CANCELLED) if iteration else ev.StepFailed(CANCELLED)]
+
+
+def internal(error: Exception) -> dict[str, Any]:
+    """The error of a run that failed by a fault of its worker."""
+    return {"kind": "internal", "message": f"{type(error).__name__}: {error}", "retryable": False}

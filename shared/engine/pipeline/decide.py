@@ -17,15 +17,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl.plan import Directive, Rule, Step, Task
-from shared.dsl.rules import PREVIOUS
-from shared.dsl.template import evaluate, is_template, truth
-from shared.dsl.view import view
-from shared.engine.elements import Each, after, element_iter, listed
-from shared.engine.large import Values, resolve, resolve_scope
-from shared.engine.patch import apply_patch
-from shared.engine.promises import kept
-from shared.engine.scope import visible
+from shared.dsl.model.plan import Directive, Rule, Step, Task
+from shared.dsl.read.task_policy import PREVIOUS
+from shared.dsl.templates.budget import one_decision
+from shared.dsl.templates.evaluate import evaluate, is_template, truth
+from shared.dsl.templates.result_view import view
+from shared.engine.pipeline.assertions import kept
+from shared.engine.pipeline.task_loop import Each, after, element_iter, listed
+from shared.engine.values.ctx_patch import apply_patch
+from shared.engine.values.scope import visible
+from shared.engine.values.stored_values import Values, resolve, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
@@ -115,6 +116,7 @@ def names(command: Command, progress: Progress, values: Values) -> dict[str, Any
     )
 
 
+@one_decision
 def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any], key: str) -> list[ev.Event]:
     """What the finished attempt means. `seen` is `names(…)`; `key` seeds the jitter."""
     task = task_at(step, progress)
@@ -129,7 +131,7 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     try:
         return _by_rules(task, task.rules, progress, outcome, seen, key)
     except TemplateError as error:
-        broken = failed("template", f"policy of task {task.name}: {error}", meta=outcome.meta)
+        broken = failed(error.kind, f"policy of task {task.name}: {error}", meta=outcome.meta)
         return [_done(task, progress, broken, Directive("fail"), {}, {})]
 
 
@@ -215,7 +217,10 @@ def outcome_view(outcome: Outcome) -> dict[str, Any]:
 
 def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
     """The progress after a `task.*` event; others change nothing. A wait may be over before everyone who
-    began the task has said that it waits."""
+    began the task has said that it waits. What is said of another task than the one at hand, or cannot be applied,
+    changes nothing either."""
+    if isinstance(event, ev.TaskRetried | ev.TaskDone) and not _follows(step, progress, event):
+        return progress
     match event:
         case ev.TaskRetried():
             if task_at(step, progress).loop is not None:
@@ -242,6 +247,19 @@ def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
         case ev.TaskResumed(wait=wait) if wait in (progress.wait, progress.pause):
             return replace(progress, waiting="", answer=event)
     return progress
+
+
+def _follows(step: Step, progress: Progress, event: ev.TaskRetried | ev.TaskDone) -> bool:
+    """Whether whoever holds the run can have come to this."""
+    if event.task != progress.task or progress.state != "running":
+        return False
+    if isinstance(event, ev.TaskDone) and event.do == "jump" and all(task.name != event.to for task in step.tasks):
+        return False
+    try:
+        apply_patch(progress.ctx, event.set_ctx)
+    except TemplateError:
+        return False
+    return True
 
 
 def _patched(progress: Progress, set_iter: ev.Patch, set_ctx: ev.Patch) -> Progress:

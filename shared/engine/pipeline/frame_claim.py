@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
-from shared.engine.large import Values, resolve_scope
-from shared.engine.looping import MAX_ITEM_BYTES
-from shared.engine.scope import visible
+from shared.engine.scheduling.loops import MAX_ITEM_BYTES
+from shared.engine.values.scope import visible
+from shared.engine.values.stored_values import Values, resolve_scope
 from shared.events.command import Command
-from shared.events.index import frame_of
 from shared.events.outcome import Outcome, failed
+from shared.events.run_index import frame_of
 
 
 def id_of(command: Command) -> str:

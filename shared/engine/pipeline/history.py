@@ -4,27 +4,28 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from shared.dsl.plan import Step
-from shared.engine import pipeline
-from shared.engine.pipeline import Progress
+from shared.dsl.model.plan import Step
+from shared.engine.leases.fence import NOBODY, Counted
+from shared.engine.leases.lease_fit import Known, misfit
+from shared.engine.leases.lost_leases import Leases, Lost
+from shared.engine.pipeline import decide as pipeline
+from shared.engine.pipeline.decide import Progress
 from shared.events import model as ev
-from shared.events.index import RUN
+from shared.events.command import Command
 from shared.events.record import Epoch, Record
+from shared.events.run_index import RUN, frame_of, is_frame, is_run
 from shared.events.stamp import seconds
-
-TERMINAL = (
-    ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed | ev.FrameClaimed | ev.FrameFailed
-    | ev.LoopHalted
-)
 
 
 class History(Struct, frozen=True):
-    """What counts of a run, in log order; `epoch` is the highest that holds it."""
+    """What counts of a run, in log order; `epoch` is the highest that holds it, `lost` are the leases before it that
+    were lost in a row."""
 
     events: tuple[ev.Event, ...] = ()
-    epoch: Epoch = (0, 0)
+    epoch: Epoch = NOBODY
     over: bool = False
     began: float | None = None
+    lost: tuple[Lost, ...] = ()
 
     def progress(self, step: Step, start: Progress) -> Progress:
         for event in self.events:
@@ -32,46 +33,73 @@ class History(Struct, frozen=True):
         return start
 
 
-def accept(records: Iterable[Record], run_id: str, index: int) -> History:
-    fence = Fence(run_id, index)
+def known(command: Command) -> Known:
+    """The run of a command, as far as its worker knows it."""
+    if command.local is not None:
+        return Known(command.step, command.pool, True, local=True, begun=command.count)
+    if is_frame(command.index):
+        asked = frame_of(command.index) + 1
+        return Known(command.step, command.pool, True, local=False, frames=asked, rows=command.count)
+    return Known(command.step, command.pool, not is_run(command.index), local=False)
+
+
+def accept(records: Iterable[Record], run_id: str, index: int, known: Known | None = None) -> History:
+    """Without `known` every record of the run fits."""
+    fold = RunFold(run_id, index, known)
     for record in records:
-        fence.take(record)
-    return fence.history
+        fold.take(record)
+    return fold.history
 
 
-class Fence:
-    """A record counts if no higher epoch came before it, once, and until the run is over. The end of a wait is
-    the scheduler's word and counts as it is. Whoever holds a local loop as a whole holds its iterations."""
+class RunFold:
+    """What counts of one run or iteration (`fence.py`): give it the records in order. The end of a wait is the
+    scheduler's word and counts as it is."""
 
-    def __init__(self, run_id: str, index: int) -> None:
-        self._run_id, self._index = run_id, index
+    def __init__(self, run_id: str, index: int, known: Known | None = None) -> None:
+        self._run_id, self._index, self._known = run_id, index, known
+        self._counted = Counted()
         self._kept: list[ev.Event] = []
-        self._n = 0
         self._began: float | None = None
-        self.epoch: Epoch = (0, 0)
-        self.over = False
+        self._leases = Leases()
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._counted.epoch
+
+    @property
+    def over(self) -> bool:
+        return self._counted.over
 
     @property
     def history(self) -> History:
-        return History(tuple(self._kept), self.epoch, self.over, self._began)
+        return History(tuple(self._kept), self.epoch, self.over, self._began, self._leases.lost)
 
-    def take(self, record: Record) -> None:
+    def take(self, record: Record) -> bool:
+        """Whether it counts for this run."""
         lease = record.lease
         if self.over:
-            return
+            return False
         if lease is None:
-            self._kept += [event for event in record.events if _resumes(event, self._run_id, self._index)]
-            return
-        if lease.run_id != self._run_id or lease.index not in (self._index, RUN) or lease.epoch < self.epoch:
-            return
-        if lease.epoch > self.epoch:
-            self.epoch, self._n = lease.epoch, 0
-        if lease.index != self._index or record.n <= self._n:
-            return
-        self._n = record.n + len(record.events) - 1
+            resumes = [event for event in record.events if _resumes(event, self._run_id, self._index)]
+            self._kept += resumes
+            return bool(resumes)
+        if lease.run_id != self._run_id or lease.index not in (self._index, RUN):
+            return False
+        if self._known is not None and misfit(0, record, self._known):
+            return False
+        if lease.index != self._index:
+            self._counted.claimed(lease.epoch)
+            return False
+        if not self._counted.take(record):
+            return False
         self._began = self._began or seconds(record.ts)
         self._kept += record.events
-        self.over = isinstance(record.events[-1], TERMINAL)
+        self._leases.take(record)
+        return True
+
+    def progressed(self) -> None:
+        """An iteration of the loop did."""
+        self._leases.progress()
 
 
 def _resumes(event: ev.Event, run_id: str, index: int) -> bool:

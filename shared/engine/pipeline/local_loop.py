@@ -14,14 +14,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.dsl.plan import Step
-from shared.engine import looping, schedule, scheduling, taking
-from shared.engine.large import Values
-from shared.engine.nesting import iter_at
-from shared.engine.schedule import Loop
+from shared.dsl.model.plan import Step, Task
+from shared.dsl.templates.budget import one_decision
+from shared.engine.pipeline import call as pipeline_call
+from shared.engine.pipeline.decide import Progress
+from shared.engine.pipeline.history import History
+from shared.engine.pipeline.local_history import LoopHistory
+from shared.engine.scheduling import carried_loop
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling import loops as scheduling_loops
+from shared.engine.scheduling import state as schedule
+from shared.engine.scheduling.nesting import iter_at
+from shared.engine.scheduling.state import Loop
+from shared.engine.values.stored_values import Values
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.run_index import is_iteration
 
 
 class LocalLoop:
@@ -44,14 +53,14 @@ class LocalLoop:
     @property
     def is_halted(self) -> bool:
         """Nothing more is to begin, and the scheduler does not know."""
-        return self.index >= 0 or self.error is not None
+        return is_iteration(self.index) or self.error is not None
 
     def take_over(self, begun: Iterable[int], ended: Iterable[tuple[int, ev.Event]], values: Values) -> None:
         """What the log says of it: what has begun and not ended, and what has ended, in that order. Of several that
         were begun at once, a later one may be in the log and an earlier one not."""
         known = dict(ended)
         last = max([*begun, *known], default=-1) + 1
-        todo = taking.todo(_started(self._loop).taken, values)
+        todo = carried_loop.todo(_started(self._loop).taken, values)
         self._begun = [index for index in range(last) if index in todo and index not in known]
         self._loop.next = last
         for index, event in known.items():
@@ -63,9 +72,9 @@ class LocalLoop:
             command = self._iteration(self._begun[0], values)
             self._begun.pop(0)
             return command
-        if self.is_halted or looping.failure(self._step, self._loop) is not None:
+        if self.is_halted or scheduling_loops.failure(self._step, self._loop) is not None:
             return None
-        todo = taking.todo(_started(self._loop).taken, values)
+        todo = carried_loop.todo(_started(self._loop).taken, values)
         span = todo.span(self._loop.next, self._command.count, 1)
         if span is None:
             return None
@@ -88,14 +97,15 @@ class LocalLoop:
         self._ctx += tuple(patch for patch in new if scheduling.reads(self._step, patch))
         self._seen += len(new)
 
+    @one_decision
     def ask(self, values: Values) -> None:
         """Whether `stop_when` holds after one of those that ended since it was asked last."""
         if self.is_halted:
             return
         try:
-            found = looping.stops_at(self._step, self._command.execution_id, self._loop, values)
+            found = scheduling_loops.stops_at(self._step, self._command.execution_id, self._loop, values)
         except TemplateError as error:
-            self.error = {"kind": "template", "message": f"loop.spec.stop_when: {error}"}
+            self.error = {"kind": error.kind, "message": f"loop.spec.stop_when: {error}"}
         else:
             self.index = -1 if found is None else found
         self._loop.recent = ()
@@ -103,9 +113,22 @@ class LocalLoop:
     def _iteration(self, index: int, values: Values) -> Command:
         loop = self._step.loop
         assert loop is not None
-        items = looping.elements_of(self._loop, values)
+        items = scheduling_loops.elements_of(self._loop, values)
         item, within = (None, iter_at(loop.levels, items, index)) if loop.inner else (items[index], {})
         return replace(self._command, index=index, item=item, iter=within, ctx=self._ctx, local=None)
+
+
+def ahead(step: Step, command: Command, known: LoopHistory, most: int) -> list[Task | None]:
+    """What is called first of a loop of which so much is known: by each iteration that goes on, and by a new one when
+    there are more and may be more at a time. None: one that goes on without a call."""
+    assert command.local is not None
+    taken = command.local.taken
+    left = command.count - len(known.begun) - len(known.ended) - (taken.done if taken is not None else 0)
+    first = [known.begun[index] for index in sorted(known.begun)[:most]]
+    if left > 0 and len(first) < most:
+        first.append(History())
+    start = Progress(step.tasks[0].name)
+    return [pipeline_call.next_call(step, history.progress(step, start)) for history in first]
 
 
 def _opened(command: Command) -> Loop:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shared.dsl.plan import Plan
+from shared.dsl.model.plan import Plan
 
 WHOLE = "*"  # the one key a marked credential is seen to have
 

@@ -4,12 +4,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.engine.large import Values, resolve_scope
-from shared.engine.pipeline import Progress
-from shared.engine.scope import within
+from shared.engine.pipeline.decide import Progress
+from shared.engine.values.scope import within
+from shared.engine.values.stored_values import Values, resolve_scope
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.request import derive_id
+from shared.events.run_index import is_iteration
 from shared.events.stamp import seconds, stamp
 from shared.events.waits import Waits
 
@@ -38,7 +39,7 @@ def pause(progress: Progress, until: float) -> ev.TaskWaiting:
 
 def _iter(command: Command, progress: Progress, values: Values) -> dict[str, Any]:
     """What a child sees as `iter.parent`."""
-    if command.index < 0 and progress.each is None:
+    if not is_iteration(command.index) and progress.each is None:
         return {}
     caller = resolve_scope(command.scope, command.scope_ref, values).caller
     return within(progress.iter, caller) if caller else progress.iter

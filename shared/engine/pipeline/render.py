@@ -4,8 +4,8 @@ with their variables, and the names of credentials apart, so that what they stan
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl.kinds import KeySpec
-from shared.dsl.template import evaluate, render_shell, render_sql
+from shared.dsl.model.tool_spec import KeySpec
+from shared.dsl.templates.evaluate import evaluate, render_shell, render_sql
 
 
 class Rendered:

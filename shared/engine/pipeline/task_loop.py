@@ -16,10 +16,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl.plan import Level, Task
-from shared.dsl.template import evaluate
-from shared.engine.large import manifest_item
-from shared.engine.nesting import Iter, iteration
+from shared.dsl.model.plan import Level, Task
+from shared.dsl.templates.evaluate import evaluate
+from shared.engine.scheduling.nesting import Iter, iteration
+from shared.engine.values.stored_values import manifest_item
 from shared.errors import TemplateError
 from shared.events.outcome import Outcome, Result, failed, ok
 
@@ -44,7 +44,7 @@ def elements(task: Task, names: Mapping[str, Any]) -> list[Any] | Outcome:
     try:
         found = evaluate(task.loop.items, names)
     except TemplateError as error:
-        return failed("template", f"loop.in of task {task.name}: {error}")
+        return failed(error.kind, f"loop.in of task {task.name}: {error}")
     if not isinstance(found, list | tuple):
         return failed("loop", f"loop.in of task {task.name} must be a list, not {type(found).__name__}")
     if len(found) > MAX_TASK_ELEMENTS:

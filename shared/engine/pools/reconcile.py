@@ -5,6 +5,8 @@
 3. Workers of an earlier document go one at a time, each after a new one is ready in its place.
 4. A drain waits until nobody holds anything or its time is over; then every worker goes, and hands back what
    it has not finished.
+5. A worker that was there and has said nothing for too long is killed, also while it is going: a frozen process hears
+   no other word. It is started anew in its place, as one that ended by itself is.
 A worker that is going counts no more: it takes nothing new.
 """
 
@@ -14,15 +16,19 @@ from typing import Literal
 from msgspec import Struct
 
 State = Literal[
-    "ready", "scaling", "paused", "draining", "drained", "deleting", "failing", "waiting", "empty",
+    "ready", "scaling", "paused", "draining", "drained", "deleting", "failing", "crashing", "silent", "waiting",
+    "empty",
 ]
+SILENT_S = 5.0  # without a beat, of which there are over three in that time
 FAILING_AFTER = 3  # short lives of a worker in a row
+CRASHING_AFTER = 3  # lives of the pool's workers that ended by themselves, however long, within CRASHING_S
+CRASHING_S = 300.0
 
 
 class Wanted(Struct, frozen=True):
     """`template` says how a worker is started: another one means another worker. `drain`: what is wanted is that
     nobody holds anything; `drain_over` when that is so, or its time is. `blocked`: why nothing can be started.
-    Not `ours`: someone else starts and ends the workers."""
+    Not `ours`: someone else starts and ends the workers. After `silent_s` without a word a worker is given up."""
 
     workers: int
     template: str
@@ -32,10 +38,12 @@ class Wanted(Struct, frozen=True):
     deleting: bool = False
     blocked: str = ""
     ours: bool = True
+    silent_s: float = 30.0
 
 
 class Seen(Struct, frozen=True):
-    """A worker of ours. `ready`: it has said that it is there; `held` is how many runs it has."""
+    """A worker of ours. `ready`: it says that it is there; `held` is how many runs it has. `silent_s`: for how long it
+    has said nothing, once it had."""
 
     name: str
     template: str
@@ -43,6 +51,7 @@ class Seen(Struct, frozen=True):
     held: int = 0
     stopping: bool = False
     failures: int = 0
+    silent_s: float = 0.0
 
 
 class Start(Struct, frozen=True):
@@ -56,10 +65,20 @@ class Stop(Struct, frozen=True):
     within_s: float
 
 
-Action = Start | Stop
+class Kill(Struct, frozen=True):
+    name: str
+    silent_s: float
+
+
+Action = Start | Stop | Kill
 
 
 def decide(wanted: Wanted, seen: Sequence[Seen]) -> list[Action]:
+    frozen = [Kill(worker.name, worker.silent_s) for worker in seen if worker.silent_s > wanted.silent_s]
+    return [*(frozen if wanted.ours else ()), *_toward(wanted, seen)]
+
+
+def _toward(wanted: Wanted, seen: Sequence[Seen]) -> list[Action]:
     live = [worker for worker in seen if not worker.stopping]
     if not wanted.ours or (wanted.drain and not wanted.drain_over):
         return []
@@ -87,8 +106,8 @@ def _leaving(wanted: Wanted, live: list[Seen], old: list[Seen]) -> list[Seen]:
     return order[: max(0, extra)]
 
 
-def state(wanted: Wanted, seen: Sequence[Seen], *, paused: bool) -> State:
-    """One word for people."""
+def state(wanted: Wanted, seen: Sequence[Seen], *, paused: bool, crashes: int = 0) -> State:
+    """One word for people. `crashes` are the lives of its workers that ended by themselves in the last CRASHING_S."""
     live = [worker for worker in seen if not worker.stopping]
     if wanted.deleting:
         return "deleting"
@@ -100,9 +119,17 @@ def state(wanted: Wanted, seen: Sequence[Seen], *, paused: bool) -> State:
         return "waiting"
     if any(worker.failures >= FAILING_AFTER for worker in live):
         return "failing"
+    if crashes >= CRASHING_AFTER:
+        return "crashing"
+    if any(is_silent(worker) for worker in live):
+        return "silent"
     if wanted.workers == 0 and not live:
         return "empty"
     return "ready" if settled(wanted, seen) else "scaling"
+
+
+def is_silent(worker: Seen) -> bool:
+    return worker.silent_s > SILENT_S
 
 
 def settled(wanted: Wanted, seen: Sequence[Seen]) -> bool:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from shared.dsl.view import view
-from shared.engine.execution import End
-from shared.engine.large import Values, resolve
+from shared.dsl.templates.result_view import view
+from shared.engine.routing.state import End
+from shared.engine.values.stored_values import Values, resolve
 from shared.events.aliases import BOUNDARY
 
 

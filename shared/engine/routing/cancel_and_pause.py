@@ -9,8 +9,8 @@
 
 from typing import Protocol
 
-from shared.engine import compensation
-from shared.engine.execution import Execution, Fate, is_at_work
+from shared.engine.routing import compensation
+from shared.engine.routing.state import Execution, Fate, is_at_work
 from shared.events import model as ev
 from shared.events.stamp import seconds, stamp
 

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from shared.dsl.names import names_used
-from shared.dsl.plan import Compensate, Plan, Step
-from shared.dsl.template import evaluate
-from shared.engine.execution import End, Execution, Fate, Run, Undo, is_at_work, undo_of
-from shared.engine.large import Values, resolve_scope
-from shared.engine.scope import narrow, visible
+from shared.dsl.model.plan import Compensate, Plan, Step
+from shared.dsl.templates.evaluate import evaluate
+from shared.dsl.templates.needs import names_used
+from shared.engine.routing.state import End, Execution, Fate, Run, Undo, is_at_work, undo_of
+from shared.engine.values.scope import narrow, visible
+from shared.engine.values.stored_values import Values, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.outcome import Result
@@ -129,7 +129,7 @@ def _begin(turn: Turn, undo: Undo) -> None:
         args = _args(turn, given, undo)
     except TemplateError as error:
         message = f"compensate.args of step {undo.step}: {error}"
-        turn.emit(ev.CompensationFailed(undo.run_id, step.name, {"kind": "template", "message": message}))
+        turn.emit(ev.CompensationFailed(undo.run_id, step.name, {"kind": error.kind, "message": message}))
         return
     size = len(msgspec.json.encode(args))
     if size > MAX_CALL_BYTES:

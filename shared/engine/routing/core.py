@@ -1,21 +1,25 @@
-"""The router for the shell: it listens to workers and the scheduler, and routes."""
+"""The router as a core: it listens to workers and the scheduler, and routes."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
-from shared.bus import topology
-from shared.engine import control, routing
-from shared.engine.execution import LIVE, Execution, evolve, is_over
+from shared.dsl.model.plan import Plan
+from shared.engine.leases.lease_fit import was_scheduled
+from shared.engine.routing import cancel_and_pause
+from shared.engine.routing import decide as routing
+from shared.engine.routing import state as execution
+from shared.engine.routing.state import LIVE, Execution, evolve, is_over
+from shared.engine.values.stored_values import Values
 from shared.events.model import Event
-from shared.events.record import Record, Writer
-from shared.runtime.core import Entry, Outgoing
-from shared.runtime.plans import Plans
+from shared.events.note import Note
+from shared.events.readers import INPUTS, Decider
+from shared.events.record import Entry, Record, Writer
+
+Plans = Callable[[str], Plan]
 
 
 class RouterCore:
-    writer: Writer = "router"
-    listens: tuple[Writer, ...] = ("worker", "scheduler", "waiting", "control")
-    bucket = topology.CTX
+    writer: Decider = "router"
+    listens: tuple[Writer, ...] = INPUTS["router"]
     kind = Execution
 
     def __init__(self, plans: Plans) -> None:
@@ -34,27 +38,24 @@ class RouterCore:
 
     def stale(self, state: Execution, records: Sequence[Entry]) -> bool:
         """A report about a run that was never scheduled as far as this state knows."""
-        return any(
-            _number(run_id) > state.counts.get(run_id.rpartition(":")[0], 0)
-            for _, record in records
-            for run_id in _runs(record)
-        )
+        return any(not was_scheduled(state.counts, run_id) for _, record in records for run_id in _runs(record))
 
-    def decide(self, state: Execution, now: float, values: dict[str, Any]) -> list[Event]:
+    def unfit(self, state: Execution, entry: Entry) -> str:
+        return execution.unfit(state, entry[1], entry[0])
+
+    def decide(self, state: Execution, now: float, values: Values) -> list[Event]:
         if state.status not in LIVE:
             return []
         return routing.decide(self._plans(state.digest), state, now, values)
 
     def due(self, state: Execution) -> float | None:
-        return control.due(state)
+        return cancel_and_pause.due(state)
 
-    def outgoing(
-        self, state: Execution, records: Sequence[Entry], values: dict[str, Any], horizon: int
-    ) -> list[Outgoing]:
-        own = [record for _, record in records if record.writer == self.writer]
+    def outgoing(self, state: Execution, records: Sequence[Entry], values: Values, horizon: int) -> list[Note]:
+        own = any(record.writer == self.writer for _, record in records)
         return list(routing.told(state)) if own else []
 
-    def recover(self, state: Execution, values: dict[str, Any]) -> list[Outgoing]:
+    def recover(self, state: Execution, values: Values) -> list[Note]:
         return list(routing.told(state))
 
     def over(self, state: Execution) -> bool:
@@ -62,14 +63,10 @@ class RouterCore:
 
     def keep(self, state: Execution) -> bool:
         """Its next decision may follow from time alone."""
-        return control.due(state) is not None
+        return cancel_and_pause.due(state) is not None
 
 
 def _runs(record: Record) -> Iterable[str]:
     if record.lease is not None:
         return (record.lease.run_id,)
     return [run_id for event in record.events if (run_id := getattr(event, "run_id", ""))]
-
-
-def _number(run_id: str) -> int:
-    return int(run_id.rpartition(":")[2])

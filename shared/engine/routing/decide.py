@@ -17,33 +17,43 @@ from typing import Any
 
 import msgspec
 
-from shared.dsl.names import names_used
-from shared.dsl.plan import Arc, Plan, Step
-from shared.dsl.template import evaluate, truth
-from shared.engine import compensation, control
-from shared.engine.boundary import event_view
-from shared.engine.execution import LIVE, End, Execution, Fate, Run, apply, draft, ended, is_over
-from shared.engine.joins import Move, next_move, wave_of
-from shared.engine.large import MAX_CTX_BYTES, MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Values, resolve_scope, shrink
-from shared.engine.limiting import limited
-from shared.engine.patch import apply_patch
-from shared.engine.scope import narrow, visible
+from shared.dsl.model.plan import Arc, Plan, Step
+from shared.dsl.templates.budget import one_decision, shared_budget, spend
+from shared.dsl.templates.evaluate import evaluate, truth
+from shared.dsl.templates.needs import names_used
+from shared.engine.routing import cancel_and_pause, compensation
+from shared.engine.routing.boundary_event import event_view
+from shared.engine.routing.joins import Move, next_move, wave_of
+from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, apply, draft, ended, is_over
+from shared.engine.scheduling.limits import limited
+from shared.engine.values.ctx_patch import apply_patch, work_of
+from shared.engine.values.scope import narrow, visible
+from shared.engine.values.stored_values import (
+    MAX_CTX_BYTES,
+    MAX_RECORD_BYTES,
+    MAX_WORKLOAD_BYTES,
+    Values,
+    resolve_scope,
+    shrink,
+)
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.fields import PRIORITY
 from shared.events.note import Note
 from shared.events.outcome import Result
-from shared.events.parts import PRIORITY
 from shared.events.request import Request
 from shared.events.stamp import stamp
 
 MAX_DEPTH = 32  # of executions that wait for each other
 MAX_MOVES = 1000  # steps without tools entered in one decision: a cycle of them must end
 MAX_DECISION_BYTES = MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES  # of args and scopes; the workload comes on top once
+ENCODED = 6  # right shift: units of writing as many bytes of JSON
 NO_VALUES: Values = {}
 NOTHING = ev.Scope()
 NO_POOLS: Mapping[str, str] = {}
 
 
+@one_decision
 def start(
     execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float,
     restored: ev.PlaybookRestored | None = None, values: Values = NO_VALUES, pools: Mapping[str, str] | str = NO_POOLS,
@@ -57,6 +67,8 @@ def start(
     ))
     if isinstance(plan, str):
         return turn.refuse("request", plan)
+    if request.refused:
+        return turn.refuse("limit", request.refused)
     if request.parent is not None and request.parent.depth > MAX_DEPTH:
         return turn.refuse("limit", f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
     if isinstance(pools, str):
@@ -64,14 +76,14 @@ def start(
     try:
         workload = merge_workload(plan.workload, request.payload, execution_id)
     except TemplateError as error:
-        return turn.refuse("template", f"workload: {error}")
+        return turn.refuse(error.kind, f"workload: {error}")
     size = len(msgspec.json.encode(workload))
     if size > MAX_WORKLOAD_BYTES:
         return turn.refuse("limit", f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
     try:
         limit = limited(plan.limit, whole_scope(execution_id, workload)) if plan.limit is not None else None
     except TemplateError as error:
-        return turn.refuse("template", f"limits.key: {error}")
+        return turn.refuse(error.kind, f"limits.key: {error}")
     turn.emit(ev.RequestEvaluated(plan.digest, pools=dict(pools)))
     turn.emit(ev.PlaybookStarted(workload, _priority(request, plan), limit))
     if restored is not None:
@@ -109,11 +121,12 @@ def deep_merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
+@one_decision
 def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
     if state.status not in LIVE:
         return []
     turn = _Turn(plan, draft(state), now, values)
-    control.wishes(turn)
+    cancel_and_pause.wishes(turn)
     if turn.is_over():
         return turn.compensated()
     if turn.state.paused:
@@ -184,8 +197,10 @@ class _Turn:
         apply(self.state, event, self.ts)
 
     def compensated(self) -> list[ev.Event]:
+        """With a budget of its own: what is undone is not to suffer for what has failed."""
         if self.state.status == "compensating":
-            compensation.advance(self)
+            with shared_budget():
+                compensation.advance(self)
         return self.events
 
     def settled(self, before: Execution, opening: list[ev.Event] | None = None) -> list[ev.Event]:
@@ -213,7 +228,7 @@ class _Turn:
         try:
             arcs = self.select(step, run, end)
         except TemplateError as error:
-            self.fail({"kind": "template", "message": f"next of step {step.name}: {error}", "step": step.name})
+            self.fail({"kind": error.kind, "message": f"next of step {step.name}: {error}", "step": step.name})
             return
         self.emit(ev.NextSelected(run.run_id, step.name, end.event, tuple(arc.step for arc, _ in arcs)))
         for arc, args in arcs:
@@ -224,15 +239,22 @@ class _Turn:
             self.fail({"kind": "limit", "message": limit, "step": step.name})
 
     def patch_ctx(self, run: Run, end: End) -> End:
+        bound = MAX_CTX_BYTES  # what ctx may have grown to; writing it out for every patch of a loop would take seconds
         try:
             for patch in end.ctx:
-                size = len(msgspec.json.encode(apply_patch(self.state.ctx, patch)))
+                spend(work_of(self.state.ctx, patch))
+                patched = apply_patch(self.state.ctx, patch)
+                bound += len(msgspec.json.encode(patch))
+                size = bound if bound <= MAX_CTX_BYTES else len(msgspec.json.encode(patched))
+                spend(size >> ENCODED if size != bound else 1)
+                bound = size
                 if size > MAX_CTX_BYTES:
                     message = f"ctx would grow to {size} bytes, over {MAX_CTX_BYTES}: store it and keep a reference"
                     return End("step.failed", end.seq, error={"kind": "limit", "message": message})
                 self.emit(ev.CtxPatched(run.run_id, patch))
         except TemplateError as error:
-            return End("step.failed", end.seq, error={"kind": "ctx", "message": str(error), "retryable": False})
+            kind = "ctx" if error.kind == "template" else error.kind
+            return End("step.failed", end.seq, error={"kind": kind, "message": str(error), "retryable": False})
         return end
 
     def select(self, step: Step, run: Run, end: End) -> list[tuple[Arc, dict[str, Any]]]:
@@ -312,7 +334,7 @@ class _Turn:
         try:
             decided = next((i for i, rule in enumerate(step.admit) if rule.when is None or truth(rule.when, names)), -1)
         except TemplateError as error:
-            self.fail({"kind": "template", "message": f"admit of step {step.name}: {error}", "step": step.name})
+            self.fail({"kind": error.kind, "message": f"admit of step {step.name}: {error}", "step": step.name})
             return False
         if decided >= 0 and step.admit[decided].allow:
             return True

@@ -15,8 +15,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from shared.dsl.plan import Plan, Step
-from shared.engine.execution import Execution, Token
+from shared.dsl.model.plan import Plan, Step
+from shared.engine.routing.state import Execution, Token
 
 
 class Move(Struct, frozen=True):

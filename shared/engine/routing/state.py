@@ -1,8 +1,8 @@
 """The router's state of one execution and its fold.
 
 Own records (router) change tokens, runs, ctx and status. Inputs change the end of a run, whether a worker
-has it, and what people wish. A worker's record counts only if no higher epoch holds the run, and only until
-the run has ended, so zombies, duplicates and late reports fold to nothing, in whatever order they come.
+has it, and what people wish. Which of a worker's records count says the fence (`leases/fence.py`), so zombies,
+duplicates and late reports fold to nothing, in whatever order they come.
 """
 
 from typing import Any, Literal
@@ -11,12 +11,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.engine.patch import apply_patch
-from shared.errors import Corrupt
+from shared.engine.leases.fence import NOBODY, counts, last_number
+from shared.engine.leases.lease_fit import Known, misfit, was_scheduled
+from shared.engine.values.ctx_patch import apply_patch
+from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
-from shared.events.index import RUN
 from shared.events.outcome import Result
-from shared.events.record import Epoch, Lease, Record
+from shared.events.record import Epoch, Lease, Record, event_type
+from shared.events.run_index import is_run
 from shared.events.stamp import seconds
 
 Status = Literal["new", "running", "cancelling", "compensating", "completed", "failed", "cancelled"]
@@ -46,17 +48,22 @@ class End(Struct, frozen=True, omit_defaults=True):
 
 
 class Run(Struct, frozen=True, omit_defaults=True):
+    """`cause` is the record that scheduled it, 0 before there is one. `epoch` and `n`: the last event of its leases
+    that counted."""
+
     run_id: str
     step: str
     args: dict[str, Any] = {}
-    epoch: Epoch = (0, 0)
+    epoch: Epoch = NOBODY
     end: End | None = None
     pool: str = ""
     loop: bool = False
-    parked: Literal["", "time", "child"] = ""
+    parked: Literal["", "time", "child", "released"] = ""
     past: dict[str, int] = {}
     undo: bool = False
     compensates: str = ""
+    cause: int = 0
+    n: int = 0
 
 
 class Undo(Struct, frozen=True):
@@ -131,14 +138,24 @@ def evolve(state: Execution, record: Record, seq: int) -> Execution:
     if record.writer == "router":
         if record.n != new.n + 1:
             raise Corrupt(f"{record.execution_id}: router event {record.n} follows {new.n}: the log has a gap")
-        for event in record.events:
-            apply(new, event, record.ts)
+        _fold_own(new, record, seq)
         new.n += len(record.events)
         new.seq = seq
     else:
         _fold_input(new, record, seq)
         new.as_of = max(new.as_of, seq)
     return new
+
+
+def _fold_own(state: Execution, record: Record, seq: int) -> None:
+    for event in record.events:
+        try:
+            apply(state, event, record.ts)
+        except (LookupError, TemplateError) as error:
+            what = f"{event_type(event)} at {seq} does not follow from what came before: {error}"
+            raise Corrupt(f"{record.execution_id}: {what}") from None
+        if isinstance(event, ev.StepScheduled):
+            _change(state, event.run_id, cause=seq)
 
 
 def apply(state: Execution, event: ev.Event, ts: str) -> None:
@@ -225,9 +242,9 @@ def _fold_input(state: Execution, record: Record, seq: int) -> None:
                 state.cancel = state.cancel or event
             case ev.PauseRequested(at=at) | ev.ResumeRequested(at=at) if at > state.wished:
                 state.wish, state.wished = event, at
-            case ev.ChildEnded(run_id=run_id, index=-1):
+            case ev.ChildEnded(run_id=run_id, index=index) if is_run(index):
                 _change(state, run_id, parked="time")
-            case ev.TaskResumed(run_id=run_id, index=-1):
+            case ev.TaskResumed(run_id=run_id, index=index) if is_run(index):
                 _change(state, run_id, parked="")
             case _:
                 run_id, end = getattr(event, "run_id", ""), _end(event, seq)
@@ -243,11 +260,39 @@ def _change(state: Execution, run_id: str, **fields: Any) -> None:
 def _fold_report(state: Execution, record: Record, lease: Lease, seq: int) -> None:
     """Only the last event of a lease's record can be terminal, or a wait."""
     run = state.runs.get(lease.run_id)
-    if run is None or run.end is not None or lease.epoch < run.epoch or lease.index != RUN:
+    if run is None or run.end is not None or not is_run(lease.index) or not counts(record, run.epoch, run.n):
+        return
+    if misfit(seq, record, known(run)):
         return
     last = record.events[-1]
-    parked = ("child" if last.child is not None else "time") if isinstance(last, ev.TaskWaiting) else ""
-    state.runs[run.run_id] = replace(run, epoch=lease.epoch, end=_end(last, seq), parked=parked)
+    state.runs[run.run_id] = replace(
+        run, epoch=lease.epoch, n=last_number(record), end=_end(last, seq), parked=_parked(last)
+    )
+
+
+def known(run: Run) -> Known:
+    return Known(run.step, run.pool, run.loop, run.cause)
+
+
+def unfit(state: Execution, record: Record, seq: int) -> str:
+    """Why a record of a lease counts for nothing, if it does not fit. What it says of a run that is over is late."""
+    if record.lease is None:
+        return ""
+    run_id = record.lease.run_id
+    run = state.runs.get(run_id)
+    if run is not None:
+        return misfit(seq, record, known(run))
+    return "" if was_scheduled(state.counts, run_id) else misfit(seq, record, None)
+
+
+def _parked(last: ev.Event) -> Literal["", "time", "child", "released"]:
+    """Why no worker has it, by the last word of its lease."""
+    match last:
+        case ev.TaskWaiting(child=child):
+            return "time" if child is None else "child"
+        case ev.LeaseReleased():
+            return "released"
+    return ""
 
 
 def _end(event: ev.Event, seq: int) -> End | None:
@@ -276,7 +321,7 @@ def is_at_work(run: Run) -> bool:
     scheduler's to watch."""
     if run.end is not None:
         return False
-    return run.loop or run.parked == "child" or (run.parked == "" and run.epoch > (0, 0))
+    return run.loop or run.parked == "child" or (run.parked == "" and run.epoch > NOBODY)
 
 
 def is_over(state: Execution) -> bool:

@@ -4,7 +4,7 @@ iterations that succeeded, and which ones are still to be done."""
 from bisect import bisect_left
 from typing import Any
 
-from shared.engine.large import Values, value_of
+from shared.engine.values.stored_values import Values, value_of
 from shared.events import model as ev
 
 

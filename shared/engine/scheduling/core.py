@@ -1,24 +1,34 @@
-"""The scheduler for the shell: it listens to the router, to loop iterations, to tasks that wait and to what
+"""The scheduler as a core: it listens to the router, to loop iterations, to tasks that wait and to what
 comes from outside; it runs loops and waits, and derives commands and requests for children."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from shared.bus import topology
-from shared.engine import limiting, looping, schedule, scheduling, waiting
-from shared.engine.schedule import Loop, Schedule
+from msgspec.structs import replace
+
+from shared.dsl.model.plan import Plan
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling import limits, loops
+from shared.engine.scheduling import state as schedule
+from shared.engine.scheduling import waits as waiting
+from shared.engine.scheduling.limits import Want
+from shared.engine.scheduling.messages import Free, Message
+from shared.engine.scheduling.state import Loop, Schedule
+from shared.engine.values.stored_values import Values
 from shared.events import model as ev
 from shared.events.command import Command
-from shared.events.record import Lease, Record, Writer
+from shared.events.readers import INPUTS, Decider
+from shared.events.record import Entry, Lease, Record, Writer
+from shared.events.run_index import is_iteration
+from shared.events.stamp import seconds
 from shared.events.stop import Stop
-from shared.runtime.core import Entry, Free, Outgoing
-from shared.runtime.plans import Plans
+
+Plans = Callable[[str], Plan]
+Wanted = Callable[[str, int], bool]
 
 
 class SchedulerCore:
-    writer: Writer = "scheduler"
-    listens: tuple[Writer, ...] = ("router", "iteration", "waiting", "control")
-    bucket = topology.LOOPS
+    writer: Decider = "scheduler"
+    listens: tuple[Writer, ...] = INPUTS["scheduler"]
     kind = Schedule
 
     def __init__(self, plans: Plans) -> None:
@@ -42,21 +52,22 @@ class SchedulerCore:
             for _, record in records
         )
 
-    def decide(self, state: Schedule, now: float, values: dict[str, Any]) -> list[ev.Event]:
+    def unfit(self, state: Schedule, entry: Entry) -> str:
+        return schedule.unfit(state, entry[1], entry[0])
+
+    def decide(self, state: Schedule, now: float, values: Values) -> list[ev.Event]:
         return scheduling.decide(self._plans, state, now, values)
 
     def due(self, state: Schedule) -> float | None:
         return scheduling.due(state)
 
-    def outgoing(
-        self, state: Schedule, records: Sequence[Entry], values: dict[str, Any], horizon: int
-    ) -> list[Outgoing]:
-        found: list[Outgoing] = []
+    def outgoing(self, state: Schedule, records: Sequence[Entry], values: Values, horizon: int) -> list[Message]:
+        found: list[Message] = []
         for seq, record in records:
             lease = record.lease
             if lease is None:
                 for event in record.events:
-                    found += self._for(state, event, seq, seq > horizon, values)
+                    found += _dated(self._for(state, event, seq, seq > horizon, values), record)
                 continue
             match record.events[-1]:
                 case ev.IterationDone() | ev.IterationFailed() | ev.FrameClaimed() | ev.FrameFailed():
@@ -68,7 +79,7 @@ class SchedulerCore:
             found += waiting.cancels(state)
         return found
 
-    def _for_wait(self, state: Schedule, lease: Lease, values: dict[str, Any]) -> Sequence[Outgoing]:
+    def _for_wait(self, state: Schedule, lease: Lease, values: Values) -> Sequence[Message]:
         """A child is asked for; a wait that was over before this worker came to it needs a command again."""
         wait = state.waits.get(waiting.place(lease.run_id, lease.index))
         if wait is None or wait.epoch != lease.epoch:
@@ -78,13 +89,10 @@ class SchedulerCore:
         request = waiting.asked(state, wait)
         return [request] if request is not None else []
 
-    def _for(
-        self, state: Schedule, event: ev.Event, seq: int, fresh: bool, values: dict[str, Any]
-    ) -> Sequence[Outgoing]:
+    def _for(self, state: Schedule, event: ev.Event, seq: int, fresh: bool, values: Values) -> Sequence[Message]:
         match event:
-            case ev.StepCancelled(run_id=run_id, pool=pool) | ev.StepFailed(run_id=run_id, pool=pool):
-                stop = [Stop(pool, state.execution_id, run_id)] if pool else []
-                return [*stop, Free(state.execution_id, run_id)]
+            case ev.StepCancelled(run_id=run_id) | ev.StepFailed(run_id=run_id):
+                return [*stops(state.execution_id, event), Free(state.execution_id, run_id)]
             case ev.NextSelected(run_id=run_id) | ev.LoopDone(run_id=run_id):
                 return [Free(state.execution_id, run_id)]
             case ev.PlaybookProcessed():
@@ -92,15 +100,16 @@ class SchedulerCore:
             case ev.TaskResumed(run_id=run_id, index=index):
                 return scheduling.resumed_command(self._plans, state, run_id, index, values, seq)
             case ev.PlaybookStarted(limit=limit) if limit is not None:
-                return list(limiting.gate(state))
-            case ev.StepScheduled(run_id=run_id) if run_id in state.runs and not limiting.is_closed(state):
+                return list(limits.gate(state))
+            case ev.StepScheduled(run_id=run_id) if run_id in state.runs and not limits.is_closed(state):
                 if event.limited:
-                    return list(limiting.run_want(self._plans, state, run_id, values))
+                    return list(limits.run_want(self._plans, state, run_id, values))
                 return [scheduling.run_command(state, state.runs[run_id], fresh=fresh)]
             case ev.IterationStarted(run_id=run_id, first=first, count=count) if run_id in state.loops:
                 loop, window = state.loops[run_id], range(first, first + count)
                 if loop.event.limited:
-                    return list(limiting.loop_wants(self._plans, state, run_id, window, values, looping.iter_of))
+                    return list(
+                        limits.loop_wants(self._plans, state, run_id, window, values, loops.iter_of))
                 step = self._plans(loop.event.digest).steps[loop.event.step]
                 if loop.is_local:
                     return [self._local(state, loop, values, fresh=fresh)]
@@ -110,48 +119,65 @@ class SchedulerCore:
                 if scheduling.is_asked(loop, frame):
                     return [scheduling.frame_command(state, loop, fresh=fresh)]
             case ev.PlaybookPaused():
-                loops = scheduling.local_loops(state)
-                return [Stop(each.event.pool, state.execution_id, each.event.run_id, True, seq) for each in loops]
+                local = scheduling.local_loops(state)
+                return [Stop(each.event.pool, state.execution_id, each.event.run_id, True, seq) for each in local]
             case ev.PlaybookResumed() if not state.paused:
-                loops = scheduling.local_loops(state)
-                return [self._local(state, each, values, fresh=False, since=seq) for each in loops]
+                local = scheduling.local_loops(state)
+                return [self._local(state, each, values, fresh=False, since=seq) for each in local]
             case ev.LimitGranted(run_id=run_id, index=index):
                 return self._for_place(state, run_id, index, values)
         return []
 
     def _local(
-        self, state: Schedule, loop: Loop, values: dict[str, Any], *, fresh: bool, since: int = 0
+        self, state: Schedule, loop: Loop, values: Values, *, fresh: bool, since: int = 0
     ) -> Command:
         step = self._plans(loop.event.digest).steps[loop.event.step]
         return scheduling.local_command(step, state, loop, values, fresh=fresh, since=since)
 
-    def _for_place(self, state: Schedule, run_id: str, index: int, values: dict[str, Any]) -> Sequence[Outgoing]:
+    def _for_place(self, state: Schedule, run_id: str, index: int, values: Values) -> Sequence[Message]:
         """What may go out now. Not fresh: a grant may be told twice."""
         if waiting.place(run_id, index) not in state.granted:
             return []
         if not run_id:
-            wants = limiting.wants(self._plans, state, values, looping.iter_of)
-            return [*wants, *self.commands(state, values)]
-        if index < 0:
-            held: Sequence[Outgoing] = list(limiting.run_want(self._plans, state, run_id, values))
+            return [*self.wants(state, values), *self.commands(state, values)]
+        if not is_iteration(index):
+            held: Sequence[Message] = list(limits.run_want(self._plans, state, run_id, values))
             due = not waiting.is_waiting(state, run_id)
         else:
-            held = list(limiting.loop_wants(self._plans, state, run_id, [index], values, looping.iter_of))
+            held = list(limits.loop_wants(self._plans, state, run_id, [index], values, loops.iter_of))
             due = scheduling.is_due(state, state.loops[run_id], index)
         return [*held, *(scheduling.resumed_command(self._plans, state, run_id, index, values, 0) if due else [])]
 
-    def recover(self, state: Schedule, values: dict[str, Any]) -> list[Outgoing]:
+    def recover(self, state: Schedule, values: Values) -> list[Message]:
         """First, nothing of it is known any more: ends may have passed unseen."""
-        wants = limiting.wants(self._plans, state, values, looping.iter_of)
-        commands = self.commands(state, values)
+        wants, commands = self.wants(state, values), self.commands(state, values)
         return [Free(state.execution_id), *wants, *commands, *waiting.children(state), *waiting.cancels(state)]
 
-    def commands(self, state: Schedule, values: dict[str, Any]) -> list[Command]:
-        """What the queue should hold, or a worker."""
-        return scheduling.outstanding(self._plans, state, values)
+    def commands(self, state: Schedule, values: Values, wanted: Wanted = lambda *_: True) -> list[Command]:
+        """What the queue should hold, or a worker. `wanted` says of which runs and iterations."""
+        return scheduling.outstanding(self._plans, state, values, wanted)
+
+    def wants(self, state: Schedule, values: Values) -> list[Want]:
+        """Every place that is waited for or held."""
+        return list(limits.wants(self._plans, state, values, loops.iter_of))
 
     def over(self, state: Schedule) -> bool:
         return state.finished
 
     def keep(self, state: Schedule) -> bool:
         return not state.finished and bool(state.runs or state.loops or state.stopping)
+
+
+def stops(execution_id: str, event: ev.Event) -> list[Stop]:
+    """Whom an event of the router or the scheduler stops: the workers that may hold the run which it ends."""
+    match event:
+        case ev.StepCancelled(run_id=run_id, pool=pool) | ev.StepFailed(run_id=run_id, pool=pool) if pool:
+            return [Stop(pool, execution_id, run_id)]
+    return []
+
+
+def _dated(messages: Sequence[Message], record: Record) -> list[Message]:
+    """A fresh command says since when it is."""
+    return [
+        replace(each, at=seconds(record.ts)) if isinstance(each, Command) and each.fresh else each for each in messages
+    ]

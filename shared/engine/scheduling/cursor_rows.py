@@ -13,12 +13,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.engine.large import Values, value_of
-from shared.engine.nesting import MAX_ITERATIONS
+from shared.engine.leases.fence import NOBODY, is_outranked
+from shared.engine.scheduling.nesting import MAX_ITERATIONS
+from shared.engine.values.stored_values import Values, value_of
+from shared.errors import Corrupt
 from shared.events import model as ev
-from shared.events.index import frame_of
 from shared.events.outcome import Ref
 from shared.events.record import Epoch, Lease, Record
+from shared.events.run_index import frame_of
 
 
 class Frame(Struct, frozen=True, omit_defaults=True):
@@ -39,7 +41,7 @@ class Claims(Struct, frozen=True, omit_defaults=True):
     asked: int = 0
     open: bool = False
     size: int = 0
-    epoch: Epoch = (0, 0)
+    epoch: Epoch = NOBODY
     dry: bool = False
     error: dict[str, Any] | None = None
 
@@ -53,11 +55,11 @@ def begun(started: ev.LoopStarted) -> Claims | None:
 
 
 def asked(claims: Claims, event: ev.FrameStarted) -> Claims:
-    return replace(claims, asked=event.frame + 1, open=True, size=event.size, epoch=(0, 0))
+    return replace(claims, asked=event.frame + 1, open=True, size=event.size, epoch=NOBODY)
 
 
 def fold(claims: Claims, record: Record, lease: Lease) -> Claims:
-    if not claims.open or frame_of(lease.index) != claims.asked - 1 or lease.epoch < claims.epoch:
+    if not claims.open or frame_of(lease.index) != claims.asked - 1 or is_outranked(lease, claims.epoch):
         return claims
     claims = replace(claims, epoch=lease.epoch)
     match record.events[-1]:
@@ -92,13 +94,18 @@ def is_full(claims: Claims) -> bool:
 
 def frame_at(claims: Claims, index: int) -> Frame:
     place = bisect_right(claims.frames, index, key=lambda frame: frame.first) - 1
+    if not 0 <= place < len(claims.frames):
+        raise Corrupt(f"iteration {index} runs for a row that nobody claimed")
     return claims.frames[place]
 
 
 def row(claims: Claims, index: int, values: Values) -> Any:
     frame = frame_at(claims, index)
     rows = frame.rows if frame.rows_ref is None else value_of(frame.rows_ref, values)
-    return rows[index - frame.first]
+    try:
+        return rows[index - frame.first]
+    except LookupError:
+        raise Corrupt(f"iteration {index} runs for a row that nobody claimed") from None
 
 
 def iteration(claims: Claims, iterator: str, index: int, values: Values) -> dict[str, Any]:

@@ -10,16 +10,19 @@ from typing import Any
 
 import msgspec
 
-from shared.dsl.plan import EVERYTHING, Plan, Step
-from shared.engine import claiming, limiting, looping, waiting
-from shared.engine.large import MAX_INLINE_BYTES, Values, value_of
-from shared.engine.nesting import iter_at
-from shared.engine.schedule import Dispatch, Loop, Schedule, apply, draft
-from shared.engine.scope import narrow
+from shared.dsl.model.plan import EVERYTHING, Plan, Step
+from shared.dsl.templates.budget import one_decision
+from shared.engine.scheduling import cursor_rows, limits
+from shared.engine.scheduling import loops as scheduling_loops
+from shared.engine.scheduling import waits as waiting
+from shared.engine.scheduling.nesting import iter_at
+from shared.engine.scheduling.state import Dispatch, Loop, Schedule, apply, draft
+from shared.engine.values.scope import narrow
+from shared.engine.values.stored_values import MAX_INLINE_BYTES, Values, value_of
 from shared.events import model as ev
 from shared.events.command import Command, Local
-from shared.events.index import FIRST_FRAME, RUN, frame_of, of_frame
 from shared.events.outcome import Ref
+from shared.events.run_index import FIRST_FRAME, RUN, frame_of, is_iteration, of_frame
 from shared.events.stamp import seconds
 
 LATE_S = 2.0  # a worker that has the run says so itself, within this time after the deadline
@@ -27,6 +30,7 @@ NO_VALUES: Values = {}
 Plans = Callable[[str], Plan]
 
 
+@one_decision
 def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
     """Everything that follows for the loops and waits of one execution."""
     if state.finished or not (state.loops or state.waits or state.stopping or _has_bounds(state)):
@@ -34,8 +38,8 @@ def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES
     late = [*_late(state, now)]
     gone = {event.run_id for event in late}
     events: list[ev.Event] = [*late, *_stopped(state)]
-    events += [event for event in limiting.unusable(plans, state, values) if event.run_id not in gone]
-    if state.paused or limiting.is_closed(state) or not (state.loops or state.waits):
+    events += [event for event in limits.unusable(plans, state, values) if event.run_id not in gone]
+    if state.paused or limits.is_closed(state) or not (state.loops or state.waits):
         return events
     if not events and not state.waits and _is_quiet(plans, state):
         return []
@@ -47,14 +51,14 @@ def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES
         apply(work, resumed)
     for run_id in list(work.loops):
         loop = work.loops[run_id]
-        for event in looping.decide(_step(plans, loop), state.execution_id, loop, now, values):
+        for event in scheduling_loops.decide(_step(plans, loop), state.execution_id, loop, now, values):
             events.append(event)
             apply(work, event)
     return events
 
 
 def _is_quiet(plans: Plans, state: Schedule) -> bool:
-    return all(looping.is_quiet(_step(plans, loop), loop) for loop in state.loops.values())
+    return all(scheduling_loops.is_quiet(_step(plans, loop), loop) for loop in state.loops.values())
 
 
 def _step(plans: Plans, loop: Loop) -> Step:
@@ -109,6 +113,7 @@ def run_command(state: Schedule, dispatch: Dispatch, *, fresh: bool, since: int 
     return Command(
         state.execution_id, event.run_id, event.step, event.digest, event.pool, dispatch.cause,
         event.args, event.scope, event.scope_ref, event.deadline, fresh, since=since, priority=state.priority,
+        root=state.root,
     )
 
 
@@ -119,13 +124,13 @@ def loop_commands(
     event, started = loop.event, loop.started
     assert started is not None
     assert step.loop is not None
-    items = looping.elements_of(loop, values) if loop.claims is None else []
+    items = scheduling_loops.elements_of(loop, values) if loop.claims is None else []
     scope, ref = _scope(step, event, values)
     ctx = tuple(patch for patch in loop.patches if reads(step, patch))
     commands = []
     for index in indexes:
         if loop.claims is not None:
-            item, within = None, claiming.iteration(loop.claims, step.loop.iterator, index, values)
+            item, within = None, cursor_rows.iteration(loop.claims, step.loop.iterator, index, values)
         elif step.loop.inner:
             item, within = None, iter_at(step.loop.levels, items, index)
         else:
@@ -133,7 +138,7 @@ def loop_commands(
         commands.append(Command(
             state.execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(index, loop.cause),
             event.args, scope, ref, started.deadline, fresh, index, started.count, item, ctx, since, within,
-            state.priority,
+            state.priority, root=state.root,
         ))
     return commands
 
@@ -168,7 +173,7 @@ def local_command(
     return Command(
         state.execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(RUN, loop.cause),
         event.args, scope, ref, started.deadline, fresh, count=started.count, since=since, priority=state.priority,
-        local=local,
+        local=local, root=state.root,
     )
 
 
@@ -180,7 +185,7 @@ def frame_command(state: Schedule, loop: Loop, *, fresh: bool) -> Command:
     return Command(
         state.execution_id, event.run_id, event.step, event.digest, event.pool,
         loop.sent.get(FIRST_FRAME, loop.cause), event.args, event.scope, event.scope_ref, started.deadline, fresh,
-        of_frame(claims.asked - 1), claims.size, priority=state.priority,
+        of_frame(claims.asked - 1), claims.size, priority=state.priority, root=state.root,
     )
 
 
@@ -203,7 +208,7 @@ def resumed_command(
     plans: Plans, state: Schedule, run_id: str, index: int, values: Values, since: int
 ) -> list[Command]:
     """The command of a run whose wait is over; `since` is the record that says so."""
-    if index < 0:
+    if not is_iteration(index):
         dispatch = state.runs.get(run_id)
         return [run_command(state, dispatch, fresh=False, since=since)] if dispatch else []
     loop = state.loops.get(run_id)
@@ -219,7 +224,7 @@ def outstanding(
     which runs and iterations."""
     commands: list[Command] = []
     for run_id, dispatch in state.runs.items():
-        if not waiting.is_waiting(state, run_id) and limiting.is_free(state, dispatch.event) and wanted(run_id, -1):
+        if not waiting.is_waiting(state, run_id) and limits.is_free(state, dispatch.event) and wanted(run_id, -1):
             since = state.seq if run_id in state.waits else 0
             commands.append(run_command(state, dispatch, fresh=False, since=since))
     for loop in state.loops.values():
@@ -241,4 +246,4 @@ def outstanding(
 
 def is_due(state: Schedule, loop: Loop, index: int) -> bool:
     """A worker should have the iteration."""
-    return not waiting.is_waiting(state, loop.event.run_id, index) and limiting.is_free(state, loop.event, index)
+    return not waiting.is_waiting(state, loop.event.run_id, index) and limits.is_free(state, loop.event, index)

@@ -11,8 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 from msgspec import Struct
 
-from shared.engine.limiting import Want
+from shared.engine.scheduling.limits import Want
+from shared.errors import Corrupt
+from shared.events.decoding import read
 
+MAX_LEDGER_BYTES = 1_048_576
 Rank = tuple[int, int, str, str]  # priority (the highest first), places held, since when, who
 
 
@@ -41,7 +44,11 @@ _decoder = msgspec.json.Decoder(Ledger)
 
 
 def decode(data: bytes) -> Ledger:
-    return _decoder.decode(data)
+    """One that cannot be read is as good as lost: those who hold its places write it anew."""
+    try:
+        return read(_decoder, data, "a ledger", MAX_LEDGER_BYTES)
+    except Corrupt:
+        return Ledger()
 
 
 def encode(ledger: Ledger) -> bytes:

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from shared.dsl.plan import Limit, Plan, Step
-from shared.dsl.template import evaluate, is_template
-from shared.engine.large import Values, resolve_scope
-from shared.engine.scope import visible
-from shared.engine.waiting import place
+from shared.dsl.model.plan import Limit, Plan, Step
+from shared.dsl.templates.budget import shared_budget, spend
+from shared.dsl.templates.evaluate import evaluate, is_template
+from shared.engine.scheduling.waits import place
+from shared.engine.values.scope import visible
+from shared.engine.values.stored_values import Values, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
-from shared.events.parts import PRIORITY
+from shared.events.fields import PRIORITY
 
 if TYPE_CHECKING:
-    from shared.engine.schedule import Loop, Schedule
+    from shared.engine.scheduling.state import Loop, Schedule
 
-MAX_KEY = 512  # of the rendered key
+MAX_KEY = 512  # bytes of the rendered key; in the broker each may take three
+MAX_KEY_WORK = 2000  # units of its template: keys of all that waits are made again whenever a service takes over
+_TOO_MUCH = f"the template of a limit's key does too much work (limit {MAX_KEY_WORK} units)"
 EXECUTION = ""  # the place of the execution itself
 Plans = Callable[[str], Plan]
 Iter = Callable[[Step, "Loop", int, Values], dict[str, Any]]
@@ -52,10 +55,19 @@ def holder(execution_id: str, at: str) -> str:
 
 def limited(limit: Limit, names: Mapping[str, Any]) -> ev.Limited:
     """The limit with its key rendered; TemplateError when that gives no key."""
-    key = evaluate(limit.key, names)
-    if isinstance(key, bool) or not isinstance(key, str | int) or not 0 < len(str(key)) <= MAX_KEY:
-        raise TemplateError(f"the key of a limit must be text of 1 to {MAX_KEY} characters, not {key!r:.60}")
+    with shared_budget(MAX_KEY_WORK, _TOO_MUCH):
+        key = evaluate(limit.key, names)
+    spend(0)  # many keys of one decision are together too much too
+    if not _is_key(key):
+        shown = repr(key[:60]) if isinstance(key, str) else type(key).__name__
+        raise TemplateError(f"the key of a limit must be text of 1 to {MAX_KEY} bytes, not {shown}")
     return ev.Limited(str(key), limit.max, limit.count, limit.period_s)
+
+
+def _is_key(key: Any) -> bool:
+    if isinstance(key, int) and not isinstance(key, bool):
+        return key.bit_length() <= MAX_KEY
+    return isinstance(key, str) and 0 < len(key.encode(errors="replace")) <= MAX_KEY
 
 
 def is_closed(state: "Schedule") -> bool:
@@ -156,5 +168,5 @@ def unusable(plans: Plans, state: "Schedule", values: Values) -> Iterator[ev.Ste
             try:
                 limit_of(plans(event.digest).steps[event.step], state.execution_id, event, values)
             except TemplateError as error:
-                failure = {"kind": "template", "message": f"limits.key: {error}", "retryable": False}
+                failure = {"kind": error.kind, "message": f"limits.key: {error}", "retryable": False}
                 yield ev.StepFailed(failure, (), run_id, event.step)

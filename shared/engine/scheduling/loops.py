@@ -14,29 +14,33 @@
    element, what its iterations write to ctx, and the failures that are listed.
 """
 
+from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from shared.dsl.loops import MAX_IN_FLIGHT
-from shared.dsl.names import names_used
-from shared.dsl.plan import Level, Step
-from shared.dsl.template import evaluate, truth
-from shared.dsl.view import view
-from shared.engine import claiming, taking
-from shared.engine.large import Values, item, manifest_item, resolve, resolve_scope, value_of
-from shared.engine.limiting import limit_of
-from shared.engine.nesting import Grown, Unusable, iter_at, nested
-from shared.engine.schedule import Loop
-from shared.engine.scope import visible
+from shared.dsl.model.plan import Level, Step
+from shared.dsl.read.loops import MAX_IN_FLIGHT
+from shared.dsl.templates.budget import spend
+from shared.dsl.templates.evaluate import evaluate, truth
+from shared.dsl.templates.needs import names_used
+from shared.dsl.templates.result_view import view
+from shared.engine.scheduling import carried_loop, cursor_rows
+from shared.engine.scheduling.limits import limit_of
+from shared.engine.scheduling.nesting import Grown, Unusable, iter_at, nested
+from shared.engine.scheduling.state import Loop
+from shared.engine.values.scope import visible
+from shared.engine.values.stored_values import Values, item, manifest_item, resolve, resolve_scope, value_of
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.outcome import Result
+from shared.events.run_index import is_iteration
 from shared.events.stamp import stamp
 
 WINDOWS = 50  # a wide loop goes on in fiftieths of its width: a decision for each iteration would be most of its cost
+RESULT_WORK = 4  # units of a result that `stop_when` may read
 MAX_FAILURES_LISTED = 100
 MAX_FAILURES_BYTES = 65_536
 MAX_ITEM_BYTES = 262_144
@@ -59,7 +63,7 @@ def decide(step: Step, execution_id: str, loop: Loop, now: float, values: Values
     try:
         stop = stops_at(step, execution_id, loop, values)
     except TemplateError as error:
-        yield _failed(step, loop, "template", f"loop.spec.stop_when: {error}")
+        yield _failed(step, loop, error.kind, f"loop.spec.stop_when: {error}")
         return
     if stop is not None:
         yield ev.LoopStopped(run_id, stop, loop.halted.next if loop.halted is not None else -1)
@@ -78,7 +82,7 @@ def is_quiet(step: Step, loop: Loop) -> bool:
     if started.local:
         return loop.next > 0 and loop.halted is None and loop.ended < loop.total
     left = loop.total - loop.next
-    if loop.claims is not None and (loop.claims.error or claiming.wanted(loop.claims, started, left)):
+    if loop.claims is not None and (loop.claims.error or cursor_rows.wanted(loop.claims, started, left)):
         return False
     return started.max_in_flight - len(loop.live) < min(_window(started), left) and loop.ended < loop.total
 
@@ -91,12 +95,12 @@ def _window(started: ev.LoopStarted) -> int:
 def _proceed(step: Step, execution_id: str, loop: Loop, values: Values) -> Iterator[ev.Event]:
     started = loop.started
     assert started is not None
-    left = taking.todo(started.taken, values)
+    left = carried_loop.todo(started.taken, values)
     count = loop.next if loop.stopped else loop.total
     is_over = loop.ended == left.below(count)
     if is_over and (loop.stopped or not loop.has_more):
         yield _done(step, loop, count, values)
-    elif is_over and loop.claims is not None and claiming.is_full(loop.claims):
+    elif is_over and loop.claims is not None and cursor_rows.is_full(loop.claims):
         yield _failed(step, loop, "limit", f"the cursor gave {count} rows, and may have more: all of these are done")
     elif not loop.stopped:
         for event in _windows(step, execution_id, loop, left, values):
@@ -107,7 +111,7 @@ def _proceed(step: Step, execution_id: str, loop: Loop, values: Values) -> Itera
 
 
 def _windows(
-    step: Step, execution_id: str, loop: Loop, left: taking.Todo, values: Values
+    step: Step, execution_id: str, loop: Loop, left: carried_loop.Todo, values: Values
 ) -> Iterator[ev.IterationStarted | ev.StepFailed]:
     started, run_id = loop.started, loop.event.run_id
     assert started is not None
@@ -136,16 +140,16 @@ def _keyless(
         try:
             limit_of(step, execution_id, loop.event, values, iter_of(step, loop, index, values))
         except TemplateError as error:
-            return _failed(step, loop, "template", f"limits.key of iteration {index}: {error}")
+            return _failed(step, loop, error.kind, f"limits.key of iteration {index}: {error}")
     return None
 
 
-def _frames(loop: Loop, started: ev.LoopStarted, left: taking.Todo) -> Iterator[ev.FrameStarted]:
+def _frames(loop: Loop, started: ev.LoopStarted, left: carried_loop.Todo) -> Iterator[ev.FrameStarted]:
     claims = loop.claims
     if claims is None:
         return
     waiting = left.below(claims.claimed) - left.below(loop.next)
-    if size := claiming.wanted(claims, started, waiting):
+    if size := cursor_rows.wanted(claims, started, waiting):
         yield ev.FrameStarted(loop.event.run_id, claims.asked, size)
 
 
@@ -187,7 +191,7 @@ def _begin(step: Step, execution_id: str, loop: Loop, now: float, values: Values
         try:
             found = evaluate(level.items, names)
         except TemplateError as error:
-            raise Unusable("template", f"loop.in: {error}") from None
+            raise Unusable(error.kind, f"loop.in: {error}") from None
         if not isinstance(found, list | tuple):
             raise Unusable("loop", f"loop.in of step {step.name} must be a list, not {type(found).__name__}")
         _check_sizes(found, MAX_ITEM_BYTES // len(levels))
@@ -216,7 +220,7 @@ def _in_flight(given: int | str, names: dict[str, Any]) -> int:
     try:
         most = evaluate(given, names)
     except TemplateError as error:
-        raise Unusable("loop", f"max_in_flight: {error}") from None
+        raise Unusable("loop" if error.kind == "template" else error.kind, f"max_in_flight: {error}") from None
     if type(most) is not int or not 1 <= most <= MAX_IN_FLIGHT:
         raise Unusable("loop", f"max_in_flight: must be a whole number from 1 to {MAX_IN_FLIGHT}, not {most!r:.60}")
     return most
@@ -254,37 +258,54 @@ def stops_at(step: Step, execution_id: str, loop: Loop, values: Values) -> int |
     worker has asked."""
     assert step.loop is not None
     assert loop.started is not None
-    if loop.halted is not None and not loop.stopped and loop.halted.index >= 0:
+    if loop.halted is not None and not loop.stopped and is_iteration(loop.halted.index):
         return loop.halted.index
     if step.loop.stop_when is None or loop.stopped or not loop.recent:
         return None
     taken = loop.started.taken
-    if not loop.has_more and taking.todo(taken, values).span(loop.next, loop.total, 1) is None:
+    if not loop.has_more and carried_loop.todo(taken, values).span(loop.next, loop.total, 1) is None:
         return None
     before = taken.done if taken is not None else 0
     scope = resolve_scope(loop.event.scope, loop.event.scope_ref, values)
-    whole = "results" in names_used(step.loop.stop_when).names
     later = [index for _, index in loop.recent]
-    while later:
-        index = later.pop(0)
+    known = _Known(loop, later, values) if "results" in names_used(step.loop.stop_when).names else None
+    for at, index in enumerate(later):
         names = visible(
             execution_id, scope, loop.event.args, iter_of(step, loop, index, values),
-            last=_view(loop.results.get(index), values), count=before + loop.ended - len(later),
-            results=results_so_far(loop, later, values) if whole else [],
+            last=_view(loop.results.get(index), values), count=before + loop.ended - len(later) + at + 1,
+            results=known.with_(index) if known is not None else [],
         )
         if truth(step.loop.stop_when, names):
             return index
     return None
 
 
-def results_so_far(loop: Loop, without: Collection[int], values: Values) -> list[Any]:
+def results_so_far(loop: Loop, without: Collection[int], values: Values) -> dict[int, Any]:
     """In index order, those taken over with them."""
     assert loop.started is not None
-    known = taking.results(loop.started.taken, values)
-    left = taking.todo(loop.started.taken, values)
+    known = carried_loop.results(loop.started.taken, values)
+    left = carried_loop.todo(loop.started.taken, values)
     found = {index: item(each, values) for index, each in enumerate(known) if index not in left}
     found |= {index: _view(each, values) for index, each in loop.results.items() if index not in without}
-    return [found[index] for index in sorted(found)]
+    return {index: found[index] for index in sorted(found)}
+
+
+class _Known:
+    """The results as each of those that ended of late left them; put together once for a decision."""
+
+    def __init__(self, loop: Loop, late: list[int], values: Values) -> None:
+        found = results_so_far(loop, set(late), values)
+        self._loop, self._values = loop, values
+        self._indexes, self._results = list(found), list(found.values())
+        spend(RESULT_WORK * len(found))
+
+    def with_(self, index: int) -> list[Any]:
+        result = self._loop.results.get(index)
+        if result is not None:
+            place = bisect(self._indexes, index)
+            self._indexes.insert(place, index)
+            self._results.insert(place, _view(result, self._values))
+        return self._results
 
 
 def _view(result: Result | None, values: Values) -> Any:
@@ -301,17 +322,18 @@ def elements_of(loop: Loop, values: Values) -> list[Any]:
 def iter_of(step: Step, loop: Loop, index: int, values: Values) -> dict[str, Any]:
     assert step.loop is not None
     if loop.claims is not None:
-        return claiming.iteration(loop.claims, step.loop.iterator, index, values)
+        return cursor_rows.iteration(loop.claims, step.loop.iterator, index, values)
     return iter_at(step.loop.levels, elements_of(loop, values), index)
 
 
 def _done(step: Step, loop: Loop, count: int, values: Values) -> ev.LoopDone:
     assert step.loop is not None
     assert loop.started is not None
-    known = taking.results(loop.started.taken, values)[:count]
+    known = carried_loop.results(loop.started.taken, values)[:count]
     found = [*known, *([None] * (count - len(known)))]
     for index, result in loop.results.items():
-        found[index] = manifest_item(result)
+        if index < count:  # whoever halts a local loop says how far it came
+            found[index] = manifest_item(result)
     if step.loop.inner:
         found = nested(len(step.loop.levels), elements_of(loop, values), found)
     failed = [index for index, _ in loop.failures.items()]

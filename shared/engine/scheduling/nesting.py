@@ -9,8 +9,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shared.dsl.plan import Level
-from shared.engine.large import manifest_list
+from shared.dsl.model.plan import Level
+from shared.engine.values.stored_values import manifest_list
 
 MAX_ITERATIONS = 1_000_000  # and as many elements of the outer levels
 

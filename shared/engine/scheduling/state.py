@@ -1,8 +1,8 @@
 """The scheduler's state of one execution and its fold: runs at workers, loops, and waits.
 
-Iteration reports count only from the highest epoch seen, only once, and only while the iteration is
-in flight. In a parallel loop an iteration that writes a ctx key another one wrote is failed by the
-fold itself (`ctx_conflict`), so every reader agrees on which one.
+Which reports on iterations count says the fence (`leases/fence.py`); they do while the iteration is in flight. In a
+parallel loop an iteration that writes a ctx key another one wrote is failed by the fold itself (`ctx_conflict`), so
+every reader agrees on which one.
 """
 
 from typing import Any
@@ -11,16 +11,20 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.engine import claiming, limiting, waiting
-from shared.engine.chunked import Chunked
-from shared.engine.patch import plain_keys
-from shared.engine.waiting import Wait
+from shared.engine.leases.fence import NOBODY, is_outranked
+from shared.engine.leases.lease_fit import Known, misfit, was_scheduled
+from shared.engine.scheduling import cursor_rows
+from shared.engine.scheduling import limits as scheduling_limits
+from shared.engine.scheduling import waits as waiting
+from shared.engine.scheduling.waits import Wait
+from shared.engine.values.chunked import Chunked
+from shared.engine.values.ctx_patch import plain_keys
 from shared.errors import Corrupt
 from shared.events import model as ev
-from shared.events.index import FIRST_FRAME, RUN
+from shared.events.fields import PRIORITY
 from shared.events.outcome import Result
-from shared.events.parts import PRIORITY
 from shared.events.record import Epoch, Lease, Record
+from shared.events.run_index import FIRST_FRAME, RUN, frame_of, is_frame, is_iteration, is_run
 
 
 class Dispatch(Struct, frozen=True):
@@ -58,9 +62,9 @@ class Loop(Struct):
     parallel: bool = False
     at: str = ""
     taken: ev.Taken | None = None
-    held: Epoch = (0, 0)
+    held: Epoch = NOBODY
     halted: ev.LoopHalted | None = None
-    claims: claiming.Claims | None = None
+    claims: cursor_rows.Claims | None = None
 
     @property
     def ended(self) -> int:
@@ -86,16 +90,22 @@ class Loop(Struct):
     def is_at_work(self) -> bool:
         """As far as the log says, a worker has something of it."""
         if self.is_local:
-            return self.held > (0, 0) and self.halted is None
-        claims = self.claims is not None and self.claims.open and self.claims.epoch > (0, 0)
-        return claims or any(epoch > (0, 0) for epoch in self.live.values())
+            return self.held > NOBODY and self.halted is None
+        claims = self.claims is not None and self.claims.open and self.claims.epoch > NOBODY
+        return claims or any(epoch > NOBODY for epoch in self.live.values())
+
+
+    def outranks(self, lease: Lease) -> bool:
+        """A later lease has what this one speaks of. Whoever holds a local loop holds its iterations."""
+        return is_outranked(lease, self.live.get(lease.index, NOBODY), self.held)
 
 
 class Schedule(Struct):
     """`stopping` are cancelled loops some of whose iterations may still run; `orphans` children that nobody
     waits for any more, and why; `signals` those that no wait has taken, by their source; `gate` what the execution
     itself needs a place of, `granted` the places that it and its runs hold, with their keys; `taken` what the loops of
-    tokens that are not there yet take over from another execution."""
+    tokens that are not there yet take over from another execution; `counts` how many runs each step has had; `root` the
+    execution that this one descends from, if it is somebody's child."""
 
     execution_id: str
     runs: dict[str, Dispatch] = {}
@@ -116,6 +126,8 @@ class Schedule(Struct):
     seq: int = 0
     as_of: int = 0
     taken: dict[str, ev.Taken] = {}
+    counts: dict[str, int] = {}
+    root: str = ""
 
 
 def _copy(loop: Loop) -> Loop:
@@ -131,7 +143,7 @@ def draft(state: Schedule) -> Schedule:
         {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {},
         dict(state.orphans), dict(state.signals), state.heard, state.paused, state.depth, state.finished,
         state.priority, state.gate, state.began, dict(state.granted), state.n, state.seq, state.as_of,
-        dict(state.taken),
+        dict(state.taken), dict(state.counts), state.root,
     )
 
 
@@ -154,12 +166,9 @@ def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
             waiting.fold_control(new, record)
             for event in record.events:
                 if isinstance(event, ev.LimitGranted):
-                    limiting.fold_granted(new, event)
-        elif record.writer == "waiting":
-            assert record.lease is not None
-            waiting.fold_report(new, record, record.lease)
-        elif record.lease is not None:
-            _fold_report(new, record, record.lease, seq)
+                    scheduling_limits.fold_granted(new, event)
+        elif record.lease is not None and not misfit(seq, record, known(new, record.lease)):
+            _fold_lease(new, record, record.lease, seq)
         new.as_of = max(new.as_of, seq)
     return new
 
@@ -177,7 +186,7 @@ def _mark(state: Schedule, record: Record, seq: int) -> None:
             loop.recent = tuple(entry for entry in loop.recent if entry[0] > record.as_of)
         if loop.claims is not None:
             needed = min([loop.next, *loop.live, *(index for _, index in loop.recent)])
-            loop.claims = claiming.pruned(loop.claims, needed)
+            loop.claims = cursor_rows.pruned(loop.claims, needed)
 
 
 def _fold_router(state: Schedule, record: Record, seq: int) -> None:
@@ -189,7 +198,10 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
             case ev.TokenCreated(token_id=token_id) if restarts:
                 if (taken := restarts.pop(0).loop) is not None:
                     state.taken[token_id] = taken
-            case ev.StepScheduled(run_id=run_id, pool=pool) if pool:
+            case ev.StepScheduled(run_id=run_id, pool=pool):
+                state.counts[event.step] = state.counts.get(event.step, 0) + 1
+                if not pool:
+                    continue
                 if event.loop:
                     state.loops[run_id] = Loop(event, seq, at=record.ts, taken=_taken(state, event))
                 else:
@@ -204,7 +216,7 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
             case ev.PlaybookPaused() | ev.PlaybookResumed() | ev.PlaybookCompensating():
                 state.paused = isinstance(event, ev.PlaybookPaused)
             case ev.ExecutionRequested(parent=parent) if parent is not None:
-                state.depth = parent.depth
+                state.depth, state.root = parent.depth, parent.root or parent.execution_id
             case ev.PlaybookStarted(priority=priority, limit=limit):
                 state.priority, state.gate, state.began = priority, limit, record.ts
             case ev.PlaybookProcessed():
@@ -224,19 +236,52 @@ def end_run(state: Schedule, run_id: str) -> None:
     if state.waits:
         waiting.forget(state, run_id)
     if state.granted:
-        limiting.forget(state, run_id)
+        scheduling_limits.forget(state, run_id)
+
+
+def known(state: Schedule, lease: Lease) -> Known | None:
+    """The run of a lease; None when it is over, or never was."""
+    if (dispatch := state.runs.get(lease.run_id)) is not None:
+        return Known(dispatch.event.step, dispatch.event.pool, since=dispatch.cause)
+    loop = state.loops.get(lease.run_id) or state.stopping.get(lease.run_id)
+    if loop is None:
+        return None
+    asked, size = (loop.claims.asked, loop.claims.size) if loop.claims is not None else (0, 0)
+    part = RUN if loop.is_local else lease.index
+    if is_frame(lease.index):
+        part = FIRST_FRAME if frame_of(lease.index) == asked - 1 else RUN
+    begun = loop.total if loop.is_local and loop.stopped else loop.next
+    since = max(loop.cause, loop.sent.get(part, 0))
+    return Known(loop.event.step, loop.event.pool, True, since, loop.is_local, begun, asked, size)
+
+
+def unfit(state: Schedule, record: Record, seq: int) -> str:
+    """Why a record of a lease counts for nothing, if it does not fit. What it says of a run that is over is late."""
+    if record.lease is None:
+        return ""
+    found = known(state, record.lease)
+    if found is None and was_scheduled(state.counts, record.lease.run_id):
+        return ""
+    return misfit(seq, record, found)
+
+
+def _fold_lease(state: Schedule, record: Record, lease: Lease, seq: int) -> None:
+    if record.writer == "waiting":
+        waiting.fold_report(state, record, lease)
+    else:
+        _fold_report(state, record, lease, seq)
 
 
 def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> None:
     loop = state.loops.get(lease.run_id) or state.stopping.get(lease.run_id)
-    if loop is None or lease.epoch < loop.held:
+    if loop is None or loop.outranks(lease):
         return
-    if lease.index < 0:
+    if not is_iteration(lease.index):
         _fold_part(loop, record, lease)
         return
     if loop.is_local and lease.index < loop.next and not _has_ended(loop, lease.index):
-        loop.live.setdefault(lease.index, (0, 0))
-    if lease.index not in loop.live or lease.epoch < loop.live[lease.index]:
+        loop.live.setdefault(lease.index, NOBODY)
+    if lease.index not in loop.live:
         return
     loop.live[lease.index] = lease.epoch
     for event in record.events:
@@ -255,12 +300,12 @@ def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> Non
 
 def _fold_part(loop: Loop, record: Record, lease: Lease) -> None:
     """From whoever runs a local loop, or claims rows."""
-    if lease.index == RUN:
+    if is_run(lease.index):
         loop.held = lease.epoch
         if isinstance(last := record.events[-1], ev.LoopHalted):
             loop.halted = last
     elif loop.claims is not None:
-        loop.claims = claiming.fold(loop.claims, record, lease)
+        loop.claims = cursor_rows.fold(loop.claims, record, lease)
 
 
 def _has_ended(loop: Loop, index: int) -> bool:
@@ -303,12 +348,12 @@ def apply(state: Schedule, event: ev.Event) -> None:
         case ev.IterationStarted(run_id=run_id, first=first, count=count) if run_id in state.loops:
             loop = state.loops[run_id]
             if not loop.is_local:
-                loop.live.update(dict.fromkeys(range(first, first + count), (0, 0)))
+                loop.live.update(dict.fromkeys(range(first, first + count), NOBODY))
             loop.next = first + count
         case ev.FrameStarted(run_id=run_id) if run_id in state.loops:
             loop = state.loops[run_id]
             if loop.claims is not None:
-                loop.claims = claiming.asked(loop.claims, event)
+                loop.claims = cursor_rows.asked(loop.claims, event)
         case ev.IterationFailed(run_id=run_id, index=index) if run_id in state.loops:
             loop = state.loops[run_id]
             loop.clashes = tuple(clash for clash in loop.clashes if clash != index)
@@ -331,7 +376,7 @@ def apply(state: Schedule, event: ev.Event) -> None:
 def begin(loop: Loop, event: ev.LoopStarted) -> None:
     """In place, on a draft."""
     loop.started, loop.parallel, loop.taken = event, event.parallel, None
-    loop.claims = claiming.begun(event)
+    loop.claims = cursor_rows.begun(event)
     if event.taken is not None and event.taken.ctx:
         loop.patches = event.taken.ctx
         loop.patched_bytes = len(msgspec.json.encode(loop.patches))

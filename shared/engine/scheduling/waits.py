@@ -17,15 +17,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shared.dsl.templates import json_schema
+from shared.engine.leases.fence import is_outranked
 from shared.events import model as ev
+from shared.events.fields import PRIORITY
 from shared.events.outcome import Outcome, failed, ok
-from shared.events.parts import PRIORITY
 from shared.events.record import Epoch, Lease, Record
 from shared.events.request import Control, Request
+from shared.events.run_index import is_iteration, iteration_part
 from shared.events.stamp import seconds
 
 if TYPE_CHECKING:
-    from shared.engine.schedule import Schedule
+    from shared.engine.scheduling.state import Schedule
 
 
 MAX_SIGNALS = 1000  # that nobody has waited for yet; more are in the log and nowhere else
@@ -44,20 +47,21 @@ class Wait(Struct, frozen=True):
 
 
 def place(run_id: str, index: int) -> str:
-    return run_id if index < 0 else f"{run_id}.{index}"
+    return run_id + iteration_part(index)
 
 
 def fold_report(state: "Schedule", record: Record, lease: Lease) -> None:
     """A worker's word about a task that waits."""
     if lease.run_id in state.stopping:
-        state.stopping[lease.run_id].live.pop(lease.index, None)
+        if not state.stopping[lease.run_id].outranks(lease):
+            state.stopping[lease.run_id].live.pop(lease.index, None)
         return
     event = record.events[-1]
     at = place(lease.run_id, lease.index)
     known = state.waits.get(at)
     if not isinstance(event, ev.TaskWaiting) or not _is_live(state, lease):
         return
-    if known is not None and lease.epoch < known.epoch:
+    if known is not None and is_outranked(lease, known.epoch):
         return
     if known is not None and known.event.wait == event.wait:
         state.waits[at] = replace(known, epoch=lease.epoch)
@@ -66,10 +70,10 @@ def fold_report(state: "Schedule", record: Record, lease: Lease) -> None:
 
 
 def _is_live(state: "Schedule", lease: Lease) -> bool:
-    if lease.index < 0:
+    if not is_iteration(lease.index):
         return lease.run_id in state.runs
     loop = state.loops.get(lease.run_id)
-    if loop is None or lease.index not in loop.live or lease.epoch < loop.live[lease.index]:
+    if loop is None or lease.index not in loop.live or loop.outranks(lease):
         return False
     loop.live[lease.index] = lease.epoch
     return True
@@ -152,13 +156,7 @@ def decide(state: "Schedule", now: float) -> Iterator[ev.TaskResumed | ev.Signal
 
 def misfit(payload: Any, schema: dict[str, Any]) -> str:
     """What about the payload is not as the schema asks; empty when all is."""
-    if not schema:
-        return ""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
-    found = best_match(Draft202012Validator(schema).iter_errors(payload))
-    return "" if found is None else f"{found.json_path}: {found.message}"[:MAX_MISFIT]
+    return json_schema.misfit(payload, schema, MAX_MISFIT) if schema else ""
 
 
 def resumed(state: "Schedule", event: ev.TaskResumed) -> None:
@@ -189,7 +187,7 @@ def asked(state: "Schedule", wait: Wait) -> Request | None:
         return None
     parent = ev.Parent(
         state.execution_id, wait.run_id, wait.event.wait, wait.index, child.returns, child.iter,
-        state.depth + 1, child.detached,
+        state.depth + 1, child.detached, state.root,
     )
     priority = state.priority if state.priority != PRIORITY else None
     return Request(child.path, child.version, child.payload, child.execution_id, parent, priority)

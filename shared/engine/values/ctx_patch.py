@@ -60,6 +60,18 @@ def _reduce(key: str, name: str, old: Any, new: Any) -> Any:
         raise TemplateError(f"set_ctx: {name} cannot combine {kinds} for ctx.{key}") from None
 
 
+def work_of(ctx: Mapping[str, Any], patch: Mapping[str, Any]) -> int:
+    """Units of applying the patch: what a reducer copies or compares."""
+    return sum(_work(name, ctx.get(key), value[name]) for key, value in patch.items() if (name := reducer(value)))
+
+
+def _work(name: str, old: Any, new: Any) -> int:
+    size = len(old) if isinstance(old, list | dict | str) else 0
+    if name == "$union":
+        return size * len(_listed(new)) >> 1
+    return size >> (3 if name == "$merge" else 7)
+
+
 def plain_keys(patch: Mapping[str, Any]) -> set[str]:
     """The keys written outright, which may clash between parallel iterations."""
     return {key for key, value in patch.items() if reducer(value) is None}

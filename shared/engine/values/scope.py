@@ -5,8 +5,8 @@ current iteration and `iter.parent` the one around it (V10 §6.4), whose element
 from collections.abc import Mapping
 from typing import Any
 
-from shared.dsl.plan import EVERYTHING, Needs
-from shared.dsl.view import pointer, view
+from shared.dsl.model.plan import EVERYTHING, Needs
+from shared.dsl.templates.result_view import pointer, view
 from shared.events.model import Scope
 from shared.events.outcome import Result
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from shared.events import bounds
 from shared.events.model import (
     Event,
     FrameClaimed,
@@ -29,10 +30,10 @@ from shared.events.outcome import Outcome, Ref, Result
 
 STORE = "nats"
 MAX_INLINE_BYTES = 131_072       # default of limits.max_payload_bytes
-MAX_RECORD_BYTES = 900_000       # below the broker's 1 MiB message limit
+MAX_RECORD_BYTES = bounds.MAX_RECORD_BYTES
 MAX_RESULT_BYTES = MAX_RECORD_BYTES // 3  # in a record, whatever max_payload_bytes says: patches need room too
 MAX_RESTORED_BYTES = 512         # of each result that is taken over, when all are too large for the record
-MAX_VALUE_BYTES = 64 * 1_048_576  # a single stored value
+MAX_VALUE_BYTES = bounds.MAX_STORED_BYTES
 MAX_WORKLOAD_BYTES = 262_144
 MAX_CTX_BYTES = 262_144
 MAX_BYTES_PER_CHARACTER = 6      # in JSON: \u0000
@@ -172,10 +173,13 @@ def resolve(result: Result, values: Values) -> Result:
 
 
 def manifest_item(result: Result) -> Any:
-    """An iteration's place in a loop's results: its value, or a pointer to it."""
+    """An iteration's place in a loop's results: its value, or a pointer to it. A value that looks like a pointer is
+    marked as one: only what the engine has stored is fetched."""
     if result.ref is not None:
         return {"$ref": msgspec.to_builtins(result.ref)}
-    return manifest_list(result.value["results"]) if result.shape == "loop" else result.value
+    if result.shape == "loop":
+        return manifest_list(result.value["results"])
+    return {"$value": result.value} if _is_pointer(result.value) else result.value
 
 
 def manifest_list(items: list[Any]) -> Any:
@@ -184,16 +188,23 @@ def manifest_list(items: list[Any]) -> Any:
 
 
 def _is_pointer(item: Any) -> bool:
-    return isinstance(item, dict) and len(item) == 1 and ("$ref" in item or "$loop" in item)
+    if not isinstance(item, dict) or len(item) != 1:
+        return False
+    return "$ref" in item or "$value" in item or isinstance(item.get("$loop"), list)
 
 
 def item(found: Any, values: Values) -> Any:
     """What stands in a loop's results, with what it points to."""
     if not _is_pointer(found):
         return found
+    if "$value" in found:
+        return found["$value"]
     if "$loop" in found:
         return [item(each, values) for each in found["$loop"]]
-    ref = msgspec.convert(found["$ref"], Ref)
+    try:
+        ref = msgspec.convert(found["$ref"], Ref)
+    except msgspec.ValidationError:
+        return found  # a value that only looks like one
     value = value_of(ref, values)
     return [item(each, values) for each in value["results"]] if ref.schema_hint == "loop" else value
 

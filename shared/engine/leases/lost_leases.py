@@ -1,0 +1,89 @@
+"""The leases of a run that were lost: whoever claims it next counts them in the log.
+
+A lease is lost when another one follows it and it had not ended: not by the end of the run, not by a wait, not by
+`lease.released`, which says that a worker handed it back on purpose. A task that finishes or waits, or an attempt that
+ends, is progress: the count begins anew. The first lease of a run may be lost before it wrote anything; then the first
+record is of a later delivery of the same command, which counts as one lease, whatever came before; all that is known of
+it is when the command was issued. With `max_leases: 1` nothing runs before its claim is in the log, so that silence
+counts as nothing.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from shared.events import model as ev
+from shared.events.classes import ENDS_LEASE
+from shared.events.record import Epoch, Record
+from shared.events.stamp import stamp
+
+KIND = "worker_lost"
+PROGRESS = ev.TaskDone | ev.TaskRetried | ev.TaskWaiting
+MAX_NAMED = 10
+UNSEEN = "a worker that died before its first word (the command is of {})"
+
+
+class Lost(Struct, frozen=True):
+    """Who had it, from its first to its last word. One that said nothing has no name, and `since` is when the command
+    was issued."""
+
+    worker: str = ""
+    since: str = ""
+    last: str = ""
+    pid: int = 0
+
+    def __str__(self) -> str:
+        life = f" (pid {self.pid})" if self.pid else ""
+        return f"{self.worker}{life} from {self.since} to {self.last}" if self.worker else UNSEEN.format(self.since)
+
+    def values(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"worker": self.worker, "since": self.since, "last": self.last}
+        return found | ({"pid": self.pid} if self.pid else {})
+
+
+class Leases:
+    """Takes the records that count, in order. The progress of a local loop is that of its iterations."""
+
+    def __init__(self) -> None:
+        self._epoch: Epoch | None = None
+        self._open: Lost | None = None
+        self._lost: list[Lost] = []
+
+    @property
+    def lost(self) -> tuple[Lost, ...]:
+        """In a row, without those that were handed back; not the one that is open."""
+        return tuple(self._lost)
+
+    def take(self, record: Record) -> None:
+        assert record.lease is not None
+        epoch, worker, pid = record.lease.epoch, record.lease.worker, record.lease.pid
+        if epoch != self._epoch:
+            if self._epoch is None and epoch[1] > 1:
+                self._lost.append(Lost(since=stamp(epoch[0] / 1e9)))
+            if self._open is not None:
+                self._lost.append(self._open)
+            self._epoch, self._open = epoch, Lost(worker, record.ts, record.ts, pid)
+        if self._open is not None:
+            self._open = Lost(worker, self._open.since, record.ts, pid)
+        for event in record.events:
+            if isinstance(event, PROGRESS):
+                self.progress()
+            if isinstance(event, ENDS_LEASE):
+                self._open = None
+
+    def progress(self) -> None:
+        self._lost = []
+
+
+def failure(lost: tuple[Lost, ...], most: int) -> dict[str, Any] | None:
+    """The error of a run that has lost so many leases; None when it may go on."""
+    counted = [lease for lease in lost if lease.worker or most > 1]
+    if len(counted) < most:
+        return None
+    who = "; ".join(map(str, counted[-MAX_NAMED:]))
+    return {
+        "kind": KIND, "retryable": False,
+        "message": f"{len(counted)} leases in a row were lost with no task finished in between (max_leases {most}): "
+        f"{who}",
+        "leases": [lease.values() for lease in counted],
+    }

@@ -1,0 +1,30 @@
+"""What a call is made of, as steps: a task rendered with the names it sees, and its credentials."""
+
+from typing import Any
+
+from shared.dsl.model.plan import Task
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.templates.needs import names_used
+from shared.engine.pipeline import call as pipeline_call
+from shared.engine.pipeline.effects import FindCredentials, FindKeychain, Found, Prepared, Steps
+from shared.errors import TemplateError
+from shared.events.outcome import Outcome, failed
+
+
+def prepare(task: Task, spec: ToolSpec, names: dict[str, Any], where: str) -> Steps[Prepared | Outcome]:
+    """An Outcome is that of a call that cannot be made; `where` says whose it is."""
+    secrets: dict[str, Any] = {}
+    if task.config and "keychain" in names_used(task.config).names:
+        secrets = yield FindKeychain()
+        names = {**names, "keychain": secrets}
+    try:
+        asked = pipeline_call.rendered(task, spec.keys, names)
+    except TemplateError as error:
+        return failed(error.kind, f"{where}: {error}")
+    found = Found()
+    if asked.auth is not None or asked.credentials:
+        looked_up: Found | Outcome = yield FindCredentials(asked.auth, asked.credentials)
+        if isinstance(looked_up, Outcome):
+            return looked_up
+        found = looked_up
+    return Prepared(asked, found, secrets)

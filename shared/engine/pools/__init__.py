@@ -1,0 +1,1 @@
+"""What a worker pool needs done, and which pool a step gets."""

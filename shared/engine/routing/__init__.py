@@ -1,0 +1,1 @@
+"""What the router decides for one execution: tokens, joins, arcs, compensation, cancelling and pausing, the end."""

@@ -1,0 +1,1 @@
+"""What the scheduler decides for one execution: loops, waits, limits, and the commands that follow."""
