@@ -7,24 +7,30 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.dsl.plan import Plan, Step
-from shared.engine import control, execution, held, limiting, looping, pipeline, routing, schedule, scheduling
-from shared.engine.execution import LIVE, Execution
-from shared.engine.large import Values
-from shared.engine.limiting import Want
-from shared.engine.pipeline import Progress
-from shared.engine.schedule import Dispatch, Loop, Schedule
-from shared.engine.verify_history import Entry, Key
+from shared.answers.history.history import Entry, Key
+from shared.dsl.model.plan import Plan, Step
+from shared.engine.leases.lease_fit import fitting
+from shared.engine.pipeline import decide as pipeline
+from shared.engine.pipeline import history as pipeline_history
+from shared.engine.pipeline.decide import Progress
+from shared.engine.routing import state as execution
+from shared.engine.routing.core import RouterCore
+from shared.engine.routing.state import Execution
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling import state as schedule
+from shared.engine.scheduling.core import SchedulerCore
+from shared.engine.scheduling.limits import Want
+from shared.engine.scheduling.state import Dispatch, Loop, Schedule
+from shared.engine.values.stored_values import Values
 from shared.events import model as ev
+from shared.events.classes import ENDS_RUN
 from shared.events.command import Command
-from shared.events.index import RUN
+from shared.events.readers import FOLDED
 from shared.events.record import Lease, Record
+from shared.events.run_index import is_iteration, is_run
 from shared.events.stamp import seconds, stamp
 
 PlanOf = Callable[[str], Plan]
-ROUTER_HEARS = ("router", "worker", "scheduler", "waiting", "control")
-ENDS = ev.LoopDone | ev.StepFailed | ev.StepCancelled | ev.NextSelected
-SCHEDULER_HEARS = ("scheduler", "router", "iteration", "waiting", "control")
 
 
 class Place(Struct, frozen=True):
@@ -51,13 +57,15 @@ class Moment:
         self.seq, self.record = self.entries[-1]
         self.now = seconds(self.record.ts)
         self.plan_of, self.values = plan_of, values
+        self._router, self._scheduler = RouterCore(plan_of), SchedulerCore(plan_of)
         self.state = Execution(execution_id)
         self.schedule = _scheduled(execution_id, self.entries)
         self._scheduled: dict[str, tuple[int, ev.StepScheduled]] = {}
-        self._about: dict[Key, list[Entry]] = {}
+        self.about: dict[Key, list[Entry]] = {}
         for seq, record in self.entries:
-            if record.writer in ROUTER_HEARS:
+            if record.writer in FOLDED["router"]:
                 self.state = execution.evolve(self.state, record, seq)
+        for seq, record in fitting(self.entries):
             self._read(seq, record)
 
     @property
@@ -66,10 +74,10 @@ class Moment:
 
     def _read(self, seq: int, record: Record) -> None:
         if record.lease is not None:
-            self._about.setdefault(Key(record.lease.run_id, record.lease.index), []).append((seq, record))
+            self.about.setdefault(Key(record.lease.run_id, record.lease.index), []).append((seq, record))
         for event in record.events:
             if isinstance(event, ev.TaskResumed):
-                self._about.setdefault(Key(event.run_id, event.index), []).append((seq, record))
+                self.about.setdefault(Key(event.run_id, event.index), []).append((seq, record))
             elif isinstance(event, ev.StepScheduled):
                 self._scheduled[event.run_id] = seq, event
 
@@ -77,24 +85,23 @@ class Moment:
 
     def router_next(self) -> list[ev.Event]:
         """What the router decides once it has read this record."""
-        if self.state.status not in LIVE or self.plan is None:
-            return []
-        return routing.decide(self.plan, self.state, self.now, self.values)
+        return self._router.decide(self.state, self.now, self.values) if self.state.digest else []
 
     def scheduler_next(self) -> list[ev.Event]:
-        return scheduling.decide(self.plan_of, self.schedule, self.now, self.values)
+        return self._scheduler.decide(self.schedule, self.now, self.values)
 
     def commands(self) -> list[Command]:
         """What workers have, or are about to be given."""
-        return scheduling.outstanding(self.plan_of, self.schedule, self.values)
+        return self._scheduler.commands(self.schedule, self.values)
 
     def places_wanted(self) -> list[Want]:
         """Places of keys that runs, or the execution itself, wait for or hold."""
-        return list(limiting.wants(self.plan_of, self.schedule, self.values, looping.iter_of))
+        return self._scheduler.wants(self.schedule, self.values)
 
     def due(self) -> str:
         """When something follows by time alone; empty when nothing does."""
-        times = [time for time in (control.due(self.state), scheduling.due(self.schedule)) if time is not None]
+        found = (self._router.due(self.state), self._scheduler.due(self.schedule))
+        times = [time for time in found if time is not None]
         return stamp(min(times)) if times else ""
 
     # -- runs --------------------------------------------------------------------------
@@ -115,13 +122,13 @@ class Moment:
             return None
         seq, event = self._scheduled[key.run_id]
         step = self.plan_of(event.digest or self.state.digest).steps[event.step]
-        if not step.tasks or event.loop != (key.index >= 0):
+        if not step.tasks or event.loop != is_iteration(key.index):
             return None
         command = self._command(step, key, seq, event)
         if command is None:
             return None
         records = self._records(key)
-        known = held.accept(records, key.run_id, key.index)
+        known = pipeline_history.accept(records, key.run_id, key.index)
         progress = known.progress(step, pipeline.begin(step, command, self.values))
         leases = [each.lease for each in records if each.lease is not None and each.lease.index == key.index]
         lease = next((each for each in reversed(leases) if each.epoch == known.epoch), None)
@@ -129,13 +136,13 @@ class Moment:
 
     def _records(self, key: Key) -> list[Record]:
         """What was said of it, and of the local loop that it may be a part of."""
-        found = list(self._about.get(key, []))
-        if key.index != RUN:
-            found += self._about.get(Key(key.run_id), [])
+        found = list(self.about.get(key, []))
+        if not is_run(key.index):
+            found += self.about.get(Key(key.run_id), [])
         return [record for _, record in sorted(found, key=lambda entry: entry[0])]
 
     def _command(self, step: Step, key: Key, seq: int, event: ev.StepScheduled) -> Command | None:
-        if key.index < 0:
+        if not is_iteration(key.index):
             return scheduling.run_command(self.schedule, Dispatch(event, seq), fresh=False)
         loop = self._loop(key.run_id)
         if loop is None or loop.started is None or key.index >= loop.next:
@@ -147,13 +154,14 @@ class Moment:
         if run_id in self.schedule.loops:
             return self.schedule.loops[run_id]
         end = next((place for place, (_, record) in enumerate(self.entries)
-                    for event in record.events if isinstance(event, ENDS) and event.run_id == run_id), None)
+                    for event in record.events if isinstance(event, ENDS_RUN) and event.run_id == run_id), None)
         return None if end is None else _scheduled(self.execution_id, self.entries[:end]).loops.get(run_id)
 
 
 def _scheduled(execution_id: str, entries: Sequence[Entry]) -> Schedule:
     """In one go: a state is copied for every call."""
-    return schedule.evolve(Schedule(execution_id), [entry for entry in entries if entry[1].writer in SCHEDULER_HEARS])
+    read = [entry for entry in entries if entry[1].writer in FOLDED["scheduler"]]
+    return schedule.evolve(Schedule(execution_id), read)
 
 
 def position_of(entries: Sequence[Entry], at: str) -> int:

@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from shared.dsl.names import names_used
-from shared.dsl.template import evaluate, is_template
-from shared.engine import calling, pipeline
-from shared.engine.large import resolve_scope
-from shared.engine.moment import Moment
-from shared.engine.scope import visible
-from shared.engine.verify_history import Key
+from shared.answers.debug.moment import Moment
+from shared.answers.history.history import Key
+from shared.dsl.templates.evaluate import evaluate, is_template
+from shared.dsl.templates.needs import names_used
+from shared.engine.pipeline import call as pipeline_call
+from shared.engine.pipeline import decide as pipeline
+from shared.engine.values.scope import visible
+from shared.engine.values.stored_values import resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.run_index import is_iteration, iteration_part
 
 
 class NotThere(Exception):
@@ -35,7 +37,7 @@ def names_of(moment: Moment, key: Key | None) -> dict[str, Any]:
         return visible(state.execution_id, resolve_scope(scope, None, moment.values), {})
     place = moment.place(key)
     if place is None:
-        raise NotThere(f"there is no run {key.run_id}{f'.{key.index}' if key.index >= 0 else ''} with tasks at record "
+        raise NotThere(f"there is no run {key.run_id}{iteration_part(key.index)} with tasks at record "
                        f"#{moment.position}{_iterations(moment, key)}")
     progress = place.progress
     if progress.state == "running" and pipeline.task_at(place.step, progress).loop is not None:
@@ -44,7 +46,7 @@ def names_of(moment: Moment, key: Key | None) -> dict[str, Any]:
 
 
 def _iterations(moment: Moment, key: Key) -> str:
-    if key.index < 0 and key.run_id in moment.schedule.loops:
+    if not is_iteration(key.index) and key.run_id in moment.schedule.loops:
         return f": it is a loop, name an iteration such as {key.run_id}.0"
     return ""
 
@@ -53,7 +55,7 @@ def _at_element(moment: Moment, key: Key) -> pipeline.Progress:
     place = moment.place(key)
     assert place is not None
     task = pipeline.task_at(place.step, place.progress)
-    found = calling.arrived(task, place.command, place.progress, moment.values, {})
+    found = pipeline_call.arrived(task, place.command, place.progress, moment.values, {})
     return place.progress if isinstance(found, ev.TaskDone) else found
 
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from shared.engine.execution import Run
-from shared.engine.moment import Moment, Place, plain
-from shared.engine.schedule import Loop
-from shared.engine.summary import awaited
-from shared.engine.waiting import Wait
+from shared.answers.debug.moment import Moment, Place, plain
+from shared.answers.history.summary import awaited
+from shared.engine.routing.state import Run
+from shared.engine.scheduling.state import Loop
+from shared.engine.scheduling.waits import Wait
 from shared.events import model as ev
 from shared.events.outcome import Result
 from shared.events.record import envelopes, event_type

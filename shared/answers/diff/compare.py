@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.engine.changes import Change, changes, plain
-from shared.engine.verify_history import Held, History, Key
+from shared.answers.diff.changes import Change, changes, plain
+from shared.answers.history.history import Held, History, Key
 from shared.events import model as ev
 from shared.events.outcome import Result
 

@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.engine import tracing
-from shared.engine.changes import Change, changes, plain
-from shared.engine.comparing import Divergence, Turn, divergence, first_value, turns, value_changes
-from shared.engine.proof import fold_ctx
-from shared.engine.tracing_loops import Unit
-from shared.engine.verify_history import Entry, History
+from shared.answers.diff.changes import Change, changes, plain
+from shared.answers.diff.compare import Divergence, Turn, divergence, first_value, turns, value_changes
+from shared.answers.history.history import Entry, History
+from shared.answers.trace import critical_path
+from shared.answers.trace.loops import Unit
+from shared.answers.verify.proof import fold_ctx
 from shared.events import model as ev
+from shared.events.run_index import is_iteration
 from shared.events.stamp import stamp
 
 
@@ -20,7 +21,7 @@ class Side(Struct):
     """One of the two, as far as its log goes."""
 
     history: History
-    trace: tracing.Trace
+    trace: critical_path.Trace
     requested: ev.ExecutionRequested | None = None
     digest: str = ""
     workload: dict[str, Any] = {}
@@ -29,7 +30,7 @@ class Side(Struct):
 
 def side(execution_id: str, entries: list[Entry], now: float) -> Side:
     history = History(execution_id, entries)
-    found = Side(history, tracing.trace(execution_id, entries, now))
+    found = Side(history, critical_path.trace(execution_id, entries, now))
     for _, _, event in history.events("router"):
         match event:
             case ev.ExecutionRequested():
@@ -100,7 +101,8 @@ def _divergence(found: Divergence | None) -> dict[str, Any] | None:
     known = found.a or found.b
     assert known is not None
     return {
-        "what": _what(known), "run_id": known.run_id or None, "index": known.index if known.index >= 0 else None,
+        "what": _what(known), "run_id": known.run_id or None,
+        "index": known.index if is_iteration(known.index) else None,
         "a": _turn(found.a), "b": _turn(found.b),
     }
 

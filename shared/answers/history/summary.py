@@ -1,14 +1,18 @@
 """What people see of an execution: its status, ctx, result and steps, folded from all its records."""
 
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
-from shared.engine.patch import apply_patch
+from shared.engine.leases.fence import Fence
+from shared.engine.values.ctx_patch import apply_patch
+from shared.errors import TemplateError
 from shared.events import model as ev
-from shared.events.index import RUN
+from shared.events.classes import ENDS_RUN
 from shared.events.outcome import Result
-from shared.events.record import Epoch, Record
+from shared.events.record import Record
+from shared.events.run_index import is_iteration, is_run
 
 
 class LoopProgress(Struct):
@@ -49,18 +53,21 @@ class Summary:
         self.children: dict[str, str] = {}  # execution → the step that started it
         self.started = ""
         self.ended = ""
+        self._fence = Fence()
         self._runs: dict[str, str] = {}
-        self._epochs: dict[tuple[str, int], Epoch] = {}
-        self._iterations: set[tuple[str, int]] = set()
 
     @property
     def over(self) -> bool:
         return self.status in ("completed", "failed", "cancelled")
 
     def apply(self, record: Record) -> None:
+        if not self._fence.takes(record):
+            return
         for event in record.events:
             if record.lease is None:
                 self._control(event, record.ts)
+                if isinstance(event, ENDS_RUN):
+                    self._fence.close(event.run_id)
             else:
                 self._report(event, record)
 
@@ -92,7 +99,8 @@ class Summary:
                 step.loop = LoopProgress() if event.loop else None
                 self._runs[run_id] = name
             case ev.CtxPatched(patch=patch):
-                self.ctx = apply_patch(self.ctx, patch)
+                with suppress(TemplateError):  # no router writes one that does not fit
+                    self.ctx = apply_patch(self.ctx, patch)
             case ev.NextSelected(step=name, event=boundary):
                 self._end(name, "failed" if boundary == "step.failed" else "done", ts)
             case ev.StepCancelled(step=name):
@@ -105,7 +113,7 @@ class Summary:
                 self.status = "compensating"
             case ev.PlaybookProcessed(status=status, result=result, error=error):
                 self.status, self.result, self.error, self.ended = status, result, error, ts
-            case ev.LoopStarted(step=name, count=count):
+            case ev.LoopStarted(step=name, count=count) if name in self.steps:
                 self.steps[name].status = "running"
                 done = event.taken.done if event.taken is not None else 0
                 self.steps[name].loop = LoopProgress(total=count, done=done)
@@ -113,12 +121,13 @@ class Summary:
                 if (loop := self._loop(run_id)) is not None:
                     loop.started += count
                     loop.total = max(loop.total, first + count)  # of a cursor, nobody knows before
-            case ev.TaskResumed(run_id=run_id, index=index) if index < 0 and run_id in self._runs:
+            case ev.TaskResumed(run_id=run_id, index=index) if not is_iteration(index) and run_id in self._runs:
                 self.steps[self._runs[run_id]].status = "running"
 
     def _end(self, name: str, status: str, ts: str) -> None:
-        step = self.steps[name]
-        step.status, step.ended, step.task = status, ts, ""
+        step = self.steps.get(name)
+        if step is not None:
+            step.status, step.ended, step.task = status, ts, ""
 
     def _loop(self, run_id: str) -> LoopProgress | None:
         name = self._runs.get(run_id)
@@ -128,23 +137,21 @@ class Summary:
         lease = record.lease
         assert lease is not None
         step = self.steps.get(self._runs.get(lease.run_id, ""))
-        key = (lease.run_id, lease.index)
-        whole = self._epochs.get((lease.run_id, RUN), (0, 0))
-        if step is None or lease.epoch < max(self._epochs.get(key, (0, 0)), whole):
+        if step is None:
             return
-        self._epochs[key] = lease.epoch
         step.worker = lease.worker
         if step.status == "scheduled":
             step.status = "running"
         if isinstance(event, ev.TaskWaiting) and event.child is not None:
             self.children[event.child.execution_id] = step.name
         match event:
-            case ev.TaskWaiting() if lease.index == RUN:
+            case ev.TaskWaiting() if is_run(lease.index):
                 step.status, step.task, step.wait = "waiting", event.task, awaited(event)
+            case ev.LeaseReleased() if is_run(lease.index) and step.loop is None:
+                step.status, step.worker, step.task = "scheduled", "", ""
             case ev.TaskStarted(task=task, attempt=attempt) | ev.TaskDone(task=task, attempt=attempt):
                 step.task, step.attempt = task, attempt
-            case ev.IterationDone() | ev.IterationFailed() if step.loop is not None and key not in self._iterations:
-                self._iterations.add(key)
+            case ev.IterationDone() | ev.IterationFailed() if step.loop is not None:
                 step.loop.done += isinstance(event, ev.IterationDone)
                 step.loop.failed += isinstance(event, ev.IterationFailed)
 
@@ -166,4 +173,10 @@ def plain(result: Result | None) -> Any:
         ref = result.ref
         return {"store": ref.store, "key": ref.key, "checksum": ref.checksum, "size": ref.size,
                 "schema_hint": ref.schema_hint}
-    return result.value["results"] if result.shape == "loop" else result.value
+    return loop_results(result) if result.shape == "loop" else result.value
+
+
+def loop_results(result: Result) -> Any:
+    """Of a loop the results alone; whatever a worker calls one is as it is."""
+    value = result.value
+    return value["results"] if isinstance(value, dict) and "results" in value else value

@@ -10,23 +10,24 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl.places import Lines
-from shared.dsl.plan import AdmitRule, Plan, Step
-from shared.dsl.template import truth
-from shared.engine import execution, routing
-from shared.engine.execution import End, Execution
-from shared.engine.large import Values
-from shared.engine.pipeline import Progress, outcome_view
-from shared.engine.promises import kept
-from shared.engine.verify_history import Entry
+from shared.answers.history.history import Entry
+from shared.dsl.authoring.source_lines import Lines
+from shared.dsl.model.plan import AdmitRule, Plan, Step
+from shared.dsl.templates.evaluate import truth
+from shared.engine.pipeline.assertions import kept
+from shared.engine.pipeline.decide import Progress, outcome_view
+from shared.engine.routing import decide as routing
+from shared.engine.routing import state as execution
+from shared.engine.routing.state import End, Execution
+from shared.engine.values.stored_values import Values
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.outcome import Outcome
+from shared.events.readers import INPUTS
 from shared.events.record import Record
 
 Kind = Literal["step", "arc", "admission", "rule", "compensation"]
 KINDS: tuple[Kind, ...] = ("step", "arc", "admission", "rule", "compensation")
-INPUTS = ("worker", "scheduler", "waiting", "control")  # what the router folds beside its own records
 MAX_CONDITION = 60  # characters of a condition that are shown
 
 
@@ -64,7 +65,7 @@ class Coverage:
     def add(self, execution_id: str, entries: list[Entry], values: Values) -> None:
         """The log of an execution."""
         state = Execution(execution_id)
-        inputs = iter([entry for entry in entries if entry[1].writer in INPUTS])
+        inputs = iter([entry for entry in entries if entry[1].writer in INPUTS["router"]])
         pending = next(inputs, None)
         for seq, record in [entry for entry in entries if entry[1].writer == "router"]:
             while pending is not None and pending[0] <= record.as_of:

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.dsl.playtest import Expect, StepExpect
-from shared.dsl.playtest_expect import regex_of
-from shared.dsl.template import evaluate, truth
-from shared.engine.rehearsal import Rehearsed, result_of
-from shared.engine.summary import Summary
+from shared.answers.history.summary import Summary
+from shared.answers.rehearsal.rehearse import Rehearsed, result_of
+from shared.dsl.playtests.expectations import regex_of
+from shared.dsl.playtests.model import Expect, StepExpect
+from shared.dsl.templates.evaluate import evaluate, truth
 from shared.errors import TemplateError
 from shared.events import model as ev
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from shared.dsl.playtest import Expect
-from shared.engine.expecting import Came, differences, held
-from shared.engine.rehearsal import Rehearsed
+from shared.answers.playtests.expectations import Came, differences, held
+from shared.answers.rehearsal.rehearse import Rehearsed
+from shared.dsl.playtests.model import Expect
 from shared.events import model as ev
 from shared.events.record import event_type
 

@@ -1,9 +1,8 @@
 """One more record, folded into the rows. Pure.
 
 1. A record at or before the execution's `seq` has been folded: it changes nothing.
-2. A worker's fact counts while its run is live, its epoch is the highest seen, and its number is new
-   for that epoch. So zombies, repeats and late reports stay in `event` and change no other row. Whoever holds
-   a local loop as a whole holds its iterations.
+2. Which of a worker's records count says the fence (`engine/leases/fence.py`), and that their run is live. So zombies,
+   repeats and late reports stay in `event` and change no other row.
 3. A higher epoch takes the run over; a task that the last holder left open is lost.
 4. The control plane has the last word: the router's `next.selected` and the scheduler's verdict on
    an iteration also stand over what a worker had reported.
@@ -12,9 +11,8 @@
 from datetime import datetime
 from typing import Any
 
-from shared.engine.patch import apply_patch
-from shared.engine.projection_entry import Entry, event_rows
-from shared.engine.projection_rows import (
+from shared.answers.readmodel.entry import Entry, event_rows
+from shared.answers.readmodel.rows import (
     TERMINAL,
     Ctx,
     Ending,
@@ -26,11 +24,14 @@ from shared.engine.projection_rows import (
     json_text,
     set_result,
 )
+from shared.engine.leases.fence import counts, is_outranked, last_number
+from shared.engine.leases.lease_fit import Known, misfit
+from shared.engine.values.ctx_patch import apply_patch
 from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
-from shared.events.index import RUN
 from shared.events.outcome import Result
 from shared.events.record import Lease
+from shared.events.run_index import RUN, is_frame, is_iteration, iteration_part
 
 _LIVE_STATUS: dict[type[ev.Event], str] = {
     ev.PlaybookPaused: "paused", ev.PlaybookResumed: "running", ev.PlaybookCancelling: "cancelling",
@@ -50,30 +51,45 @@ def fold(rows: Rows, entry: Entry) -> None:
     execution.seq, execution.updated_at = entry.seq, entry.at
     for row in event_rows(entry):
         rows.events.setdefault(row[:2], row)
-    for n, event in enumerate(record.events, record.n):
-        if record.lease is None:
-            _decision(rows, entry, execution, event)
-        else:
-            _fact(rows, entry, record.lease, n, event)
+    if record.lease is not None:
+        _report(rows, entry, record.lease)
+        return
+    for event in record.events:
+        _decision(rows, entry, execution, event)
+
+
+def _known(rows: Rows, eid: str, lease: Lease) -> Known | None:
+    run, loop = rows.runs.get((eid, lease.run_id, RUN)), rows.loops.get((eid, lease.run_id))
+    if run is None:
+        return None
+    if loop is None:
+        return Known(run.step, run.pool)
+    return Known(run.step, run.pool, True, 0, loop.local, loop.begun)
 
 
 # --- what a worker reports ----------------------------------------------------------------
 
 
-def _fact(rows: Rows, entry: Entry, lease: Lease, n: int, event: ev.Event) -> None:
-    if lease.index < RUN:
+def _report(rows: Rows, entry: Entry, lease: Lease) -> None:
+    record = entry.record
+    if is_frame(lease.index):
         return  # the claim of rows for a loop is no run
-    eid = entry.record.execution_id
-    whole = rows.runs.get((eid, lease.run_id, RUN))
-    if whole is not None and lease.epoch < (whole.epoch_ns, whole.epoch_try):
+    if misfit(0, record, _known(rows, record.execution_id, lease)):
         return
-    run = _run(rows, eid, lease.run_id, lease.index)
-    epoch = (run.epoch_ns, run.epoch_try)
-    if run.status in TERMINAL or lease.epoch < epoch or (lease.epoch == epoch and n <= run.n):
+    whole = rows.runs.get((record.execution_id, lease.run_id, RUN))
+    if whole is not None and is_outranked(lease, whole.epoch):
         return
-    if lease.epoch > epoch:
+    run = _run(rows, record.execution_id, lease.run_id, lease.index)
+    if run.status in TERMINAL or not counts(record, run.epoch, run.n):
+        return
+    if lease.epoch != run.epoch:
         _claim(rows, run, lease, entry.at)
-    run.n = n
+    run.n = last_number(record)
+    for n, event in enumerate(record.events, record.n):
+        _fact(rows, entry, run, n, event)
+
+
+def _fact(rows: Rows, entry: Entry, run: Run, n: int, event: ev.Event) -> None:
     match event:
         case ev.TaskStarted(task=task, attempt=attempt):
             _lose_task(rows, run, entry.at)
@@ -91,6 +107,8 @@ def _fact(rows: Rows, entry: Entry, lease: Lease, n: int, event: ev.Event) -> No
             if not event.pause:
                 _end_task(rows, run, n, task, attempt, entry.at).status = "waited"
             run.status = "waiting"
+        case ev.LeaseReleased():
+            _lose_task(rows, run, entry.at)
         case ev.StepDone(result=result) | ev.IterationDone(result=result):
             _end(rows, run, "done", entry.at, result=result)
         case ev.StepFailed(error=error) | ev.IterationFailed(error=error):
@@ -108,8 +126,8 @@ def _claim(rows: Rows, run: Run, lease: Lease, at: datetime) -> None:
 def _task(rows: Rows, run: Run, n: int, task: str, attempt: int) -> TaskRun:
     key = (*run.key, run.epoch_ns, run.epoch_try, n)
     if key not in rows.tasks:
-        index = f".{run.iteration}" if run.iteration >= 0 else ""
-        rows.tasks[key] = TaskRun(*key, f"{run.run_id}{index}/{task}/{attempt}", task, attempt)
+        task_run = f"{run.run_id}{iteration_part(run.iteration)}/{task}/{attempt}"
+        rows.tasks[key] = TaskRun(*key, task_run, task, attempt)
     return rows.tasks[key]
 
 
@@ -143,7 +161,7 @@ def _end(
     _lose_task(rows, run, at)
     run.status, run.finished_at, run.error = status, at, json_text(error)
     set_result(run, result)
-    loop = rows.loops.get((run.execution_id, run.run_id)) if run.iteration >= 0 else None
+    loop = rows.loops.get((run.execution_id, run.run_id)) if is_iteration(run.iteration) else None
     if loop is not None and loop.status == "running":
         _count(loop, status, 1)
 
@@ -181,6 +199,8 @@ def _decision(rows: Rows, entry: Entry, execution: Execution, event: ev.Event) -
         case ev.StepScheduled(run_id=run_id):
             run = _run(rows, eid, run_id)
             run.step, run.pool, run.scheduled_at = event.step, event.pool, at
+            if event.loop:
+                rows.loops.setdefault((eid, run_id), Loop(eid, run_id, event.step, local=False, begun=0))
         case ev.NextSelected(run_id=run_id):
             run = _run(rows, eid, run_id)
             verdict = "failed" if event.event == "step.failed" else "done"
@@ -191,7 +211,7 @@ def _decision(rows: Rows, entry: Entry, execution: Execution, event: ev.Event) -
         case ev.TaskResumed(run_id=run_id, index=index):
             run = _run(rows, eid, run_id, index)
             if run.status == "waiting":
-                run.status = "scheduled" if index < 0 else "running"
+                run.status = "running" if is_iteration(index) else "scheduled"
         case ev.StepCancelled(run_id=run_id):
             _end_loop(rows, eid, run_id, "cancelled", at)
             _end(rows, _run(rows, eid, run_id), "cancelled", at)
@@ -207,14 +227,14 @@ def _loop_decision(rows: Rows, eid: str, event: ev.Event, at: datetime) -> None:
         case ev.LoopStarted(run_id=run_id):
             loop = rows.loops.setdefault((eid, run_id), Loop(eid, run_id))
             loop.step, loop.count, loop.max_in_flight = event.step, event.count, event.max_in_flight
-            loop.started_at = loop.started_at or at
+            loop.started_at, loop.local = loop.started_at or at, event.local
             loop.done = event.taken.done if event.taken is not None else 0
             run = _run(rows, eid, run_id)
             if run.status == "scheduled":
                 run.status, run.started_at = "running", at
         case ev.IterationStarted(run_id=run_id, first=first, count=count):
             loop = rows.loops.setdefault((eid, run_id), Loop(eid, run_id))
-            loop.started += count
+            loop.started, loop.begun = loop.started + count, first + count
             loop.count = max(loop.count, first + count)  # of a cursor, nobody knows before
         case ev.IterationFailed(run_id=run_id, index=index, error=error):
             _overrule(rows, _run(rows, eid, run_id, index), error, at)
@@ -253,7 +273,7 @@ def _end_loop(rows: Rows, eid: str, run_id: str, status: str, at: datetime) -> N
     loop.status, loop.finished_at = status, at
     rows.endings.append(Ending(eid, run_id, at))
     for run in rows.runs.values():
-        if run.execution_id == eid and run.run_id == run_id and run.iteration >= 0:
+        if run.execution_id == eid and run.run_id == run_id and is_iteration(run.iteration):
             _end(rows, run, "cancelled", at)
 
 

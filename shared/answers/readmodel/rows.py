@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.events.outcome import Result
+from shared.events.record import Epoch
 
 TERMINAL = frozenset({"done", "failed", "cancelled"})
 
@@ -67,8 +68,15 @@ class Run(Struct):
     def key(self) -> RunKey:
         return (self.execution_id, self.run_id, self.iteration)
 
+    @property
+    def epoch(self) -> Epoch:
+        return (self.epoch_ns, self.epoch_try)
+
 
 class Loop(Struct):
+    """From its scheduling on. `local`: one worker runs all of it; iterations before `begun` were handed out. None: it
+    was projected before anyone asked."""
+
     execution_id: str
     run_id: str
     step: str = ""
@@ -80,6 +88,8 @@ class Loop(Struct):
     failed: int = 0
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    local: bool | None = None
+    begun: int | None = None
 
 
 class TaskRun(Struct):

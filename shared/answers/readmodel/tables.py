@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.engine.projection_rows import Rows, Run, ctx_values
+from shared.answers.readmodel.rows import Rows, Run, ctx_values
+from shared.events.run_index import is_iteration
 
 # Of each table, the columns that name a row of an execution.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -26,6 +27,8 @@ EVENT_COLUMNS = (
 CTX_COLUMNS = ("execution_id", "key", "value", "updated_seq")
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
+
+NOT_COMPARED = frozenset({"local", "begun"})  # NULL in rows from before they were there
 
 
 class Difference(Struct, frozen=True):
@@ -50,8 +53,8 @@ def tables(rows: Rows) -> Tables:
     return {
         "execution": [msgspec.structs.asdict(row) for row in rows.executions.values()],
         "event": [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in rows.events.values()],
-        "step_run": [_run(run) for run in runs if run.iteration < 0],
-        "iteration": [_run(run) for run in runs if run.iteration >= 0],
+        "step_run": [_run(run) for run in runs if not is_iteration(run.iteration)],
+        "iteration": [_run(run) for run in runs if is_iteration(run.iteration)],
         "loop": [_run(row) for row in rows.loops.values()],
         "task_run": [_run(row) for row in rows.tasks.values()],
         "ctx": [dict(zip(CTX_COLUMNS, ctx_values(row), strict=True)) for row in rows.ctx.values()],
@@ -67,10 +70,15 @@ def _run(row: Run | Struct) -> Row:
 def differences(wanted: Tables, found: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterator[Difference]:
     """Table by table. Columns that only one side has are left alone: a database may be a version ahead."""
     for table, keys in KEYS.items():
-        ours = {_key(row, keys): row for row in wanted[table]}
-        theirs = {_key(row, keys): row for row in found.get(table, ())}
+        ours = {_key(row, keys): row for row in wanted[table] if _is_told(table, row)}
+        theirs = {_key(row, keys): row for row in found.get(table, ()) if _is_told(table, row)}
         for key in sorted(ours.keys() | theirs.keys()):
             yield from _compare(table, key, ours.get(key), theirs.get(key))
+
+
+def _is_told(table: str, row: Mapping[str, Any]) -> bool:
+    """Loops that never started have rows only since there is a reason for them."""
+    return table != "loop" or row.get("started_at") is not None
 
 
 def _key(row: Mapping[str, Any], keys: tuple[str, ...]) -> str:
@@ -82,7 +90,7 @@ def _compare(table: str, key: str, ours: Row | None, theirs: Mapping[str, Any] |
         yield Difference(table, key, log=None if ours is None else "a row", row=None if theirs is None else "a row")
         return
     for column, value in ours.items():
-        if column not in theirs or value == theirs[column]:
+        if column in NOT_COMPARED or column not in theirs or value == theirs[column]:
             continue
         log, row = _plain(column, value), _plain(column, theirs[column])
         if log != row:

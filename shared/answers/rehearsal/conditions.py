@@ -5,15 +5,17 @@ from typing import Any
 
 import msgspec
 
-from shared.dsl.names import names_used
-from shared.dsl.plan import EVERYTHING, Plan
-from shared.dsl.template import truth
-from shared.dsl.template_data import Undefined, member, plain
-from shared.engine import pipeline, routing
-from shared.engine.execution import Execution, apply, draft, evolve
-from shared.engine.rehearsal_types import Rehearsed
+from shared.answers.rehearsal.types import Rehearsed
+from shared.dsl.model.plan import EVERYTHING, Plan
+from shared.dsl.templates.evaluate import truth
+from shared.dsl.templates.needs import names_used
+from shared.dsl.templates.values import Undefined, member, plain
+from shared.engine.pipeline import decide as pipeline
+from shared.engine.routing import decide as routing
+from shared.engine.routing.state import Execution, apply, draft, evolve
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.readers import FOLDED
 
 MAX_VALUE_TEXT = 200
 
@@ -57,7 +59,7 @@ def _before(found: Rehearsed, wanted: Callable[[ev.Event], bool]) -> tuple[Execu
                 for earlier in record.events[:place]:
                     apply(state, earlier, record.ts)
                 return state, event
-        if record.writer != "iteration":
+        if record.writer in FOLDED["router"]:
             state = evolve(state, record, seq)
     return None
 

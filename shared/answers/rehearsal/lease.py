@@ -1,25 +1,33 @@
-"""A worker's lease in a rehearsal: what it writes, and when it goes on. What it does in between is a generator that
-yields the time at which it goes on (`rehearsal_hold.py`, `rehearsal_local.py`, `rehearsal_frame.py`)."""
+"""A worker's lease in a rehearsal: does what the machine of the lease asks for (`engine/pipeline/machine.py`), with
+answers instead of tools, a log that is at hand, and a clock that jumps. A lease is a generator of the times at which it
+goes on."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Generator, Mapping
 from typing import Any, Literal, Protocol, TypeVar
 
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Plan, Step
-from shared.engine.large import TooLarge
-from shared.engine.rehearsal_log import Key, Log
-from shared.engine.rehearsal_types import Answer, Ended, Need, Watch
+from shared.answers.rehearsal.log import Key, Log
+from shared.answers.rehearsal.types import Answer, Ended, Need, Watch
+from shared.dsl.model.plan import Plan, Step
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.engine.leases.lost_leases import PROGRESS
+from shared.engine.pipeline import effects as ef
+from shared.engine.pipeline import history as pipeline_history
+from shared.engine.pipeline.history import History
+from shared.engine.pipeline.local_history import LoopHistory
+from shared.engine.pipeline.masked_keychain import keychain
+from shared.engine.pipeline.notes import Notes
+from shared.engine.pipeline.ownership import Fenced
+from shared.engine.values.stored_values import Missing, TooLarge
 from shared.events import model as ev
 from shared.events.command import Command
-from shared.events.index import RUN
-from shared.events.record import Epoch, Lease, Writer
+from shared.events.record import Epoch, Lease
 from shared.events.stamp import seconds, stamp
 
 FOREVER = float("inf")
 Death = Literal["", "before", "after", "zombie"]
 T = TypeVar("T")
-Steps = Generator[float, None, T]  # the times at which the run goes on, and what comes of it
+Times = Generator[float, None, T]  # the times at which the lease goes on, and what comes of it
 
 
 def tick(time: float) -> float:
@@ -39,10 +47,6 @@ class Broken(Exception):
         self.error = error
 
 
-class Parked(Exception):
-    """The task at hand waits; the lease is over."""
-
-
 class Stage(Protocol):
     """What a lease sees of the rehearsal around it."""
 
@@ -56,7 +60,8 @@ class Stage(Protocol):
     timed: bool
     watch: Watch | None
 
-    def write(self, hold: "LeaseHold", writer: Writer, events: list[ev.Event]) -> None: ...
+    def is_over_events(self, more: int = 0) -> bool: ...
+    def write(self, notes: Notes, events: list[ev.Event]) -> None: ...
 
     def parks(self, hold: "LeaseHold", event: ev.TaskWaiting, ended: Ended | None) -> None: ...
 
@@ -72,74 +77,137 @@ class Stage(Protocol):
         """The worker is taken for dead while it goes on."""
 
 
-class LeaseHold(ABC):
-    """`wake` is when it goes on; `over`: it has said its last word. `own` is who it writes as."""
+class Machine(Protocol):
+    notes: Notes
+    due: float
 
-    own: Writer
+    def run(self) -> ef.Steps[object]: ...
+
+    def stopped(self) -> ef.Steps[None]: ...
+
+    def give_up(self, error: dict[str, Any]) -> ef.Steps[None]: ...
+
+
+class LeaseHold(ABC):
+    """`wake` is when it goes on. `lost` counts the leases in a row that were lost before it, with no progress since."""
+
+    machine: Machine
 
     def __init__(self, stage: Stage, command: Command, epoch: Epoch, *, fresh: bool) -> None:
         self._stage, self.command, self._fresh = stage, command, fresh
         self.key: Key = (command.run_id, command.index)
         self.step: Step = stage.plan.steps[command.step]
-        self.lease = Lease(command.run_id, command.step, epoch, f"worker-{epoch[0]}", command.index)
-        self.own = "worker" if command.index == RUN else "iteration"
-        self.n = 0
-        self.over = False
+        self.lease = Lease(command.run_id, command.step, epoch, f"worker-{epoch[0]}", command.index, command.pool)
         self.wake = stage.now
         self.values = stage.log.values
-        self._noted: list[ev.Event] = []
-        self._due = FOREVER
-        self._steps = self._run()
+        self.lost = 0
+        self._times = self._run()
 
-    @abstractmethod
-    def _run(self) -> Steps[None]:
+    def _run(self) -> Times[None]:
         """Everything it does, up to its last word."""
+        try:
+            yield from self._play(self.machine.run())
+        except Fenced:
+            return  # it is over, or a later lease has it
+        except Broken as broken:
+            yield from self._play(self.machine.give_up(broken.error))
 
     def go_on(self) -> bool:
         """As far as it gets; False when the lease is over or its worker dead."""
         try:
-            self.wake = next(self._steps)
+            self.wake = next(self._times)
             return True
-        except (StopIteration, Parked):
+        except StopIteration:
             return False
 
     def stop(self) -> None:
         """It was told to."""
-        self._steps.close()
-        self._noted = []
-        if not self.over:
-            self._stopped()
+        self._times.close()
+        for _ in self._play(self.machine.stopped()):
+            """No time passes."""
 
-    @abstractmethod
-    def _stopped(self) -> None:
-        """What it says then."""
+    # -- effects -------------------------------------------------------------------------
 
-    def _until(self, time: float) -> Steps[None]:
+    def _play(self, steps: ef.Steps[T]) -> Times[T]:
+        """Does what is asked for until the machine has ended; what comes of it."""
+        try:
+            effect = next(steps)
+            while True:
+                try:
+                    answer = yield from self._do(effect)
+                except Exception as error:
+                    effect = steps.throw(error)
+                else:
+                    effect = steps.send(answer)
+        except StopIteration as end:
+            ended: T = end.value
+            return ended
+        finally:
+            steps.close()
+
+    def _do(self, effect: ef.Effect) -> Times[Any]:
+        match effect:
+            case ef.Now():
+                return self._stage.now
+            case ef.Flush():
+                yield from self._flush_within_limits()
+            case ef.Sleep(until=until):
+                yield tick(until)
+            case ef.Bring(ref=ref):
+                raise Missing(ref)
+            case ef.FindCredentials():
+                return ef.Found()
+            case ef.FindKeychain():
+                return keychain(self._stage.plan)
+            case ef.IsFresh():
+                return self._fresh
+            case ef.Read():
+                known = self._read()
+                self.lost = len(known.lost)
+                return known
+            case ef.Stay() | ef.Extend() | ef.Claimed() | ef.Settle():
+                return None  # nobody is away, and nothing gets lost on its way
+            case _:
+                raise AssertionError(f"nobody does {type(effect).__name__} here")
+
+    def _read(self) -> History | LoopHistory:
+        return pipeline_history.accept(self._stage.log.about(self.key), *self.key)
+
+    def _until(self, time: float) -> Times[None]:
         """A call under way, at most until the run is over its time."""
         if time <= self._stage.now:
             return
         self._flush()
-        until = tick(min(time, self._due))
+        until = tick(min(time, self.machine.due))
         while self._stage.now < until:
             yield until
 
-    def _note(self, *events: ev.Event) -> list[ev.Event]:
-        small = self._stage.log.small(list(events), self.step.max_payload_bytes)
-        self._noted += small
-        return small
+    def _flush_within_limits(self) -> Times[None]:
+        """The stage says so, before a run without end does."""
+        self._flush()
+        if self._stage.is_over_events():
+            yield self._stage.now
 
-    def _flush(self, writer: Writer | None = None) -> None:
-        events, self._noted = self._noted, []
+    def _flush(self) -> None:
+        notes = self.machine.notes
+        events = notes.take()
+        self._stage.log.store(notes.take_stored())
         if events:
-            self._write(writer or self.own, events)
+            self._write(events)
 
-    def _write(self, writer: Writer, events: list[ev.Event]) -> None:
+    def _write(self, events: list[ev.Event]) -> None:
         """What does not fit into one record goes into several."""
         try:
-            self._stage.write(self, writer, events)
+            self._stage.write(self.machine.notes, events)
         except TooLarge:
             if len(events) == 1:
                 raise
             half = len(events) // 2
-            self._write(self.own, events[:half])
-            self._write(writer, events[half:])
+            self._write(events[:half])
+            self._write(events[half:])
+            return
+        if any(isinstance(event, PROGRESS) for event in events):
+            self._progressed()
+
+    def _progressed(self) -> None:
+        self.lost = 0

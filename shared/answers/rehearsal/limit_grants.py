@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from shared.engine import ledger
-from shared.engine.ledger import Ledger
-from shared.engine.limiting import Want
+from shared.engine.scheduling import limit_ledger
+from shared.engine.scheduling.limit_ledger import Ledger
+from shared.engine.scheduling.limits import Want
 from shared.events import model as ev
 
 ME = "rehearsal"
@@ -40,7 +40,7 @@ class Places:
         for key, mine in keys.items():
             before = self._ledgers.get(key, Ledger())
             gone = before.holders.keys() - {want.holder for want in mine}
-            settled = ledger.settle(before, ME, mine, gone, now, ())
+            settled = limit_ledger.settle(before, ME, mine, gone, now, ())
             self._ledgers[key] = settled.ledger
             given += settled.granted
             times += [settled.again] if settled.again is not None else []

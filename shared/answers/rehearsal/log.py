@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
-from shared.engine.large import MAX_INLINE_BYTES, MAX_RECORD_BYTES, Blobs, TooLarge, shrink
-from shared.engine.rehearsal_types import Entry
+from shared.answers.rehearsal.types import Entry
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, Blobs, TooLarge, shrink
+from shared.errors import Forged
 from shared.events import model as ev
-from shared.events.record import Lease, Record, Writer, decode, encode
+from shared.events.record import Kept, Lease, Record, Writer, decode, encode, subject_of
 from shared.events.stamp import stamp
 
 Key = tuple[str, int]  # a run, and an iteration of it or -1
@@ -24,13 +25,13 @@ class Log:
         """What is known of a run: its leases' records and the ends of its waits."""
         return self._about.get(key, [])
 
-    def small(self, events: list[ev.Event], limit: int = MAX_INLINE_BYTES) -> list[ev.Event]:
+    def small(self, events: list[ev.Event]) -> list[ev.Event]:
         """The events as they stand in a record; what is too large is stored."""
-        found, blobs = shrink(self.execution_id, events, limit)
-        self._store(blobs)
+        found, blobs = shrink(self.execution_id, events)
+        self.store(blobs)
         return found
 
-    def _store(self, blobs: Blobs) -> None:
+    def store(self, blobs: Blobs) -> None:
         for checksum, data in blobs.items():
             self.values[checksum] = msgspec.json.decode(data)
 
@@ -43,7 +44,10 @@ class Log:
         data = encode(record)
         if len(data) > MAX_RECORD_BYTES:
             raise TooLarge(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")
-        return self.add(decode(data))
+        try:
+            return self.add(decode(Kept(subject_of(record, 1), data), 1))
+        except Forged as error:  # no worker writes what readers do not take
+            raise TooLarge(str(error)) from None
 
     def add(self, record: Record) -> Entry:
         entry = len(self.entries) + 1, record

@@ -16,13 +16,10 @@ tools, and a clock that jumps to the next thing due. Whoever rehearses answers t
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Plan
-from shared.engine.execution import Execution
-from shared.engine.large import resolve
-from shared.engine.rehearsal_order import Chooser, FirstReady, Ready, Seeded
-from shared.engine.rehearsal_stage import Stage
-from shared.engine.rehearsal_types import (
+from shared.answers.history.summary import awaited
+from shared.answers.rehearsal.order import Chooser, FirstReady, Ready, Seeded
+from shared.answers.rehearsal.stage import Stage
+from shared.answers.rehearsal.types import (
     Answer,
     Answered,
     Awaits,
@@ -39,7 +36,10 @@ from shared.engine.rehearsal_types import (
     Watch,
     Wish,
 )
-from shared.engine.summary import awaited
+from shared.dsl.model.plan import Plan
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.engine.routing.state import Execution
+from shared.engine.values.stored_values import resolve
 from shared.events import model as ev
 from shared.events.outcome import Result
 from shared.events.request import Request

@@ -1,26 +1,31 @@
 """A rehearsal under way: the log, the two deciders, the queue of commands, the workers, and a clock that jumps."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Plan
-from shared.engine import limiting, looping, routing, scheduling, waiting
-from shared.engine.execution import is_over
-from shared.engine.rehearsal_desk import Desk, RouterSide, SchedulerSide
-from shared.engine.rehearsal_frame import FrameHold
-from shared.engine.rehearsal_hold import Hold
-from shared.engine.rehearsal_lease import Death, Died, LeaseHold
-from shared.engine.rehearsal_local import LocalHold
-from shared.engine.rehearsal_log import Key, Log
-from shared.engine.rehearsal_order import Act, Chooser, Dice, Ready
-from shared.engine.rehearsal_places import Places
-from shared.engine.rehearsal_types import Answer, Ended, Entry, Faults, Limits, Need, Watch
+from shared.answers.rehearsal.deciders import Desk
+from shared.answers.rehearsal.frame_run import FrameHold
+from shared.answers.rehearsal.lease import Death, Died, LeaseHold
+from shared.answers.rehearsal.limit_grants import Places
+from shared.answers.rehearsal.local_run import LocalHold
+from shared.answers.rehearsal.log import Key, Log
+from shared.answers.rehearsal.order import Act, Chooser, Dice, Ready
+from shared.answers.rehearsal.step_run import Hold
+from shared.answers.rehearsal.types import Answer, Ended, Entry, Faults, Limits, Need, Watch
+from shared.dsl.model.plan import Plan
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.engine.pipeline.notes import Notes
+from shared.engine.routing import decide as routing
+from shared.engine.routing.core import RouterCore
+from shared.engine.routing.state import is_over
+from shared.engine.scheduling import waits as waiting
+from shared.engine.scheduling.core import SchedulerCore, Wanted, stops
 from shared.events import model as ev
 from shared.events.command import Command
-from shared.events.index import frame_of
+from shared.events.readers import Decider
 from shared.events.record import Writer
 from shared.events.request import Request
+from shared.events.run_index import is_frame
 from shared.events.stamp import seconds, stamp
 
 MAX_DEATHS = 2  # of workers over one call: a rehearsal must end
@@ -40,11 +45,10 @@ class Stage:
         self.calls: list[Need] = []
         self.needs: list[Need] = []
         self.crashes = 0
-        self.router = RouterSide(execution_id, self._plan_of)
-        self.scheduler = SchedulerSide(execution_id, self._plan_of)
-        self._desks: dict[Literal["router", "scheduler"], Desk] = {
-            "router": Desk(self.router), "scheduler": Desk(self.scheduler),
-        }
+        self._dispatch = SchedulerCore(self._plan_of)
+        self.router = Desk(RouterCore(self._plan_of), execution_id)
+        self.scheduler = Desk(self._dispatch, execution_id)
+        self._desks: dict[Decider, Desk[Any]] = {"router": self.router, "scheduler": self.scheduler}
         self._chooser, self._faults, self._limits = chooser, faults, limits
         self._dice = Dice(f"faults {seed}")
         self._inputs: list[tuple[float, ev.Event, str]] = []
@@ -68,7 +72,7 @@ class Stage:
     def begin(self, request: Request, request_id: str, restored: ev.PlaybookRestored | None) -> None:
         events = routing.start(
             self.log.execution_id, request, request_id, self.plan, self.now, restored, self.log.values)
-        self._decided(self._desks["router"], events)
+        self._decided(self.router, events)
 
     def expect(self, at: float, event: ev.Event, source: str) -> None:
         """Something from outside that comes at a time."""
@@ -78,7 +82,7 @@ class Stage:
     def play(self) -> str:
         """Until the execution is over, or nothing goes on; why, when it is not over."""
         while not is_over(self.router.state):
-            if self.log.events > self._limits.events:
+            if self.is_over_events():
                 return f"over {self._limits.events} events"
             ready = self._ready()
             chosen = self._chooser.choose(ready, self.now)
@@ -159,7 +163,7 @@ class Stage:
         for _ in range(2 if self._dice.chance(self._faults.dup) else 1):
             self._append("control", 1, [event], source=source)
 
-    def _turn(self, name: Literal["router", "scheduler"]) -> None:
+    def _turn(self, name: Decider) -> None:
         desk = self._desks[name]
         if self._dice.chance(self._faults.crash):
             self.crashes += 1
@@ -167,10 +171,10 @@ class Stage:
             self._again(name)
         times = [seconds(record.ts) for _, record in desk.unread]
         news = desk.read(self._chooser.portion(name, times)) if desk.unread else []
-        events = desk.side.decide(self.now, self.log.values)
+        events = desk.decide(self.now, self.log.values)
         if not events and not news:  # nothing follows by time alone: what there is to read is read
             news = desk.read(len(desk.unread))
-            events = desk.side.decide(self.now, self.log.values)
+            events = desk.decide(self.now, self.log.values)
         if events:
             self._decided(desk, events)
             self._chooser.made(name)
@@ -189,24 +193,24 @@ class Stage:
             for command in self._outstanding(lambda *key: key in self._known and key not in held):
                 self._queue.append((self.now, command))
 
-    def _decided(self, desk: Desk, events: list[ev.Event]) -> None:
-        side = desk.side
-        entry = self._append(side.writer, side.n + 1, self.log.small(events), as_of=side.as_of)
-        side.fold([entry])
+    def _decided(self, desk: Desk[Any], events: list[ev.Event]) -> None:
+        state = desk.state
+        entry = self._append(desk.core.writer, state.n + 1, self.log.small(events), as_of=state.as_of)
+        desk.fold([entry])
         for event in entry[1].events:
-            if isinstance(event, ev.StepCancelled | ev.StepFailed) and event.pool:
-                self._stops.append((self.now, event.run_id))
+            self._stops += [(self.now, stop.run_id) for stop in stops(self.log.execution_id, event)]
 
     # -- commands and workers ----------------------------------------------------------
 
     def _grant(self) -> None:
         """Places that are free go to those who wait for them."""
-        wants = limiting.wants(self._plan_of, self.scheduler.state, self.log.values, looping.iter_of)
+        wants = self._dispatch.wants(self.scheduler.state, self.log.values)
         for granted, source in self._places.grant(wants, self.now):
             self._tell(granted, source)
 
     def _issue(self) -> None:
-        """The commands that follow from the log and were not given out."""
+        """The commands that are outstanding and were not given out: whoever remembers what it gave out need not follow
+        the log record by record."""
         for command in self._outstanding(lambda *key: key not in self._known or self._resumes(key)):
             key = (command.run_id, command.index)
             self._known.add(key)
@@ -220,15 +224,15 @@ class Stage:
         wait = self.scheduler.state.waits.get(waiting.place(*key))
         return wait is not None and wait.over and wait.event.wait == self._parked[key]
 
-    def _outstanding(self, wanted: Callable[[str, int], bool]) -> list[Command]:
-        return scheduling.outstanding(self._plan_of, self.scheduler.state, self.log.values, wanted)
+    def _outstanding(self, wanted: Wanted) -> list[Command]:
+        return self._dispatch.commands(self.scheduler.state, self.log.values, wanted)
 
     def _take(self, command: Command) -> None:
         key = (command.run_id, command.index)
         if any(hold.key == key for hold in self._holds):
             return  # a second command of a run that someone has
         self._epochs += 1
-        kind = FrameHold if frame_of(command.index) >= 0 else Hold if command.local is None else LocalHold
+        kind = FrameHold if is_frame(command.index) else Hold if command.local is None else LocalHold
         hold: LeaseHold = kind(self, command, (self._epochs, 1), fresh=key not in self._taken)
         self._taken.add(key)
         self._holds.append(hold)
@@ -254,9 +258,12 @@ class Stage:
 
     # -- what a lease asks of it -------------------------------------------------------
 
-    def write(self, hold: LeaseHold, writer: Writer, events: list[ev.Event]) -> None:
-        entry = self._append(writer, hold.n + 1, events, lease=hold.lease)
-        hold.n += len(events)
+    def is_over_events(self, more: int = 0) -> bool:
+        return self.log.events + more > self._limits.events
+
+    def write(self, notes: Notes, events: list[ev.Event]) -> None:
+        entry = self._append(notes.writer, notes.n + 1, events, lease=notes.lease)
+        notes.count(events)
         if self._dice.chance(self._faults.dup):
             self._heard(self.log.add(entry[1]))
 

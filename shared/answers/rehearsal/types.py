@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.dsl.plan import Step
-from shared.engine.execution import Execution
-from shared.engine.pipeline import Progress
-from shared.engine.schedule import Schedule
+from shared.dsl.model.plan import Step
+from shared.engine.pipeline.decide import Progress
+from shared.engine.routing.state import Execution
+from shared.engine.scheduling.state import Schedule
 from shared.events import model as ev
 from shared.events.outcome import Outcome, Result
 from shared.events.record import Record

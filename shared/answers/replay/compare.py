@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.dsl.plan import Plan
-from shared.engine.rehearsal_types import Entry, Rehearsed
-from shared.engine.replay_because import because_admission, because_arcs, because_rules
-from shared.engine.replay_recording import Recording
-from shared.engine.verify_history import BOUNDARY, History, Key
+from shared.answers.history.history import BOUNDARY, History, Key
+from shared.answers.rehearsal.conditions import because_admission, because_arcs, because_rules
+from shared.answers.rehearsal.types import Entry, Rehearsed
+from shared.answers.replay.recording import Recording
+from shared.dsl.model.plan import Plan
 from shared.events import model as ev
 
 What = Literal["request", "args", "task", "loop", "result", "ctx", "arcs", "admission", "join", "end", "path"]

@@ -4,8 +4,8 @@ Once a rehearsal has gone another way, its decisions come at once."""
 from collections import deque
 from collections.abc import Sequence
 
-from shared.engine.rehearsal_order import Act, Ready
-from shared.engine.replay_recording import TICK_S, Recording, Turn
+from shared.answers.rehearsal.order import Act, Ready
+from shared.answers.replay.recording import TICK_S, Recording, Turn
 
 DECIDERS: tuple[Act, ...] = ("router", "scheduler")
 

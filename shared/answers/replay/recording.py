@@ -7,13 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl.plan import Plan, Task
-from shared.engine import calling
-from shared.engine.rehearsal_types import Entry, Wish
-from shared.engine.verify_history import History, Key
-from shared.engine.verify_pipelines import CUT_SHORT
+from shared.answers.history.history import History, Key
+from shared.answers.rehearsal.types import Entry, Wish
+from shared.answers.verify.pipelines import CUT_SHORT
+from shared.dsl.model.plan import Plan, Task
+from shared.engine.pipeline import call as pipeline_call
 from shared.events import model as ev
 from shared.events.record import Writer
+from shared.events.run_index import is_iteration
 from shared.events.stamp import seconds
 
 TICK_S = 1e-6
@@ -125,7 +126,7 @@ class Recording:
 def _was_told(end: ev.Event) -> bool:
     """A worker's last word, because it was told to stop."""
     if isinstance(end, ev.LoopHalted):
-        return end.index < 0 and end.error is None
+        return not is_iteration(end.index) and end.error is None
     return (getattr(end, "error", None) or {}).get("kind") == "cancelled"
 
 
@@ -155,9 +156,9 @@ def is_opaque(task: Task | None, event: ev.TaskDone | ev.TaskRetried) -> bool:
     if isinstance(event, ev.TaskRetried):
         return False
     error = event.outcome.error or {}
-    if error.get("message") == (calling.late().error or {})["message"] or error.get("kind") == "limit":
+    if error.get("message") == (pipeline_call.late().error or {})["message"] or error.get("kind") == "limit":
         return True
-    if error.get("kind") == "template" and str(error.get("message", "")).startswith("policy of task "):
+    if error.get("kind") in ("template", "limit") and str(error.get("message", "")).startswith("policy of task "):
         return True
     rules = task.rules if task is not None and task.rules is not None else ()
     return any(rule.then.result or rule.then.error for rule in rules)

@@ -14,17 +14,17 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl.kinds import ToolSpec
-from shared.dsl.plan import Cursor, Plan, Task
-from shared.engine.rehearsal import rehearse
-from shared.engine.rehearsal_types import Answer, Answered, Breaks, Decided, Limits, Need, Never, Rehearsed, Took
-from shared.engine.replay_compare import Divergence, changed_workload, first_difference
-from shared.engine.replay_order import Recorded
-from shared.engine.replay_recording import Fact, Recording, is_opaque
-from shared.engine.verify_history import Key
+from shared.answers.history.history import Key
+from shared.answers.rehearsal.rehearse import rehearse
+from shared.answers.rehearsal.types import Answer, Answered, Breaks, Decided, Limits, Need, Never, Rehearsed, Took
+from shared.answers.replay.compare import Divergence, changed_workload, first_difference
+from shared.answers.replay.order import Recorded
+from shared.answers.replay.recording import Fact, Recording, is_opaque
+from shared.dsl.model.plan import Cursor, Plan, Task
+from shared.dsl.model.tool_spec import ToolSpec
 from shared.events import model as ev
-from shared.events.index import of_frame
 from shared.events.outcome import Outcome, failed
+from shared.events.run_index import of_frame
 
 Verdict = Literal["identical", "diverges", "needs_calls"]
 MADE_ANEW = ("noop", "wait")

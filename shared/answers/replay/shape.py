@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
-from shared.engine.rehearsal_types import Need
-from shared.engine.replay import Replayed
-from shared.engine.replay_because import short
-from shared.engine.replay_compare import NOTHING, Divergence
+from shared.answers.rehearsal.conditions import short
+from shared.answers.rehearsal.types import Need
+from shared.answers.replay.compare import NOTHING, Divergence
+from shared.answers.replay.replay import Replayed
+from shared.events.run_index import is_iteration
 
 
 def shape(found: Replayed) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 def sentence(found: Divergence) -> str:
     at = f"step {found.step}" if found.step else "the execution"
-    if found.index >= 0:
+    if is_iteration(found.index):
         at += f", iteration {found.index}"
     if found.task:
         at += f", task {found.task}"

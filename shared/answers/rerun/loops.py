@@ -7,13 +7,16 @@ over, as those of the others are unless the end of the step had them.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from shared.engine import schedule, taking
-from shared.engine.large import Values, manifest_item, value_of
-from shared.engine.schedule import Loop, Schedule
-from shared.engine.verify_history import Held, Key, accepted
+from shared.answers.history.history import Held, Key, counted
+from shared.engine.leases.lease_fit import fitting
+from shared.engine.scheduling import carried_loop
+from shared.engine.scheduling import state as schedule
+from shared.engine.scheduling.state import Loop, Schedule
+from shared.engine.values.stored_values import Values, manifest_item, value_of
+from shared.errors import Corrupt
 from shared.events import model as ev
-from shared.events.index import of_frame
 from shared.events.record import Record
+from shared.events.run_index import of_frame
 
 Entry = tuple[int, Record]
 
@@ -23,7 +26,7 @@ def leftovers(
 ) -> dict[str, ev.Taken]:
     """Of the loop-runs among `run_ids` that had started; `entries` are the records of all writers."""
     loops = _at_the_end(execution_id, entries, run_ids)
-    held = accepted(entries) if any(loop.claims is not None for loop in loops.values()) else {}
+    held = counted(fitting(entries)) if any(loop.claims is not None for loop in loops.values()) else {}
     applied = _applied(entries)
     return {
         run_id: _taken(execution_id, loop, held, applied.get(run_id, 0), values)
@@ -77,11 +80,13 @@ def _taken(
 ) -> ev.Taken:
     started = loop.started
     assert started is not None
-    known = taking.results(started.taken, values)
+    known = carried_loop.results(started.taken, values)
     results = [*known, *([None] * (loop.total - len(known)))]
-    left = taking.todo(started.taken, values)
+    left = carried_loop.todo(started.taken, values)
     todo = [index for index in range(loop.total) if index in left and loop.results.get(index) is None]
     for index, result in loop.results.items():
+        if index >= len(results):
+            raise Corrupt(f"{execution_id}: iteration {index} of {loop.event.run_id} ran for no element")
         results[index] = manifest_item(result)
     items, ref = started.items, started.items_ref
     if loop.claims is not None:

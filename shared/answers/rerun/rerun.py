@@ -8,10 +8,11 @@ and the tokens that were still waiting. A loop among these goes on with the iter
 
 from collections.abc import Iterable, Sequence
 
-from shared.engine.execution import Execution, apply, draft, evolve
-from shared.engine.large import Values
-from shared.engine.leftover import leftovers
+from shared.answers.rerun.loops import leftovers
+from shared.engine.routing.state import Execution, apply, draft, evolve
+from shared.engine.values.stored_values import Values
 from shared.events import model as ev
+from shared.events.readers import FOLDED
 from shared.events.record import Record
 
 Entry = tuple[int, Record]
@@ -49,23 +50,38 @@ def what_failed(
     runs: dict[str, ev.StepScheduled] = {}
     stopped: list[str] = []
     for seq, record in entries:
-        if record.writer == "iteration":
+        if record.writer not in FOLDED["router"]:
             continue
         state = evolve(state, record, seq)
         for event in record.events if record.writer == "router" else ():
             match event:
                 case ev.StepScheduled(run_id=run_id):
                     runs[run_id] = event
-                case ev.NextSelected(run_id=run_id, event="step.failed", arcs=()) | ev.StepCancelled(run_id=run_id):
-                    stopped.append(run_id)
-    if state.status not in ("failed", "cancelled"):
-        return f"execution {execution_id} is {state.status}: nothing of it failed"
-    if state.undone:
-        return _undone(execution_id)
+                case ev.NextSelected() | ev.StepCancelled() if is_stop(event):
+                    stopped.append(event.run_id)
+    if why_not := refusal(state, stopped=bool(stopped)):
+        return why_not
     loops = leftovers(execution_id, entries, [run_id for run_id in stopped if runs[run_id].loop], values)
     again = [ev.Restart(runs[run_id].step, runs[run_id].args, loops.get(run_id)) for run_id in stopped]
     again += [ev.Restart(token.step, token.args) for token in state.tokens.values()]
-    return _restored(state, again) if again else f"execution {execution_id} has nothing to go on with"
+    return _restored(state, again)
+
+
+def is_stop(event: ev.Event) -> bool:
+    """A run ended so that nothing follows it."""
+    match event:
+        case ev.NextSelected(event="step.failed", arcs=()) | ev.StepCancelled():
+            return True
+    return False
+
+
+def refusal(state: Execution, *, stopped: bool) -> str:
+    """Why what failed cannot be run again; empty when it can. `stopped`: a run failed, or was stopped with the rest."""
+    if state.status not in ("failed", "cancelled"):
+        return f"execution {state.execution_id} is {state.status}: nothing of it failed"
+    if state.undone:
+        return _undone(state.execution_id)
+    return "" if stopped or state.tokens else f"execution {state.execution_id} has nothing to go on with"
 
 
 def _undone(execution_id: str) -> str:

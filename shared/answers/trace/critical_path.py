@@ -7,11 +7,12 @@ whose end made room for it. Its parts add up to the time of the execution exactl
 
 from msgspec import Struct
 
-from shared.engine.spans import EXECUTION, Line, Marks, Span, by_part, micros, own_time
-from shared.engine.tracing_loops import Loops, Status, Unit, count
-from shared.engine.verify_history import Entry, History, Key
+from shared.answers.history.history import Entry, History, Key
+from shared.answers.trace.loops import Loops, Status, Unit, count
+from shared.answers.trace.spans import EXECUTION, Line, Marks, Span, by_part, micros, own_time
 from shared.errors import Corrupt
 from shared.events import model as ev
+from shared.events.run_index import is_iteration
 
 
 class Trace(Struct):
@@ -27,7 +28,7 @@ class Trace(Struct):
         """Microseconds by part over everything that ran, side by side or not."""
         total = by_part(())
         for run in self.runs:
-            own = [span for span in run.spans if span.index < 0] if run.iterations else run.spans
+            own = [span for span in run.spans if not is_iteration(span.index)] if run.iterations else run.spans
             for unit_spans in (own, *(each.spans for each in run.iterations)):
                 for part, took in by_part(unit_spans).items():
                     total[part] += took
@@ -39,8 +40,8 @@ def trace(execution_id: str, entries: list[Entry], now: float) -> Trace:
     try:
         return _Tracer(History(execution_id, entries), round(now * 1e6)).trace()
     except (LookupError, ValueError, TypeError) as error:
-        what = f"the history of {execution_id} does not fit together: {type(error).__name__} {error}"
-        raise Corrupt(f"{what} (noetlctl verify tells what is wrong)") from None
+        what = f"the history of {execution_id} does not fit together"
+        raise Corrupt(f"{what}: {type(error).__name__} {error}") from None
 
 
 class _Tracer:

@@ -9,9 +9,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from shared.engine.spans import Line, Marks, Span, begun, micros, own_time
-from shared.engine.verify_history import Held, History, Key
+from shared.answers.history.history import Held, History, Key
+from shared.answers.trace.spans import Line, Marks, Span, begun, micros, own_time
 from shared.events import model as ev
+from shared.events.run_index import is_iteration
 
 Status = Literal["running", "done", "failed", "cancelled"]
 
@@ -59,7 +60,7 @@ class Loops:
                 case ev.IterationStarted(run_id=run_id, first=first, count=count):
                     self._of(run_id).lets.update(dict.fromkeys(range(first, first + count), let))
         for key, held in history.held.items():
-            if key.index >= 0 and held.kept and self._is_whole(key.run_id):
+            if is_iteration(key.index) and held.kept and self._is_whole(key.run_id):
                 self._of(key.run_id).lets[key.index] = _Let(begun(held), held.kept[0][0] - 1, by_worker=True)
 
     def _is_whole(self, run_id: str) -> bool:
@@ -74,7 +75,7 @@ class Loops:
         """Adds the time of the loop-run to its line, and its iterations to the unit. `late`: its deadline ended it."""
         loop, key = self._of(unit.key.run_id), unit.key
         units = [self._iteration(unit, index, let) for index, let in loop.lets.items()]
-        unit.iterations = [each for each in units if each.key.index >= 0]
+        unit.iterations = [each for each in units if is_iteration(each.key.index)]
         line.to("scheduling", min(loop.started, unit.end), "", key)
         self._taken(key, line, self._history.held.get(key), unit.end)
         for each in self._chain(unit, units, loop, late):

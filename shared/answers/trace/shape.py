@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from shared.engine.spans import Span, by_part, rank
-from shared.engine.tracing import Trace
-from shared.engine.tracing_loops import Unit
+from shared.answers.trace.critical_path import Trace
+from shared.answers.trace.loops import Unit
+from shared.answers.trace.spans import Span, by_part, rank
+from shared.events.run_index import is_iteration
 from shared.events.stamp import stamp
 
 MAX_SLOWEST = 5
@@ -32,7 +33,7 @@ def _span(trace: Trace, span: Span) -> dict[str, Any]:
     return {
         "part": span.part,
         "run_id": span.run_id or None,
-        "index": span.index if span.index >= 0 else None,
+        "index": span.index if is_iteration(span.index) else None,
         "start_us": span.start - trace.start,
         "end_us": span.end - trace.start,
         "about": span.about,

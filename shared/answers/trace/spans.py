@@ -4,7 +4,7 @@
     scheduling  the scheduler: until the command is in its pool's queue, its turn among others included; windows, ends
                 of loops and of waits
     limit       a limit holds the run back (`limit.granted` ends it)
-    queue       the command waits for a worker
+    queue       the command waits for a worker, or the run in a worker for its turn at a tool
     run         in tools: what the outcomes of the tasks say they took
     reporting   the worker's own: history, templates, facts that have to be in the log before it goes on
     backoff     pauses between attempts
@@ -23,8 +23,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from shared.engine.summary import awaited
-from shared.engine.verify_history import Entry, Held, Key
+from shared.answers.history.history import Entry, Held, Key
+from shared.answers.history.summary import awaited
 from shared.events import model as ev
 from shared.events.record import Record
 from shared.events.stamp import seconds
@@ -96,8 +96,11 @@ class Line:
 
 
 class _Call(Struct):
+    """`queued` microseconds before its start the run got in line for a turn."""
+
     start: int
     end: int
+    queued: int
     event: ev.TaskDone | ev.TaskRetried
 
 
@@ -127,7 +130,7 @@ def own_time(key: Key, line: Line, held: Held | None, marks: Marks, end: int) ->
         line.to("run" if _open(last) else "reporting", micros(last.ts), _open(last), key)
         event = last.events[-1]
         waiting = event if isinstance(event, ev.TaskWaiting) else None
-        sent = waiting is not None
+        sent = waiting is not None or isinstance(event, ev.LeaseReleased)
         if waiting is not None:
             _waited(key, line, waiting, marks, end)
     _rest(key, line, held, marks, waiting, end)
@@ -155,12 +158,17 @@ def _calls(lease: list[Entry]) -> list[_Call]:
         at, found = micros(record.ts), list[_Call]()
         for event in reversed(record.events):
             if isinstance(event, ev.TaskDone | ev.TaskRetried):
-                took = event.outcome.meta.get("duration_s", 0.0)
-                start = at - round(took * 1e6) if isinstance(took, int | float) else at
-                found.append(_Call(start, at, event))
-                at = start
+                start = at - _micros_of(event, "duration_s")
+                queued = _micros_of(event, "queued_s")
+                found.append(_Call(start, at, queued, event))
+                at = start - queued
         calls += reversed(found)
     return calls
+
+
+def _micros_of(event: ev.TaskDone | ev.TaskRetried, what: str) -> int:
+    found = event.outcome.meta.get(what, 0.0)
+    return round(found * 1e6) if isinstance(found, int | float) else 0
 
 
 def _sent(key: Key, line: Line, lease: list[Entry], marks: Marks, start: int) -> None:
@@ -189,7 +197,8 @@ def _worked(key: Key, line: Line, calls: list[_Call]) -> int:
     pause = 0
     for call in calls:
         line.to("backoff", min(line.at + pause, call.start), "", key)
-        line.to("reporting", call.start, "", key)
+        line.to("reporting", call.start - call.queued, "", key)
+        line.to("queue", call.start, "", key)
         line.to("run", call.end, _named(call.event), key)
         pause = round(call.event.delay * 1e6) if isinstance(call.event, ev.TaskRetried) else 0
     return pause
@@ -223,6 +232,8 @@ def _rest(
     if held is None or not held.kept or waiting is not None:
         _granted(key, line, marks, end)
         line.to("limit" if _lacks_place(key, marks) else "queue", end, "", key)
+    elif not held.end and isinstance(held.kept[-1][1].events[-1], ev.LeaseReleased):
+        line.to("queue", end, "", key)
     elif not held.end:
         last = held.kept[-1][1]
         if isinstance(last.events[-1], ev.TaskRetried):

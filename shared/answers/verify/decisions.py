@@ -6,13 +6,18 @@ from typing import Any
 
 import msgspec
 
-from shared.engine import execution, routing, schedule, scheduling
-from shared.engine.execution import Execution
-from shared.engine.large import Values, shrink
-from shared.engine.schedule import Schedule
-from shared.engine.verify_history import Entry, History, PlanOf, Violation
+from shared.answers.history.history import Entry, History, PlanOf, Violation
+from shared.answers.verify.past_rules import of_its_time
+from shared.engine.routing import decide as routing
+from shared.engine.routing import state as execution
+from shared.engine.routing.state import Execution
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling import state as schedule
+from shared.engine.scheduling.state import Schedule
+from shared.engine.values.stored_values import Values, shrink
 from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
+from shared.events.readers import INPUTS
 from shared.events.record import Record, event_type
 from shared.events.request import Request
 from shared.events.stamp import seconds
@@ -25,10 +30,11 @@ _events = msgspec.json.Decoder(tuple[ev.Event, ...])
 
 
 def check_decisions(history: History, plan_of: PlanOf, values: Values) -> Iterable[Violation]:
+    """Who reads whom is a fact about the wire, not a judgement: the services' own table is the right one here."""
     yield from _again(_Router(history.execution_id, plan_of, values), history.by("router"),
-                      history.by("worker", "scheduler", "waiting", "control"))
+                      history.by(*INPUTS["router"]))
     yield from _again(_Scheduler(history.execution_id, plan_of, values), history.by("scheduler"),
-                      history.by("router", "iteration", "waiting", "control"))
+                      history.by(*INPUTS["scheduler"]))
 
 
 class _Router:
@@ -58,7 +64,8 @@ class _Scheduler:
         self.state = schedule.evolve(self.state, entries)
 
     def decide(self, record: Record) -> list[ev.Event]:
-        return scheduling.decide(self._plan_of, self.state, seconds(record.ts), self._values)
+        plan_of = of_its_time(self._plan_of, record)
+        return scheduling.decide(plan_of, self.state, seconds(record.ts), self._values)
 
 
 def _start(record: Record, plan_of: PlanOf, now: float, values: Values) -> list[ev.Event]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from shared.engine.verify_history import History, Key
+from shared.answers.history.history import History, Key
 from shared.events import model as ev
-from shared.events.index import frame_of, of_frame
+from shared.events.run_index import frame_of, of_frame
 
 
 class Frames:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from shared.engine.verify_history import History, Key, Violation
+from shared.answers.history.history import History, Key, Violation
 from shared.events import model as ev
 
 EXECUTION = Key("")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from shared.engine.verify_history import History, Key, Violation
-from shared.events.index import RUN
+from shared.answers.history.history import History, Key, Violation
+from shared.events.run_index import is_run
 
 
 def check_local(history: History, run_id: str, most: int) -> Iterator[Violation]:
@@ -16,7 +16,7 @@ def check_local(history: History, run_id: str, most: int) -> Iterator[Violation]
         lease = record.lease
         if lease is None or lease.run_id != run_id or id(record) not in kept:
             continue
-        if lease.index == RUN:
+        if is_run(lease.index):
             held, live = lease.epoch, live if lease.epoch == held else set()
             continue
         if lease.epoch != held:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from shared.engine import taking
-from shared.engine.large import Values
-from shared.engine.verify_frames import Frames
-from shared.engine.verify_history import History, Key, Violation
-from shared.engine.verify_local import check_local
+from shared.answers.history.history import History, Key, Violation
+from shared.answers.verify.frames import Frames
+from shared.answers.verify.local_loops import check_local
+from shared.engine.scheduling import carried_loop
+from shared.engine.values.stored_values import Values
 from shared.events import model as ev
-from shared.events.index import RUN
+from shared.events.run_index import is_frame, is_run
 
 
 class _Tally:
@@ -16,14 +16,14 @@ class _Tally:
 
     def __init__(self) -> None:
         self.started: ev.LoopStarted | None = None
-        self.todo = taking.EVERY
+        self.todo = carried_loop.EVERY
         self.frames: Frames | None = None
         self.next = 0
         self.live: set[int] = set()
         self.over = self.stopped = False
 
     def start(self, event: ev.LoopStarted, values: Values) -> None:
-        self.started, self.todo = event, taking.todo(event.taken, values)
+        self.started, self.todo = event, carried_loop.todo(event.taken, values)
         self.frames = Frames(event.count) if event.frame else None
 
     def count(self, history: History, run_id: str, as_of: int) -> int:
@@ -66,7 +66,7 @@ def _is_plain(history: History, event: ev.Event) -> bool:
     if not isinstance(event, ev.StepFailed) or event.run_id not in history.scheduled:
         return False
     scheduled = history.scheduled[event.run_id][1]
-    keyless = scheduled.limited and event.error.get("kind") == "template"
+    keyless = scheduled.limited and event.error.get("kind") in ("template", "limit")
     return not scheduled.loop and (keyless or event.error.get("kind") == "timeout")
 
 
@@ -138,13 +138,13 @@ def _ended(history: History, run_id: str, index: int, as_of: int) -> bool:
 
 def _check_reports(history: History, tallies: dict[str, _Tally]) -> Iterator[Violation]:
     for key, held in history.held.items():
-        if not held.kept or (key.index == RUN and held.kept[0][1].writer != "iteration"):
+        if not held.kept or (is_run(key.index) and held.kept[0][1].writer != "iteration"):
             continue
         tally = tallies.get(key.run_id)
-        if key.index == RUN:
+        if is_run(key.index):
             if tally is None or tally.started is None or not tally.started.local:
                 yield Violation("loop", f"{key} is held as a local loop, and is none", held.kept[0][0])
-        elif key.index < RUN:
+        elif is_frame(key.index):
             if tally is None or tally.frames is None or not tally.frames.has(key.index):
                 yield Violation("loop", f"frame {key} reports, but was never started", held.kept[0][0])
         elif tally is None or key.index >= tally.next or key.index not in tally.todo:

@@ -4,23 +4,26 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from shared.dsl.plan import Step
-from shared.engine import pipeline
-from shared.engine.large import MAX_RESULT_BYTES, shrink_result
-from shared.engine.pipeline import Progress
-from shared.engine.verify_history import PIPELINE_END, Held, History, Key, PlanOf, Violation
+from shared.answers.history.history import Entry, Held, History, Key, PlanOf, Violation, evidence
+from shared.answers.verify.reports import PIPELINE_END
+from shared.dsl.model.plan import Step
+from shared.engine.leases.lost_leases import KIND
+from shared.engine.pipeline import call as pipeline_call
+from shared.engine.pipeline import decide as pipeline
+from shared.engine.pipeline.decide import Progress
+from shared.engine.values.stored_values import MAX_RESULT_BYTES, shrink_result
 from shared.events import model as ev
-from shared.events.index import RUN
-from shared.events.outcome import Result
+from shared.events.outcome import Result, mark
+from shared.events.run_index import is_frame
 
 # The worker ends the run wherever it is: what a task left is too large for the log and stands nowhere, it was
-# told to stop, or it has a fault of its own.
-CUT_SHORT = ("limit", "cancelled", "internal")
+# told to stop, it has a fault of its own, or too many leases were lost (`verify_leases.py` counts them).
+CUT_SHORT = ("limit", "cancelled", "internal", KIND)
 
 
 def check_pipelines(history: History, plan_of: PlanOf) -> Iterable[Violation]:
     for key, held in history.held.items():
-        if not held.kept or key.index < RUN:
+        if not held.kept or is_frame(key.index):
             continue
         if key.run_id not in history.scheduled:
             yield Violation("pipeline", f"{key} reports, but was never scheduled", held.kept[0][0])
@@ -54,6 +57,10 @@ def _check_run(execution_id: str, step: Step, key: Key, held: Held) -> Iterator[
                 yield Violation("pipeline", f"{key}: {message}", seq)
                 return
             if isinstance(event, ev.TaskDone | ev.TaskRetried):
+                if event.outcome.call:
+                    call = pipeline_call.key_at(execution_id, key.run_id, key.index, progress)
+                    if event.outcome.call != mark(call):
+                        yield _answers_another(key, call, (seq, record), event)
                 if event.set_ctx:
                     patches.append(event.set_ctx)
                 try:
@@ -61,6 +68,12 @@ def _check_run(execution_id: str, step: Step, key: Key, held: Held) -> Iterator[
                 except ValueError:
                     yield Violation("pipeline", f"{key}: there is no task {event.task}", seq)
                     return
+
+
+def _answers_another(key: Key, call: str, entry: Entry, event: ev.TaskDone | ev.TaskRetried) -> Violation:
+    task, told = f"task {event.task}, attempt {event.attempt}", event.outcome.call
+    shown = evidence(entry, f"the outcome of {task} names call {told}; that of {call} is {mark(call)}")
+    return Violation("call", f"{key}: the outcome of {task} is the answer to another call", entry[0], (shown,))
 
 
 def _element(progress: Progress) -> int:

@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.engine.patch import apply_patch
-from shared.engine.verify_history import LEASED, History
+from shared.answers.history.history import History
+from shared.answers.verify.records import LEASED
+from shared.engine.values.ctx_patch import apply_patch
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.run_index import is_iteration
 
 
 class Proof(Struct, frozen=True):
@@ -19,6 +21,7 @@ class Proof(Struct, frozen=True):
     decisions  records of the router and the scheduler that were made again from what they had folded
     numbering  sequences of `n` without a gap: the router's, the scheduler's, one per lease
     reports    records of leases that count, and those that do not: fenced, repeated or late ones
+    tasks      attempts that finished or were tried again; `named` ones have an outcome that names its call
     places     of limits that were given to runs, iterations and the execution
     ctx        patches folded, and the digest of what they leave
     """
@@ -99,19 +102,24 @@ def _reports(history: History, leases: int) -> dict[str, int]:
 
 
 def _tasks(history: History) -> dict[str, int]:
-    finished = retried = 0
+    finished = retried = named = 0
     for held in history.held.values():
         for _, record in held.kept:
-            finished += sum(isinstance(event, ev.TaskDone) for event in record.events)
-            retried += sum(isinstance(event, ev.TaskRetried) for event in record.events)
-    return {"finished": finished, "retried": retried}
+            for event in record.events:
+                if isinstance(event, ev.TaskDone):
+                    finished += 1
+                    named += event.outcome.call != ""
+                elif isinstance(event, ev.TaskRetried):
+                    retried += 1
+                    named += event.outcome.call != ""
+    return {"finished": finished, "retried": retried, "named": named}
 
 
 def _loops(history: History, kinds: Counter[tuple[Any, type[ev.Event]]]) -> dict[str, int]:
     started = sum(
         event.count for _, _, event in history.events("scheduler") if isinstance(event, ev.IterationStarted)
     )
-    ended = sum(1 for key, held in history.held.items() if key.index >= 0 and held.end)
+    ended = sum(1 for key, held in history.held.items() if is_iteration(key.index) and held.end)
     return {
         "started": kinds["scheduler", ev.LoopStarted], "done": kinds["scheduler", ev.LoopDone],
         "iterations_started": started, "iterations_ended": ended,

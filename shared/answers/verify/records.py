@@ -1,124 +1,16 @@
-"""The history of one execution as the checks see it: who wrote what, and which reports count.
+"""Whether each record is one its writer may write, with numbers that have no gap, and ends that end."""
 
-The fence is stated here a second time, apart from the folds of the services: a report counts if no
-higher epoch spoke of the run before it, once, and until the run has ended. Whoever holds a local loop as a whole
-holds its iterations.
-"""
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from types import UnionType
-from typing import Literal
 
-from msgspec import Struct
-
-from shared.dsl.plan import Plan
+from shared.answers.history.history import History, Key, Violation
+from shared.answers.verify.reports import LAST, TERMINAL
 from shared.events import model as ev
-from shared.events.index import RUN, part_of
-from shared.events.record import Epoch, Lease, Record, Writer
+from shared.events.record import Lease, Record, Writer
+from shared.events.run_index import is_iteration, is_run
 from shared.events.stamp import seconds
 
-Entry = tuple[int, Record]
-PlanOf = Callable[[str], Plan]
-Rule = Literal[
-    "record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline", "wait",
-    "limit", "value", "projection",
-]
-PIPELINE_END = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
-TERMINAL = PIPELINE_END | ev.FrameClaimed | ev.FrameFailed
-LAST = TERMINAL | ev.TaskWaiting | ev.LoopHalted
 LEASED: tuple[Writer, ...] = ("worker", "iteration", "waiting")
-BOUNDARY = {ev.StepDone: "step.done", ev.StepFailed: "step.failed", ev.LoopDone: "loop.done"}
-
-
-class Violation(Struct, frozen=True):
-    """What the log says that cannot be right; `seq` is the record that shows it."""
-
-    rule: Rule
-    message: str
-    seq: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.rule} @{self.seq}: {self.message}"
-
-
-class Key(Struct, frozen=True):
-    """A run, one iteration of it, or the claim of a frame of its rows."""
-
-    run_id: str
-    index: int = RUN
-
-    def __str__(self) -> str:
-        return self.run_id + (f"[{part_of(self.index)[1:]}]" if self.index != RUN else "")
-
-
-class Held(Struct):
-    """The reports of a run that count, in log order; `end` is the sequence of its last event."""
-
-    epoch: Epoch = (0, 0)
-    n: int = 0
-    end: int = 0
-    kept: list[Entry] = []
-
-    @property
-    def terminal(self) -> ev.Event | None:
-        return self.kept[-1][1].events[-1] if self.end else None
-
-
-class History:
-    def __init__(self, execution_id: str, entries: Sequence[Entry]) -> None:
-        self.execution_id = execution_id
-        self.entries = sorted(entries, key=lambda entry: entry[0])
-        self.held = accepted(self.entries)
-        self.scheduled: dict[str, tuple[int, ev.StepScheduled]] = {}
-        for seq, _, event in self.events("router"):
-            if isinstance(event, ev.StepScheduled):
-                self.scheduled.setdefault(event.run_id, (seq, event))
-
-    def by(self, *writers: Writer) -> list[Entry]:
-        return [entry for entry in self.entries if entry[1].writer in writers]
-
-    def events(self, *writers: Writer) -> Iterable[tuple[int, Record, ev.Event]]:
-        for seq, record in self.by(*writers):
-            for event in record.events:
-                yield seq, record, event
-
-    @property
-    def over(self) -> bool:
-        return any(isinstance(event, ev.PlaybookProcessed) for _, _, event in self.events("router"))
-
-    def run_ends(self) -> dict[str, list[tuple[int, ev.Event]]]:
-        """Every end of a run that a router may act on: what workers and the scheduler said of it."""
-        ends: dict[str, list[tuple[int, ev.Event]]] = {}
-        for key, held in self.held.items():
-            if key.index == RUN and held.terminal is not None:
-                ends.setdefault(key.run_id, []).append((held.end, held.terminal))
-        for seq, _, event in self.events("scheduler"):
-            if isinstance(event, ev.LoopDone | ev.StepFailed):
-                ends.setdefault(event.run_id, []).append((seq, event))
-        for found in ends.values():
-            found.sort(key=lambda end: end[0])
-        return ends
-
-
-def accepted(entries: Iterable[Entry]) -> dict[Key, Held]:
-    held: dict[Key, Held] = {}
-    for seq, record in entries:
-        lease = record.lease
-        if lease is None:
-            continue
-        hold = held.setdefault(Key(lease.run_id, lease.index), Held(kept=[]))
-        whole = held.get(Key(lease.run_id))
-        if hold.end or lease.epoch < hold.epoch or (whole is not None and lease.epoch < whole.epoch):
-            continue
-        if lease.epoch > hold.epoch:
-            hold.epoch, hold.n = lease.epoch, 0
-        if record.n <= hold.n or not record.events:
-            continue
-        hold.n = record.n + len(record.events) - 1
-        hold.kept.append((seq, record))
-        if isinstance(record.events[-1], TERMINAL):
-            hold.end = seq
-    return held
 
 
 def _is_time(text: str) -> bool:
@@ -131,6 +23,8 @@ def _is_time(text: str) -> bool:
 
 def check_records(history: History) -> Iterable[Violation]:
     """Each record is what its writer may write, and the sequences grow."""
+    for seq, reason in history.unfit:
+        yield Violation("record", f"it does not fit, and counts for nothing: {reason}", seq)
     last = 0
     for seq, record in history.entries:
         if seq <= last:
@@ -156,9 +50,9 @@ def check_records(history: History) -> Iterable[Violation]:
 def _writers(record: Record) -> tuple[Writer, ...]:
     """Who may speak of what. What a worker says of a local loop as a whole, the scheduler listens to."""
     assert record.lease is not None
-    if record.lease.index != RUN:
+    if not is_run(record.lease.index):
         return ("waiting", "iteration")
-    whole = all(isinstance(event, ev.StepStarted | ev.LoopHalted) for event in record.events)
+    whole = all(isinstance(event, ev.StepStarted | ev.LoopHalted | ev.LeaseReleased) for event in record.events)
     return ("waiting", "worker", "iteration") if whole else ("waiting", "worker")
 
 
@@ -208,6 +102,6 @@ def check_terminals(history: History) -> Iterable[Violation]:
 
 
 def _ends(lease: Lease) -> type | UnionType:
-    if lease.index == RUN:
+    if is_run(lease.index):
         return ev.StepDone | ev.StepFailed
-    return ev.IterationDone | ev.IterationFailed if lease.index > RUN else ev.FrameClaimed | ev.FrameFailed
+    return ev.IterationDone | ev.IterationFailed if is_iteration(lease.index) else ev.FrameClaimed | ev.FrameFailed

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from shared.engine.patch import apply_patch
-from shared.engine.verify_history import BOUNDARY, History, Violation
+from shared.answers.history.history import BOUNDARY, History, Violation
+from shared.engine.values.ctx_patch import apply_patch
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.record import Record

@@ -12,11 +12,16 @@
     pipeline   tasks in order, no finished one again
     wait       begun before it ends, ended once
     limit      nothing runs before it holds the place it waits for
+    fence      a worker begins no call of a run that another one has claimed, once it can know
+    overlap    no two workers are in calls of one run at the same time
+    call       an outcome that names its call is the outcome of that call
+    lease      a run that failed for lost leases has lost them
 
-Whoever has more than the history adds two rules:
+Whoever has more than the history adds three rules:
 
     value      a stored value is what the log says of it
     projection the rows of the read model are what the log folds to
+    stuck      whatever is not over, something moves it, or someone can
 
 Pure, for finished and unfinished histories alike. It raises `Missing` for a stored value that is not
 among `values`: bring it and ask again.
@@ -24,22 +29,16 @@ among `values`: bring it and ask again.
 
 from collections.abc import Iterator, Sequence
 
-from shared.engine.large import Values
-from shared.engine.verify_decisions import check_decisions
-from shared.engine.verify_history import (
-    Entry,
-    History,
-    PlanOf,
-    Rule,
-    Violation,
-    check_numbering,
-    check_records,
-    check_terminals,
-)
-from shared.engine.verify_limits import check_limits
-from shared.engine.verify_loops import check_loops
-from shared.engine.verify_pipelines import check_pipelines
-from shared.engine.verify_tokens import (
+from shared.answers.history.history import Entry, History, PlanOf, Rule, Violation
+from shared.answers.verify.decisions import check_decisions
+from shared.answers.verify.fence import check_fence
+from shared.answers.verify.limits import check_limits
+from shared.answers.verify.loops import check_loops
+from shared.answers.verify.lost_leases import check_leases
+from shared.answers.verify.pipelines import check_pipelines
+from shared.answers.verify.records import check_numbering, check_records, check_terminals
+from shared.answers.verify.reports import history_of
+from shared.answers.verify.tokens import (
     check_arcs,
     check_compensation,
     check_ctx,
@@ -48,7 +47,8 @@ from shared.engine.verify_tokens import (
     check_tokens,
     check_waves,
 )
-from shared.engine.verify_waits import check_waits
+from shared.answers.verify.waits_and_limits import check_waits
+from shared.engine.values.stored_values import Values
 
 __all__ = ["Rule", "Violation", "verify", "verify_alone", "verify_history"]
 NO_VALUES: Values = {}
@@ -58,7 +58,7 @@ def verify(
     execution_id: str, records: Sequence[Entry], plan_of: PlanOf, values: Values = NO_VALUES
 ) -> list[Violation]:
     """What is wrong with the records of all writers, in log order; empty when nothing is."""
-    return verify_history(History(execution_id, records), plan_of, values)
+    return verify_history(history_of(execution_id, records), plan_of, values)
 
 
 def verify_history(history: History, plan_of: PlanOf, values: Values = NO_VALUES) -> list[Violation]:
@@ -76,6 +76,7 @@ def _derived(history: History, plan_of: PlanOf, values: Values) -> Iterator[Viol
     yield from check_decisions(history, plan_of, values)
     yield from check_loops(history, values)
     yield from check_pipelines(history, plan_of)
+    yield from check_leases(history, plan_of)
 
 
 def _alone(history: History) -> Iterator[Violation]:
@@ -91,3 +92,4 @@ def _alone(history: History) -> Iterator[Violation]:
     yield from check_ctx(history)
     yield from check_waits(history)
     yield from check_limits(history)
+    yield from check_fence(history)

@@ -4,12 +4,16 @@ something to decide and does not."""
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from shared.engine import compensation, control, routing, scheduling
-from shared.engine.execution import is_at_work, is_over
-from shared.engine.large import Values
-from shared.engine.why_facts import Reason, World
-from shared.engine.why_pools import PATIENCE_S
-from shared.engine.why_view import Plans, View
+from shared.answers.rerun import rerun
+from shared.answers.why.facts import Reason, World
+from shared.answers.why.pools import PATIENCE_S
+from shared.answers.why.remedies import ENDS, GOES_ON, Remedy, remedy, start
+from shared.answers.why.view import Plans, View
+from shared.engine.routing import cancel_and_pause, compensation
+from shared.engine.routing import decide as routing
+from shared.engine.routing.state import is_at_work, is_over
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.values.stored_values import Values
 from shared.events import model as ev
 from shared.events.record import event_type
 from shared.events.stamp import seconds, stamp
@@ -40,13 +44,21 @@ def over(view: View) -> Iterator[Reason]:
         "over", "over", f"it is over, {state.status}{said}{where}", str(error.get("step", "")),
         task=str(error.get("task", "")), attempt=int(error.get("attempt", 0) or 0),
         values={"status": state.status, "error": state.error, "line": line}, since=view.times.get("ended", ""),
-        remedy=f"noetlctl rerun {view.execution_id} --failed" if state.status != "completed" else "",
+        remedy=_after_end(view),
     )
 
 
-def _after_refusal(error: dict[str, Any], path: str) -> str:
-    return f"noetlctl register FILE, then noetlctl execute {path}" if error.get("kind") == "request" \
-        else f"noetlctl execute {path} with another payload"
+def _after_end(view: View) -> Remedy | None:
+    """Nothing that would be refused."""
+    if view.state.status == "completed":
+        return None
+    if rerun.refusal(view.state, stopped=view.stopped):
+        return remedy("execute", path=view.path)
+    return remedy("rerun_failed", execution_id=view.execution_id)
+
+
+def _after_refusal(error: dict[str, Any], path: str) -> Remedy:
+    return remedy("register_and_execute" if error.get("kind") == "request" else "execute_otherwise", path=path)
 
 
 def held_up(view: View) -> Iterator[Reason]:
@@ -58,7 +70,7 @@ def held_up(view: View) -> Iterator[Reason]:
             "paused", "blocked", f"it was paused by {view.pause.by or 'someone'}"
             + (f": {view.pause.reason}" if view.pause.reason else "") + "; runs that workers have go on to their end, "
             "and nothing follows", values={"by": view.pause.by, "reason": view.pause.reason, "at_work": at_work},
-            since=view.times["paused"], remedy=f"noetlctl resume {view.execution_id}",
+            since=view.times["paused"], remedy=remedy("resume", execution_id=view.execution_id),
         )
     if state.status == "cancelling":
         asked = view.cancelling
@@ -66,7 +78,7 @@ def held_up(view: View) -> Iterator[Reason]:
             "cancelling", "blocked", "it is being cancelled: it is over when nothing runs any more "
             f"({_names(at_work)}), or when its grace is",
             values={"by": asked.by if asked else "", "reason": asked.reason if asked else "", "at_work": at_work},
-            since=view.times.get("cancelling", ""), until=state.until, remedy="it ends by itself",
+            since=view.times.get("cancelling", ""), until=state.until, remedy=ENDS,
         )
     if state.status == "compensating":
         yield _compensating(view, at_work)
@@ -87,7 +99,7 @@ def _compensating(view: View, at_work: list[dict[str, Any]]) -> Reason:
         "more to undo", undoing.step if undoing is not None else "", undoing.run_id if undoing is not None else "",
         values={"status": fate.status, "error": fate.error, "left": left, "faults": list(state.faults),
                 "at_work": at_work},
-        since=view.times.get("compensating", ""), until=until, remedy="it ends by itself",
+        since=view.times.get("compensating", ""), until=until, remedy=ENDS,
     )
 
 
@@ -125,7 +137,7 @@ def undecided(view: View, plans: Plans, now: float, values: Values) -> dict[Serv
 def since(view: View, service: Service, now: float) -> float:
     """When the decision became due: by the last record it reads, or by time."""
     heard = view.heard.get(service)
-    due = control.due(view.state) if service == "router" else scheduling.due(view.schedule)
+    due = cancel_and_pause.due(view.state) if service == "router" else scheduling.due(view.schedule)
     times = [seconds(heard[1]) if heard is not None else seconds(view.started)]
     if due is not None and due <= now:
         times.append(due)
@@ -147,20 +159,21 @@ def _late(view: View, world: World, service: Service, types: list[str]) -> Reaso
     values: dict[str, Any] = {"events": types, "record": seq}
     if not is_late(view, service, world.now):
         return Reason(f"{service}.deciding", "running", f"{what} and is about to", values=values, since=stamp(at),
-                      remedy="it goes on by itself")
+                      remedy=GOES_ON)
     if world.members is not None and not world.members.get(service):
         return Reason(f"{service}.gone", "blocked", f"{what}, and no {service} is running", values=values,
-                      since=stamp(at), remedy=f"start a {service}: python -m services.{service}")
+                      since=stamp(at), remedy=start(service))
     values["members"] = list((world.members or {}).get(service, ()))
     cursor = world.cursors.get(service)
     if cursor is not None and cursor < seq:
         return Reason(
             f"{service}.behind", "blocked", f"{what} and has not got there: at most {seq - cursor} records of the "
             f"partition stand before it", values={**values, "cursor": cursor}, since=stamp(at),
-            remedy="it goes on by itself",
+            remedy=GOES_ON,
         )
     return Reason(
-        "quarantined", "blocked", f"{what}, has read all of it and says nothing: it cannot go on with this execution",
-        values={**values, "cursor": cursor}, since=stamp(at),
-        remedy=f"look for execution.quarantined or execution.waits with {view.execution_id} in the {service}'s log",
+        f"{service}.silent", "blocked", f"{what} and has said nothing for {world.now - at:.0f} s: it may be slow, wait "
+        "for something, or have set this execution aside", values={**values, "cursor": cursor}, since=stamp(at),
+        remedy=remedy("look_at_log", execution_id=view.execution_id, service=service),
+        moved_by=None if cursor is None else "nothing",  # it has passed what it should have acted on
     )

@@ -13,12 +13,20 @@ The codes of causes are documented in `docs/cli.md`, and stay as they are.
 
 from collections.abc import Iterator
 
-from shared.engine import scheduling, why_control, why_limits, why_loops, why_runs, why_tokens, why_waits
-from shared.engine.execution import is_over
-from shared.engine.large import Values
-from shared.engine.why_facts import Answer, Reason, World
-from shared.engine.why_pools import PATIENCE_S
-from shared.engine.why_view import Plans, View
+from shared.answers.why import clocks as why_clocks
+from shared.answers.why import execution as why_control
+from shared.answers.why import limits as why_limits
+from shared.answers.why import loops as why_loops
+from shared.answers.why import runs as why_runs
+from shared.answers.why import tokens as why_tokens
+from shared.answers.why import waits as why_waits
+from shared.answers.why.facts import Answer, Reason, World
+from shared.answers.why.pools import PATIENCE_S
+from shared.answers.why.remedies import remedy
+from shared.answers.why.view import Plans, View
+from shared.engine.routing.state import is_over
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.values.stored_values import Values
 from shared.events.command import Command
 from shared.events.stamp import seconds, stamp
 
@@ -38,7 +46,7 @@ def without_source(view: View, world: World, error: str) -> Answer:
     if not reasons:
         reasons.append(Reason(
             "playbook.gone", "blocked", f"no service goes on with it: {error}", values={"digest": view.state.digest},
-            remedy="noetlctl register FILE, with the very same source",
+            remedy=remedy("register_same"),
         ))
         reasons += [*why_control.held_up(view), *why_waits.waits(view, world)]
     return _answer(view, reasons)
@@ -68,6 +76,7 @@ def _reasons(view: View, world: World, plans: Plans, values: Values) -> Iterator
     if view.plan is not None:
         yield from why_tokens.waiting(view.plan, view.state, view.times)
     yield from _deadlines(view)
+    yield from why_clocks.skewed(world)
 
 
 def _deadlines(view: View) -> Iterator[Reason]:

@@ -4,27 +4,41 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.engine.ledger import Ledger
-from shared.events.beat import Key
+from shared.answers.why.remedies import Remedy
+from shared.engine.scheduling.limit_ledger import Ledger
+from shared.events.beat import Busy, Key
 
 Kind = Literal["blocked", "running", "denied", "over", "note"]
+Mover = Literal["itself", "someone", "nothing"]
 Place = tuple[str, int]  # run, iteration (-1: none)
 # The codes people and programs rely on; docs/cli.md says what each means.
 CAUSES = frozenset({
     "over", "running", "request.waiting", "request.refused", "request.dead", "admission.denied", "join.too_few",
     "join.waits", "paused", "cancelling", "compensating", "pool.unknown", "pool.paused", "pool.no_workers", "pool.full",
-    "pool.queued", "turn", "command.lost",
+    "pool.queued", "tool.busy", "turn", "command.lost", "command.stranded",
     "loop.window", "loop.stopped", "backoff", "wait.time", "wait.signal", "wait.child",
     "limit.places", "limit.execution", "limit.rate", "lease.silent", "router.deciding", "scheduler.deciding",
-    "router.gone", "scheduler.gone", "router.behind", "scheduler.behind", "quarantined", "log.corrupt",
+    "router.gone", "scheduler.gone", "router.behind", "scheduler.behind", "router.silent", "scheduler.silent",
+    "router.aside", "scheduler.aside",
+    "clock.skewed", "log.corrupt",
     "playbook.gone", "deadline", "more",
 })
+# What makes a cause go away, unless the reason itself says otherwise. All others do so by themselves: services that
+# run, others that end, times that come.
+MOVERS: dict[str, Mover] = {
+    **dict.fromkeys((
+        "paused", "pool.unknown", "pool.paused", "pool.no_workers", "wait.signal", "router.gone", "scheduler.gone",
+        "playbook.gone",
+    ), "someone"),
+    **dict.fromkeys(("log.corrupt", "router.aside", "scheduler.aside"), "nothing"),
+}
 
 
 class Reason(Struct, frozen=True, omit_defaults=True):
-    """`cause` is a stable code, `text` a sentence for people, `values` what decided; `remedy` is what makes it go on,
-    a command wherever there is one. `indexes` are the iterations it is about when they are many. `because` are other
-    executions that this one waits for."""
+    """`cause` is a stable code, `text` a sentence for people, `values` what decided; `remedy` is what makes it go on.
+    `indexes` are the iterations it is about when they are many. `because` are other
+    executions that this one waits for. What mends the reason has done so within `mended_s`: if it is there for longer,
+    nothing will."""
 
     cause: str
     kind: Kind
@@ -38,11 +52,17 @@ class Reason(Struct, frozen=True, omit_defaults=True):
     values: dict[str, Any] = {}
     since: str = ""
     until: str = ""
-    remedy: str = ""
+    remedy: Remedy | None = None
     because: tuple["Answer", ...] = ()
+    moved_by: Mover | None = None
+    mended_s: float = 0.0
 
     def __post_init__(self) -> None:
         assert self.cause in CAUSES, self.cause
+
+    @property
+    def mover(self) -> Mover:
+        return self.moved_by or MOVERS.get(self.cause, "itself")
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
@@ -60,7 +80,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
 
 class Worker(Struct, frozen=True):
     """A worker's last beat, and when the broker got it. One that is `draining` takes nothing new; `started` is when
-    its life began: one that is started anew under the same name holds nothing of its earlier life."""
+    its life began: one that is started anew under the same name holds nothing of its earlier life. `skew`: by how much
+    its machine's clock is ahead of the broker's."""
 
     name: str
     pool: str
@@ -70,12 +91,16 @@ class Worker(Struct, frozen=True):
     heard: float
     draining: bool = False
     started: float = 0.0
+    skew: float = 0.0
+    busy: tuple[Busy, ...] = ()
 
 
 class Pool(Struct, frozen=True):
     """The pool's consumer as the broker shows it. `known`: it has one; `pending` commands nobody has got, `held`
-    those that were delivered, `delivered` the sequence of the last one. `paused_until` 0: until someone resumes it.
-    `managed`: its document wants `wanted` workers of the pools service, and `state` and `message` say how that goes."""
+    those that were delivered, `delivered` the sequence of the last one; all up to `floor` it takes for done.
+    `paused_until` 0: until someone resumes it.
+    `managed`: its document wants `wanted` workers of the pools service, and `state` and `message` say how that goes;
+    `silent` are workers whose process is there, and when each was last heard."""
 
     name: str
     known: bool = True
@@ -92,6 +117,8 @@ class Pool(Struct, frozen=True):
     wanted: int = 0
     state: str = ""
     message: str = ""
+    floor: int = 0
+    silent: dict[str, float] = {}
 
 
 class Queued(Struct, frozen=True):
@@ -103,8 +130,9 @@ class Queued(Struct, frozen=True):
 
 
 class World(Struct, frozen=True):
-    """`members` are the live instances of the control services; None when nobody listened for them. `cursors` say up
-    to which record each service has handled the partition."""
+    """`now` is the broker's time. `members` are the live instances of the control services; None when nobody listened
+    for them. `cursors` say up to which record each service has handled the partition, `skews` by how much the clocks
+    of the machines of members are ahead of the broker's."""
 
     now: float
     workers: tuple[Worker, ...] = ()
@@ -113,6 +141,7 @@ class World(Struct, frozen=True):
     ledgers: dict[str, Ledger] = {}
     members: dict[str, tuple[str, ...]] | None = None
     cursors: dict[str, int] = {}
+    skews: dict[str, float] = {}
     others: dict[str, Answer] = {}
 
     def of(self, pool: str) -> list[Worker]:

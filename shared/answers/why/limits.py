@@ -6,14 +6,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.engine import limiting
-from shared.engine.large import Values
-from shared.engine.ledger import Ledger, has_place, rank, ready
-from shared.engine.limiting import Want
-from shared.engine.looping import iter_of
-from shared.engine.why_facts import Reason, World
-from shared.engine.why_pools import MAX_LISTED
-from shared.engine.why_view import Plans, View
+from shared.answers.why.facts import Reason, World
+from shared.answers.why.pools import MAX_LISTED
+from shared.answers.why.remedies import GOES_ON, remedy, start
+from shared.answers.why.view import Plans, View
+from shared.engine.scheduling import limits as scheduling_limits
+from shared.engine.scheduling.limit_ledger import Ledger, has_place, rank, ready
+from shared.engine.scheduling.limits import Want
+from shared.engine.scheduling.loops import iter_of
+from shared.engine.values.stored_values import Values
 from shared.events.stamp import stamp
 
 MAX_FOLLOWED = 3  # holders of a key whose own reasons are told
@@ -21,7 +22,7 @@ MAX_FOLLOWED = 3  # holders of a key whose own reasons are told
 
 def wanted(view: View, plans: Plans, values: Values) -> list[Want]:
     """The places that are waited for."""
-    return [want for want in limiting.wants(plans, view.schedule, values, iter_of) if not want.granted]
+    return [want for want in scheduling_limits.wants(plans, view.schedule, values, iter_of) if not want.granted]
 
 
 def holders_of(ledger: Ledger, execution_id: str) -> list[str]:
@@ -57,7 +58,7 @@ def _waits(view: View, world: World, want: Want, mine: list[Want]) -> Reason:
     again = ready(want, ledger.given, world.now)
     if again is not None:
         text = f"{_who(want)} waits for a place of key {limit.key}: its rate of {values['rate']} is used up"
-        return Reason("limit.rate", "blocked", text, values=values, until=stamp(again), remedy="it goes on by itself")
+        return Reason("limit.rate", "blocked", text, values=values, until=stamp(again), remedy=GOES_ON)
     return _in_line(world, want, values)
 
 
@@ -67,19 +68,18 @@ def _full(view: View, world: World, want: Want, ledger: Ledger, values: dict[str
     held = f"all {want.limit.max} are held, by {', '.join(first)}"
     text = f"{_who(want)} waits for a place of key {want.limit.key}: {held}"
     other = next(iter(holders_of(ledger, view.execution_id)), "")
-    cancel = f" (noetlctl cancel {other} would end one)" if other else ""
+    helps = remedy("holder_cancelled", holder=other) if other else remedy("holder_ends")
     return Reason(_cause(want), "blocked", text + _line(values), values=values,
-                  remedy=f"it goes on when one of them ends{cancel}", because=others)
+                  remedy=helps, because=others)
 
 
 def _in_line(world: World, want: Want, values: dict[str, Any]) -> Reason:
     if world.members is not None and not world.members.get("scheduler"):
         text = f"{_who(want)} waits for a place of key {want.limit.key}, and no scheduler is running to give it one"
-        return Reason("scheduler.gone", "blocked", text, values=values,
-                      remedy="start a scheduler: python -m services.scheduler")
+        return Reason("scheduler.gone", "blocked", text, values=values, remedy=start("scheduler"))
     text = f"{_who(want)} waits for a place of key {want.limit.key}; one is free"
     return Reason(_cause(want), "blocked", text + _line(values), values=values,
-                  remedy="it goes on by itself: the scheduler gives the place to the first in line")
+                  remedy=remedy("gets_place"))
 
 
 def _cause(want: Want) -> str:

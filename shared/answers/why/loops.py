@@ -6,10 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.engine.looping import WINDOWS
-from shared.engine.schedule import Loop
-from shared.engine.why_facts import Reason
-from shared.engine.why_view import View
+from shared.answers.why.facts import Reason
+from shared.answers.why.remedies import remedy
+from shared.answers.why.view import View
+from shared.engine.scheduling.loops import WINDOWS
+from shared.engine.scheduling.state import Loop
+from shared.events.run_index import is_iteration
 
 MAX_LISTED = 20
 
@@ -47,7 +49,7 @@ def _full(run_id: str, loop: Loop, values: dict[str, Any]) -> Reason:
     if oldest and oldest[0]["worker"]:
         text += f"; the first of them, {oldest[0]['index']}, was begun by {oldest[0]['worker']} at {oldest[0]['since']}"
     return Reason("loop.window", "blocked", text, loop.event.step, run_id, values=values, since=loop.at,
-                  remedy="it goes on when one of them ends; a larger max_in_flight needs a new execution")
+                  remedy=remedy("iteration_ends"))
 
 
 def _oldest(view: View, run_id: str, loop: Loop) -> list[dict[str, Any]]:
@@ -64,7 +66,7 @@ def merged(reasons: Iterable[Reason]) -> list[Reason]:
     groups: dict[tuple[Any, ...], list[Reason]] = {}
     for number, reason in enumerate(reasons):
         key: tuple[Any, ...] = (number,)
-        if reason.index >= 0 and not reason.because:
+        if is_iteration(reason.index) and not reason.because:
             told = (reason.values.get(name) for name in ("key", "signal", "worker"))
             key = reason.cause, reason.run_id, *told
         groups.setdefault(key, []).append(reason)

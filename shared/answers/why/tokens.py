@@ -5,14 +5,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl.names import names_used
-from shared.dsl.plan import EVERYTHING, AdmitRule, Plan
-from shared.engine.execution import Execution, apply, draft
-from shared.engine.joins import next_move
-from shared.engine.large import Values
-from shared.engine.replay_because import held
-from shared.engine.routing import names_at_entry
-from shared.engine.why_facts import Reason
+from shared.answers.rehearsal.conditions import held
+from shared.answers.why.facts import Reason
+from shared.answers.why.remedies import remedy
+from shared.dsl.model.plan import EVERYTHING, AdmitRule, Plan
+from shared.dsl.templates.needs import names_used
+from shared.engine.routing.decide import names_at_entry
+from shared.engine.routing.joins import next_move
+from shared.engine.routing.state import Execution, apply, draft
+from shared.engine.values.stored_values import Values
 from shared.events import model as ev
 from shared.events.record import Record
 
@@ -82,14 +83,14 @@ def denied(found: list[Denial]) -> Iterator[Reason]:
             yield Reason(
                 "join.too_few", "denied", f"step {denial.step} was not entered: {denial.reason}", denial.step,
                 values={"tokens": list(denial.tokens), "line": denial.line}, since=denial.at,
-                remedy=f"let more arcs lead to {denial.step}, or lower its admit.join, and run it again",
+                remedy=remedy("change_join", step=denial.step),
             )
         else:
             values = {"tokens": list(denial.tokens), "rule": denial.rule, "line": denial.line, "rules": denial.rules}
             yield Reason(
                 "admission.denied", "denied", f"step {denial.step} was not entered: {_decided(denial)}", denial.step,
                 values=values, since=denial.at,
-                remedy="a refused token is gone: change what the rule reads, or the rule, and run it again",
+                remedy=remedy("change_rule"),
             )
 
 
@@ -127,5 +128,5 @@ def waiting(plan: Plan, state: Execution, since: dict[str, str]) -> Iterator[Rea
             f"(join: {step.join}) for what can still reach it: {coming}", name,
             values={"join": step.join, "tokens": tokens, "runs": runs, "others": others, "line": step.line},
             since=min((since[token] for token in tokens if token in since), default=""),
-            remedy=f"it goes on when {coming} has come or ended",
+            remedy=remedy("join_completes", coming=coming),
         )

@@ -6,29 +6,34 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.dsl.plan import Plan, Step
-from shared.engine import execution, schedule
-from shared.engine.execution import Execution
-from shared.engine.large import Values
-from shared.engine.schedule import Schedule
-from shared.engine.why_facts import Place
-from shared.engine.why_tokens import Denial, denials
-from shared.errors import Corrupt
+from shared.answers.rerun.rerun import is_stop
+from shared.answers.why.facts import Place
+from shared.answers.why.tokens import Denial, denials
+from shared.dsl.model.plan import Plan, Step
+from shared.engine.leases.fence import Fence
+from shared.engine.leases.lost_leases import Leases, Lost
+from shared.engine.routing import state as execution
+from shared.engine.routing.state import Execution
+from shared.engine.scheduling import state as schedule
+from shared.engine.scheduling.state import Schedule
+from shared.engine.values.stored_values import Values
+from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
+from shared.events.classes import ENDS_WORK
+from shared.events.readers import FOLDED, INPUTS
 from shared.events.record import Epoch, Lease, Record
 
 Entry = tuple[int, Record]
 Plans = Callable[[str], Plan]
-ROUTER_READS = ("router", "worker", "scheduler", "waiting", "control")
-SCHEDULER_READS = ("scheduler", "router", "iteration", "waiting", "control")
-TERMINAL = ev.StepDone | ev.StepFailed | ev.IterationDone | ev.IterationFailed
-PARTS = ev.LoopHalted | ev.FrameClaimed | ev.FrameFailed  # the end of a local loop, and of a claim of rows
 NO_VALUES: Values = {}
+# What folds meet in a history that no service can have written.
+UNFIT = (TemplateError, LookupError, AssertionError, ValueError, TypeError, AttributeError)
 
 
 class Hold(Struct):
     """The latest lease of a run or iteration. `since` is its first record, `last` its latest; `holds` counts the
-    leases there were; `retried` is the attempt that ended last, if another one follows."""
+    leases there were; `retried` is the attempt that ended last, if another one follows; `lost` are the leases before
+    it that were lost in a row, with no task finished since."""
 
     step: str
     worker: str
@@ -37,16 +42,18 @@ class Hold(Struct):
     last: str
     began: str
     holds: int = 1
-    state: Literal["held", "waits", "ended"] = "held"
+    state: Literal["held", "waits", "released", "ended"] = "held"
     task: str = ""
     attempt: int = 0
     task_since: str = ""
     retried: ev.TaskRetried | None = None
+    lost: tuple[Lost, ...] = ()
 
 
 class View(Struct):
     """`times` are when things were said: `paused`, `cancelling`, `compensating`, `ended`; those of runs and tokens
-    are under their ids. `heard` is the last record, with its time, that each control service reads from others."""
+    are under their ids. `heard` is the last record, with its time, that each control service reads from others.
+    `stopped`: a run ended so that nothing follows it."""
 
     execution_id: str
     state: Execution
@@ -64,6 +71,8 @@ class View(Struct):
     cancelling: ev.PlaybookCancelling | None = None
     refused_signals: list[ev.SignalRejected] = []
     heard: dict[str, tuple[int, str]] = {}
+    leases: dict[Place, Leases] = {}
+    stopped: bool = False
 
     def step(self, name: str) -> Step | None:
         return self.plan.steps.get(name) if self.plan is not None else None
@@ -87,21 +96,26 @@ class Broken(Corrupt):
 def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans | None, values: Values = NO_VALUES) -> View:
     """Raises Broken; and what `plans` and missing values raise. Without plans, what the log alone says."""
     view = View(execution_id, Execution(execution_id), Schedule(execution_id), holds={}, denials=[], times={},
-                refused_signals=[], heard={})
+                refused_signals=[], heard={}, leases={})
+    fence = Fence()
     for seq, record in entries:
         try:
             _fold(view, seq, record, plans, values)
+            if fence.takes(record) and record.lease is not None:
+                _held(view, record, record.lease)
         except Corrupt as error:
             raise Broken(seq, str(error)) from None
+        except UNFIT as error:
+            raise Broken(seq, f"{type(error).__name__} {error}") from None
     view.schedule = _scheduled(execution_id, entries)
     return view
 
 
 def _scheduled(execution_id: str, entries: Sequence[Entry]) -> Schedule:
-    read = [entry for entry in entries if entry[1].writer in SCHEDULER_READS]
+    read = [entry for entry in entries if entry[1].writer in FOLDED["scheduler"]]
     try:
         return schedule.evolve(Schedule(execution_id), read)
-    except Corrupt as error:
+    except (Corrupt, *UNFIT) as error:
         raise Broken(_gap(execution_id, read), str(error)) from None
 
 
@@ -111,7 +125,7 @@ def _gap(execution_id: str, read: Sequence[Entry]) -> int:
     for entry in read:
         try:
             state = schedule.evolve(state, [entry])
-        except Corrupt:
+        except (Corrupt, *UNFIT):
             return entry[0]
     return read[-1][0]
 
@@ -121,19 +135,17 @@ def _fold(view: View, seq: int, record: Record, plans: Plans | None, values: Val
     if record.writer == "router":
         for event in record.events:
             _said(view, event, record.ts, plans)
+            view.stopped = view.stopped or is_stop(event)
         if view.plan is not None and any(isinstance(event, ev.TokenRejected) for event in record.events):
             view.denials += denials(view.plan, view.state, record, values)
     for event in record.events:
         if isinstance(event, ev.SignalRejected):
             view.refused_signals.append(event)
-    if record.writer in ROUTER_READS:
+    if record.writer in FOLDED["router"]:
         view.state = execution.evolve(view.state, record, seq)
-        if record.writer != "router":
-            view.heard["router"] = (seq, record.ts)
-    if record.writer in SCHEDULER_READS and record.writer != "scheduler":
-        view.heard["scheduler"] = (seq, record.ts)
-    if record.lease is not None:
-        _held(view, record, record.lease)
+    for decider, inputs in INPUTS.items():
+        if record.writer in inputs:
+            view.heard[decider] = (seq, record.ts)
 
 
 def _said(view: View, event: ev.Event, ts: str, plans: Plans | None) -> None:
@@ -158,17 +170,18 @@ def _said(view: View, event: ev.Event, ts: str, plans: Plans | None) -> None:
 
 
 def _held(view: View, record: Record, lease: Lease) -> None:
-    """A record counts if no higher epoch came before it."""
+    """Of a record that counts. Nothing is closed: a worker of a run that was cancelled has it until it lets go."""
     place = lease.run_id, lease.index
     hold = view.holds.get(place)
-    if hold is not None and (lease.epoch < hold.epoch or hold.state == "ended"):
-        return
-    if hold is None or lease.epoch > hold.epoch:
+    if hold is None or lease.epoch != hold.epoch:
         began, holds = (hold.began, hold.holds + 1) if hold is not None else (record.ts, 1)
         retried = hold.retried if hold is not None else None
         hold = Hold(lease.step, lease.worker, lease.epoch, record.ts, record.ts, began, holds, retried=retried)
         view.holds[place] = hold
     hold.last = record.ts
+    leases = view.leases.setdefault(place, Leases())
+    leases.take(record)
+    hold.lost = leases.lost
     for event in record.events:
         _advanced(hold, event, record.ts)
 
@@ -183,5 +196,7 @@ def _advanced(hold: Hold, event: ev.Event, ts: str) -> None:
             hold.retried, hold.task, hold.attempt, hold.task_since = None, task, attempt, ts
         case ev.TaskWaiting(task=task, attempt=attempt):
             hold.state, hold.task, hold.attempt, hold.task_since = "waits", task, attempt, ts
-        case _ if isinstance(event, TERMINAL | PARTS):
+        case ev.LeaseReleased():
+            hold.state = "released"
+        case _ if isinstance(event, ENDS_WORK):
             hold.state = "ended"

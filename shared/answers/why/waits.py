@@ -5,10 +5,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.engine.replay_because import short
-from shared.engine.waiting import Wait
-from shared.engine.why_facts import Reason, World
-from shared.engine.why_view import Hold, View
+from shared.answers.rehearsal.conditions import short
+from shared.answers.why.facts import Reason, World
+from shared.answers.why.remedies import GOES_ON, remedy
+from shared.answers.why.view import Hold, View
+from shared.engine.scheduling.waits import Wait
 from shared.events.stamp import seconds, stamp
 
 MAX_LISTED = 20
@@ -35,7 +36,7 @@ def _wait(view: View, world: World, wait: Wait, hold: Hold | None) -> Reason:
     if event.child is not None:
         return _child(world, wait)
     return Reason("wait.time", "blocked", f"task {event.task} waits for a time", values={"wait": event.wait},
-                  until=event.until, remedy="it goes on by itself")
+                  until=event.until, remedy=GOES_ON)
 
 
 def _signal(view: View, wait: Wait) -> Reason:
@@ -48,11 +49,11 @@ def _signal(view: View, wait: Wait) -> Reason:
         text += f"; {len(refused)} came and did not fit its schema: {refused[-1]}"
     if others:
         text += f"; signals of other names lie there: {', '.join(others[:5])}"
-    payload = " --payload JSON" if event.schema else ""
+    helps = remedy("signal_payload" if event.schema else "signal", execution_id=view.execution_id, signal=event.signal)
     return Reason(
         "wait.signal", "blocked", text,
         values={"signal": event.signal, "schema": event.schema, "refused": refused[-MAX_LISTED:], "others": others},
-        until=event.until, remedy=f"noetlctl signal {view.execution_id} {event.signal}{payload}",
+        until=event.until, remedy=helps,
     )
 
 
@@ -64,10 +65,10 @@ def _child(world: World, wait: Wait) -> Reason:
         text = f"its child {child.execution_id} is over ({wait.answer.status}); the scheduler sends it on"
     else:
         text = f"task {wait.event.task} waits for playbook {child.path}, execution {child.execution_id}"
-    more = f" (not followed: noetlctl why {child.execution_id})" if answer is None and wait.answer is None else ""
+    is_asked = answer is None and wait.answer is None
     return Reason(
         "wait.child", "blocked", text, values={"child": child.execution_id, "path": child.path},
-        until=wait.event.until, remedy=f"it goes on when {child.execution_id} is over{more}",
+        until=wait.event.until, remedy=remedy("child_asked" if is_asked else "child_ends", child=child.execution_id),
         because=(answer,) if answer is not None and wait.answer is None else (),
     )
 
@@ -89,5 +90,5 @@ def backoff(view: View, hold: Hold, until: float, more: dict[str, Any]) -> Reaso
         f" comes after a pause; the last error{said or ' is not recorded'}",
         step=hold.step, task=retried.task, attempt=retried.attempt + 1,
         values={"attempts": most, "delay_s": round(retried.delay, 3), "error": error, **more},
-        since=hold.task_since, until=stamp(until), remedy="it goes on by itself",
+        since=hold.task_since, until=stamp(until), remedy=GOES_ON,
     )

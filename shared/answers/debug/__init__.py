@@ -1,0 +1,1 @@
+"""The state of an execution at any point of its log."""

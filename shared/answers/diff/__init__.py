@@ -1,0 +1,1 @@
+"""Two executions side by side."""

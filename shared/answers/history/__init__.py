@@ -1,0 +1,1 @@
+"""An execution as people see it, folded from its records."""

@@ -1,0 +1,1 @@
+"""Recorded outcomes run through another playbook, without calling a tool."""

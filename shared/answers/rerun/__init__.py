@@ -1,0 +1,1 @@
+"""What a new execution takes over from an earlier one."""

@@ -1,0 +1,1 @@
+"""What must hold in every history, checked without the folds of the engine."""

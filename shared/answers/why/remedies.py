@@ -1,0 +1,40 @@
+"""What makes an execution go on, as a code with what it is about. Which command that is, a shell says: the words stand
+in one table of the command line, `services/cli/stack/remedies.py`."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Code = Literal[
+    # By itself
+    "goes_on", "ends", "is_taken", "gets_place", "is_replaced", "iteration_ends", "slot_frees", "others_end",
+    "calls_end", "holder_ends", "holder_cancelled", "child_ends", "child_asked", "join_completes",
+    # Services and workers
+    "start_service", "start_pools", "start_worker", "scale_pool", "add_pool", "resume_pool", "resume_consumer",
+    "look_at_pool", "look_at_log", "set_clock",
+    # The execution
+    "execute", "execute_otherwise", "rerun_failed", "resume", "signal", "signal_payload", "register",
+    "register_and_execute", "register_same", "change_rule", "change_join",
+    # What a shell finds beside the log
+    "start_anew", "wait_for_start", "show_letter",
+]
+
+
+class Remedy(Struct, frozen=True, omit_defaults=True):
+    """`also` is what helps besides."""
+
+    code: Code
+    values: dict[str, Any] = {}
+    also: "Remedy | None" = None
+
+
+def remedy(code: Code, also: Remedy | None = None, **values: Any) -> Remedy:
+    return Remedy(code, values, also)
+
+
+GOES_ON = remedy("goes_on")
+ENDS = remedy("ends")
+
+
+def start(service: str) -> Remedy:
+    return remedy("start_service", service=service)
