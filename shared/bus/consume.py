@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 from nats.aio.subscription import Subscription
+from nats.errors import Error
 
+from shared.bus import api
 from shared.bus.pull import SILENCE_S, Backoff, Waiter, place_of, pull_request, unserved
 from shared.bus.wire import Connection, pub, status_of, stored_headers
 from shared.errors import Unavailable
@@ -21,6 +23,7 @@ from shared.errors import Unavailable
 AHEAD_S = 0.1  # the moment that decides how far ahead to ask
 HOLD_S = 0.5  # a message fetched and not taken for so long is handed back: another worker may be free
 STALE_S = 5.0  # one that could not be handed back in time is forgotten: its lease may be another's
+EXTEND_S = 2.0  # for the answer to an extension
 _ACK, _PROGRESS = b"+ACK", b"+WPI"
 
 
@@ -50,6 +53,13 @@ class Held:
 
     async def progress(self) -> None:
         self._answer(_PROGRESS)
+
+    async def extend(self) -> None:
+        """The server answers whoever asks, also when it has given the message to another."""
+        try:
+            await self._connection.request(self._reply, _PROGRESS, timeout=EXTEND_S)
+        except (Error, TimeoutError, OSError) as error:
+            raise Unavailable(f"the lease on {self.subject} was not extended: {error!r}") from None
 
     def give_back(self, delay: float = 0.0) -> None:
         self._answer(b"-NAK " + msgspec.json.encode({"delay": int(delay * 1e9)}) if delay > 0 else b"-NAK")
@@ -88,13 +98,12 @@ class QueueConsumer:
         self,
         connection: Connection,
         clock: Callable[[], float],
-        inbox: str,
         stream: str,
         durable: str,
         prefetch: int,
     ) -> None:
-        self._connection, self._clock, self._inbox = connection, clock, inbox
-        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
+        self._connection, self._clock, self._inbox = connection, clock, ""
+        self._next = api.subject(api.next_message(stream, durable))
         self._held: deque[Held] = deque()
         self._waiter, self._backoff = Waiter(), Backoff()
         self._generation = 0
@@ -107,7 +116,14 @@ class QueueConsumer:
         self._subscription: Subscription | None = None
 
     async def start(self) -> None:
-        self._subscription = await self._connection.route(f"{self._inbox}.*", self._arrived)
+        await self._listen()
+
+    async def _listen(self) -> None:
+        """An inbox for each connection. Under the same one, requests of a connection that broke would go on at the
+        broker, and what it gives them is lost until its lease is over."""
+        if self._subscription is None and self._connection.is_connected:
+            self._inbox = self._connection.new_inbox()
+            self._subscription = await self._connection.route(f"{self._inbox}.*", self._arrived)
 
     async def batch(self, limit: int) -> Sequence[Held]:
         assert limit > 0, "ask for at least one"
@@ -121,6 +137,7 @@ class QueueConsumer:
             if self._ended:
                 self._ended = False
                 await self._backoff.pause(self._waiter)
+            await self._listen()
             self._ask(room)
             if not await self._waiter.wait(SILENCE_S):
                 self._forget_requests()
@@ -131,9 +148,14 @@ class QueueConsumer:
         self._tidy_later()
         return taken
 
-    def reconnected(self) -> None:
-        """A reconnect drops the requests that were waiting at the broker."""
+    def disconnected(self) -> None:
+        """Before there is another connection, which is not told of the old inbox."""
         self._forget_requests()
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            self._connection.forget(subscription)
+
+    def reconnected(self) -> None:
         self._waiter.wake()
 
     async def close(self) -> None:
@@ -171,7 +193,7 @@ class QueueConsumer:
         """Asks for what fits, in halves: a request per message would double the traffic."""
         in_hand = self._asked + len(self._held)
         free = room - in_hand
-        if free > 0 and (2 * free >= room or not in_hand) and self._connection.is_connected:
+        if free > 0 and (2 * free >= room or not in_hand) and self._subscription is not None:
             self._connection.write(pub(self._next, f"{self._inbox}.{self._generation}", pull_request(free)))
             self._asked += free
 

@@ -1,17 +1,23 @@
-"""The stream of dead letters for people: the latest ones with their times, one by its sequence, and its end."""
+"""The stream of dead letters. `bury` is the only way into it: a letter is small whatever the message holds, and there
+is one for each place. For people: the latest ones with their times, one by its sequence, its message, and its end."""
 
 import base64
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from shared.bus import topology
-from shared.bus.jetstream import JetStreamBus, nanoseconds
-from shared.bus.memory import MemoryBus
-from shared.bus.ports import Bus
-from shared.bus.request import NotFound
-from shared.bus.wire import parse_headers
-from shared.events import subjects
+from shared.bus import api, topology
+from shared.bus.codes import NotFound
+from shared.bus.jetstream import JetStreamBus
+from shared.bus.memory.bus import MemoryBus
+from shared.bus.ports import Bus, Message
+from shared.bus.wire import nanoseconds, parse_headers
+from shared.errors import Conflict
+from shared.events import letter, subjects
+
+_PLACE = re.compile(r"([^/]+)/([0-9]{1,19})")
 
 
 class Letter(Struct, frozen=True):
@@ -25,16 +31,50 @@ class Letter(Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        return self.subject.removeprefix(f"{subjects.DEAD}.")
+        return subjects.origin_of(self.subject)
+
+    @property
+    def note(self) -> letter.Note | None:
+        """None: it was not written by `bury`."""
+        return letter.read(self.data)
+
+
+async def bury(
+    bus: Bus, origin: str, place: str, reason: str, data: bytes = b"", *, subject: str = "",
+    headers: Mapping[str, str] | None = None, name: str = "", at: int = 0,
+) -> bool:
+    """Raises only Unavailable: what the message holds does not matter. `place` is where it stands (`at_seq`), or names
+    it; false: there is a letter of this place, and of the trigger or schedule `name`, already."""
+    note = letter.write(place, reason, data, subject=subject, headers=headers, name=name, at=at)
+    identity = letter.digest(f"{place}\0{name}".encode(errors="replace"))
+    try:
+        await bus.append(subjects.dead(origin, identity), note, expected=0)
+    except Conflict:
+        return False
+    return True
+
+
+def at_seq(stream: str, seq: int) -> str:
+    return f"{stream}/{seq}"
+
+
+async def original(bus: Bus, note: letter.Note) -> Message | None:
+    """The whole message, if it still stands where the letter says."""
+    place = _PLACE.fullmatch(note.place)
+    if place is None:
+        return None
+    stream, seq = place[1], int(place[2])
+    found = await (_stored(bus, stream, seq) if isinstance(bus, MemoryBus) else _fetched(bus, stream, seq))
+    return found if found is not None and letter.digest(found.data) == note.digest else None
 
 
 async def latest(bus: Bus, most: int, origin: str = "") -> list[Letter]:
     """The last ones, oldest first; of one origin, the last of it."""
-    wanted = subjects.dead(origin or ">")
+    wanted = subjects.dead(origin, ">") if origin else f"{subjects.DEAD}.>"
     if isinstance(bus, MemoryBus):
         stream = bus.broker.stream(topology.DEAD)
         return [_of_memory(bus, message.seq) for message in stream.read((wanted,), 0)][-most:]
-    state = (await _jetstream(bus).requests.api(f"STREAM.INFO.{topology.DEAD}"))["state"]
+    state = (await _jetstream(bus).requests.api(api.stream_info(topology.DEAD)))["state"]
     first, end, step = state["first_seq"], state["last_seq"], most
     found: list[Letter] = []
     while end >= first and len(found) < most:  # backwards, in growing pieces: deleted ones leave gaps
@@ -54,7 +94,7 @@ async def drop(bus: Bus, seq: int) -> None:
     if isinstance(bus, MemoryBus):
         bus.broker.stream(topology.DEAD).remove(seq)
         return
-    await _jetstream(bus).requests.api(f"STREAM.MSG.DELETE.{topology.DEAD}", {"seq": seq})
+    await _jetstream(bus).requests.api(api.message_delete(topology.DEAD), {"seq": seq})
 
 
 async def _between(bus: Bus, wanted: str, start: int, end: int) -> list[Letter]:
@@ -70,12 +110,27 @@ async def _between(bus: Bus, wanted: str, start: int, end: int) -> list[Letter]:
 
 async def _get(bus: Bus, body: dict[str, Any]) -> Letter | None:
     try:
-        found = (await _jetstream(bus).requests.api(f"STREAM.MSG.GET.{topology.DEAD}", body))["message"]
+        found = (await _jetstream(bus).requests.api(api.message_get(topology.DEAD), body))["message"]
     except NotFound:
         return None
     headers = parse_headers(base64.b64decode(found["hdrs"])) if found.get("hdrs") else None
     data = base64.b64decode(found.get("data") or "")
     return Letter(found["seq"], nanoseconds(found["time"]), found["subject"], data, headers or {})
+
+
+async def _stored(bus: MemoryBus, stream: str, seq: int) -> Message | None:
+    known = bus.broker.streams.get(stream)
+    stored = known.stored.get(seq) if known is not None else None
+    return None if stored is None else stored.message
+
+
+async def _fetched(bus: Bus, stream: str, seq: int) -> Message | None:
+    try:
+        found = (await _jetstream(bus).requests.api(api.message_get(stream), {"seq": seq}))["message"]
+    except NotFound:
+        return None
+    headers = parse_headers(base64.b64decode(found["hdrs"])) if found.get("hdrs") else None
+    return Message(found["subject"], base64.b64decode(found.get("data") or ""), found["seq"], headers)
 
 
 def _of_memory(bus: MemoryBus, seq: int) -> Letter:

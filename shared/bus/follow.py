@@ -13,6 +13,7 @@ from itertools import count
 import structlog
 from nats.aio.subscription import Subscription
 
+from shared.bus import api
 from shared.bus.ports import Message
 from shared.bus.pull import SILENCE_S, Backoff, Waiter, place_of, pull_request, unserved
 from shared.bus.request import Requests
@@ -23,6 +24,7 @@ ASK = 256
 MAX_BATCH = 512
 MAX_HELD = 1024  # no more is asked for while this much waits for the caller
 INACTIVE_S = 30.0
+BEHIND_TRIES = 10  # with the backoff, some 6 s
 log = structlog.get_logger()
 _names = count(1)
 
@@ -45,7 +47,7 @@ class StreamFollower:
         self._reply = ""
         self._count = 0
         self._asked = 0
-        self._pending = 0
+        self._behind = 0  # times in a row that the stream ended before what was read
         self._stale = True
         self._closed = False
         self._ended = False  # by the broker, not by us: rest before asking again
@@ -69,6 +71,13 @@ class StreamFollower:
         elif not await self._waiter.wait(SILENCE_S):
             self._stale = True
 
+    def disconnected(self) -> None:
+        """The next connection is not told of what the old one listened to."""
+        self._stale = True
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            self._connection.forget(subscription)
+
     def reconnected(self) -> None:
         self._stale = True
         self._waiter.wake()
@@ -90,21 +99,25 @@ class StreamFollower:
             self._ended = True
 
     async def _open(self) -> None:
-        info = await self._requests.api(f"STREAM.INFO.{self._stream}")
-        last = info["state"]["last_seq"]
-        if last < self._last:
-            raise Corrupt(
-                f"the stream ends before the cursor: {self._stream} holds up to {last}, "
-                f"{self._last} was read already; it was rolled back or replaced"
-            )
+        info = await self._requests.api(api.stream_info(self._stream))
+        self._check_end(info["state"]["last_seq"])
         name = f"f{next(_names)}-{self._inbox.rsplit('.', 1)[-1]}"
         self._reply = f"{self._inbox}.{name}"
         self._count, self._asked = 0, 0
         subscription = await self._connection.route(self._reply, self._arrived)
         self._subscription, self._name = subscription, name
-        await self._requests.api(f"CONSUMER.CREATE.{self._stream}.{name}", self._config(name))
+        await self._requests.api(api.consumer_create(self._stream, name), self._config(name))
         self._stale = False
         self._ask()
+
+    def _check_end(self, last: int) -> None:
+        """On a cluster a leader that is new, or was replaced and does not know it, may be behind for a moment."""
+        self._behind = self._behind + 1 if last < self._last else 0
+        text = f"{self._stream} holds up to {last}, {self._last} was read already"
+        if self._behind > (BEHIND_TRIES if self._connection.is_clustered else 0):
+            raise Corrupt(f"the stream ends before the cursor: {text}; it was rolled back or replaced")
+        if self._behind:
+            raise Unavailable(text)
 
     def _config(self, name: str) -> dict[str, object]:
         config = {
@@ -127,7 +140,7 @@ class StreamFollower:
             await self._connection.unroute(subscription)
         if name and self._connection.is_connected:
             with suppress(NoetlError):
-                await self._requests.api(f"CONSUMER.DELETE.{self._stream}.{name}")
+                await self._requests.api(api.consumer_delete(self._stream, name))
 
     def _ask(self) -> None:
         """Two requests outstanding, so that one is being served while the other travels."""
@@ -135,7 +148,7 @@ class StreamFollower:
             self._request(ASK)
 
     def _request(self, batch: int) -> None:
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
+        subject = api.subject(api.next_message(self._stream, self._name))
         self._connection.write(pub(subject, self._reply, pull_request(batch)))
         self._asked += batch
 
@@ -152,8 +165,9 @@ class StreamFollower:
         else:
             self._backoff.reset()
             self._asked -= 1
-            self._last, self._pending = place.seq, place.pending
-            self._held.append(Message(subject.decode(), data, place.seq, stored_headers(header)))
+            if place.seq > self._last:  # a consumer on a replica that is behind begins with what that one has
+                self._last = place.seq
+                self._held.append(Message(subject.decode(), data, place.seq, stored_headers(header), place.timestamp))
             self._ask()
         self._waiter.wake()
 
@@ -167,34 +181,3 @@ class StreamFollower:
             case _:
                 self._stale = self._ended = True
         self._waiter.wake()
-
-
-class LazyFollower(StreamFollower):
-    """Leaves messages at the broker until `batch` is called, then takes all that have come: one request
-    waits for news, a second brings what is known to be left. For a reader that may lag and should not
-    be woken by every message."""
-
-    _waiting = False
-    _wanted = 0
-
-    async def batch(self) -> Sequence[Message]:
-        await self._bring(max(1, min(self._pending, MAX_HELD)))
-        if self._pending and len(self._held) < MAX_HELD:
-            await self._bring(min(self._pending, MAX_HELD - len(self._held)))
-        return [self._held.popleft() for _ in range(len(self._held))]
-
-    async def _bring(self, wanted: int) -> None:
-        """Waits until something is there and all that was asked for has come."""
-        self._waiting, self._wanted = True, wanted
-        try:
-            if not self._stale:
-                self._ask()
-            while not self._held or (self._asked and not self._stale):
-                await self._go_on()
-        finally:
-            self._waiting = False
-
-    def _ask(self) -> None:
-        if self._waiting and not self._asked and (batch := self._wanted or int(not self._held)):
-            self._wanted = 0
-            self._request(batch)

@@ -5,8 +5,8 @@ import asyncio
 import re
 import time
 from asyncio import Future
+from base64 import b64decode
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlparse
 from weakref import WeakSet
@@ -15,19 +15,26 @@ import nats.errors
 import structlog
 from nats.aio.subscription import Subscription
 
-from shared.bus import kv
+from shared.bus import api, kv
+from shared.bus.broker_time import Timekeeper
+from shared.bus.codes import NoMessage, NotFound
 from shared.bus.consume import QueueConsumer
-from shared.bus.follow import LazyFollower, StreamFollower
-from shared.bus.ports import Entry, Message
+from shared.bus.follow import StreamFollower
+from shared.bus.polling_follow import LaggingFollower
+from shared.bus.ports import ConsumerState, Entry, Message, Storage, StreamState
 from shared.bus.publisher import NOBODY_S, Nobody, Publisher
 from shared.bus.read import Reader
+from shared.bus.replicas import ReplicaReader
 from shared.bus.request import Requests
 from shared.bus.subject import check_subject
-from shared.bus.wire import Connection, parse_headers, pub
+from shared.bus.wire import Connection, nanoseconds, parse_headers, pub
 from shared.errors import Conflict, Refused, Unavailable
+from shared.events import subjects
+from shared.events.headers import KV_OPERATION
 
+REFUSED_S = 1.5  # by a server that answers: then the credentials are wrong
 CONNECT_S = 10.0
-PING_S = 5
+PING_S, PINGS = 3, 2  # a connection on which nothing is heard is replaced after 6 to 9 s
 RECONNECT_S = 0.2
 MAX_INBOX = 4096  # unread core messages of one subscription; the oldest are dropped
 _VIOLATION = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
@@ -38,14 +45,18 @@ async def connect(
     url: str, *, user: str = "", password: str = "", name: str = "", inbox_prefix: str | None = None
 ) -> "JetStreamBus":
     """Raises Refused for bad credentials and Unavailable when nobody answers in time. The inbox prefix
-    follows from the user, because a user may read only its own inboxes."""
+    follows from the user, because a user may read only its own inboxes. `url` may be several, separated by commas."""
     bus = JetStreamBus(Connection())
-    parsed = urlparse(url)
-    known, bare = user or parsed.username, f"{parsed.hostname}:{parsed.port}"  # no password in a message
-    prefix = inbox_prefix or (f"_INBOX_{known}" if known else "_INBOX")
+    parsed = [urlparse(one.strip()) for one in url.split(",")]
+    given = next((one for one in parsed if one.username), parsed[0])
+    user, password = user or given.username or "", password or given.password or ""
+    # Kept out of the URLs: servers of a cluster that are found later have to be told them too.
+    bare = ", ".join(f"{one.hostname}:{one.port}" for one in parsed)  # no password in a message
+    servers = [one._replace(netloc=one.netloc.rpartition("@")[2]).geturl() for one in parsed]
+    prefix = inbox_prefix or subjects.inbox_prefix(user)
     try:
         async with asyncio.timeout(CONNECT_S):
-            await bus.open(url, user, password, name, prefix)
+            await bus.open(servers, user, password, name, prefix)
     except TimeoutError:
         await bus.close()
         raise Unavailable(f"no answer from {bare} in {CONNECT_S} s") from None
@@ -61,20 +72,23 @@ async def connect(
 class JetStreamBus:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._pullers: WeakSet[StreamFollower | QueueConsumer] = WeakSet()  # open ones are held by their routes
+        # Open ones are held by their routes, or by whoever waits for them.
+        self._pullers: WeakSet[StreamFollower | LaggingFollower | QueueConsumer] = WeakSet()
         self._opened = False
+        self._refused_since = 0.0
         self.connections = 1
 
-    async def open(self, url: str, user: str, password: str, name: str, inbox_prefix: str) -> None:
+    async def open(self, servers: list[str], user: str, password: str, name: str, inbox_prefix: str) -> None:
         connection = self.connection
         connection.on_violation = self._violation
         await connection.connect(
-            url,
+            servers,
             user=user or None,
             password=password or None,
             name=name or None,
             inbox_prefix=inbox_prefix,
             ping_interval=PING_S,
+            max_outstanding_pings=PINGS,
             max_reconnect_attempts=-1,
             reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # a float works
             allow_reconnect=True,
@@ -85,6 +99,8 @@ class JetStreamBus:
         self.requests = Requests(connection, connection.new_inbox())
         self._publisher = Publisher(connection, connection.new_inbox())
         self._reader = Reader(self.requests)
+        self._replicas = ReplicaReader(self._reader)
+        self._timekeeper = Timekeeper(self.requests)
         await self.requests.start()
         await self._publisher.start()
         self._opened = True
@@ -100,9 +116,11 @@ class JetStreamBus:
     # The log
 
     async def send(
-        self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None
+        self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None,
+        on: int | None = None,
     ) -> "Future[int]":
-        return await self._publisher.send(subject, data, expected, headers)
+        is_other = None if on is None else lambda: self.connections != on
+        return await self._publisher.send(subject, data, expected, headers, is_other)
 
     async def append(
         self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None
@@ -114,18 +132,29 @@ class JetStreamBus:
                 await asyncio.sleep(pause)
         return await (await self._publisher.send(subject, data, expected, headers))
 
-    def follow(self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False) -> StreamFollower:
-        inbox = self.connection.new_inbox()
-        kind = LazyFollower if lazy else StreamFollower
-        follower = kind(self.connection, self.requests, inbox, stream, filters, after)
+    def follow(
+        self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False
+    ) -> StreamFollower | LaggingFollower:
+        for each in (*filters, stream):
+            check_subject(each)
+        follower: StreamFollower | LaggingFollower
+        if lazy:
+            follower = LaggingFollower(self.connection, self._reader, stream, filters, after)
+        else:
+            inbox = self.connection.new_inbox()
+            follower = StreamFollower(self.connection, self.requests, inbox, stream, filters, after)
         self._pullers.add(follower)
         return follower
 
     async def read(self, stream: str, filters: Sequence[str], after: int = 0) -> list[Message]:
-        return await self._reader.read(stream, filters, after)
+        for each in filters:
+            check_subject(each)
+        reader = self._replicas if self.connection.is_clustered else self._reader
+        return await reader.read(stream, filters, after)
 
-    async def get(self, stream: str, subject: str) -> Message | None:
-        return await self._reader.last(stream, subject)
+    async def get(self, stream: str, subject: str, *, any_copy: bool = False) -> Message | None:
+        is_direct = any_copy or not self.connection.is_clustered
+        return await (self._reader if is_direct else self._replicas).last(stream, subject)
 
     async def last_seq(self, stream: str) -> int:
         return int((await self._info(stream))["state"]["last_seq"])
@@ -133,25 +162,59 @@ class JetStreamBus:
     async def created(self, stream: str) -> int:
         return nanoseconds((await self._info(stream))["created"])
 
-    async def purge(self, stream: str, subject: str) -> None:
-        await self.requests.api(f"STREAM.PURGE.{stream}", {"filter": subject})
+    async def state(self, stream: str) -> StreamState:
+        info = await self._info(stream)
+        return StreamState(nanoseconds(info["created"]), int(info["state"]["last_seq"]))
+
+    async def consumer(self, stream: str, durable: str) -> ConsumerState | None:
+        try:
+            found = await self.requests.api(api.consumer_info(stream, durable))
+        except NotFound:
+            return None
+        last, floor = found["delivered"]["stream_seq"], found["ack_floor"]["stream_seq"]
+        return ConsumerState(found["num_pending"], found["num_ack_pending"], last, floor)
+
+    async def find(self, stream: str, subject: str, after: int = 0) -> Message | None:
+        body = {"seq": after + 1, "next_by_subj": check_subject(subject)}
+        try:
+            found = (await self.requests.api(api.message_get(stream), body))["message"]
+        except NoMessage:
+            return None
+        header = parse_headers(b64decode(found["hdrs"])) if "hdrs" in found else None
+        at = nanoseconds(found["time"])
+        return Message(found["subject"], b64decode(found.get("data", "")), found["seq"], header, at)
+
+    async def delete(self, stream: str, seq: int) -> bool:
+        """Not wiped: the memory is free again anyway."""
+        try:
+            await self.requests.api(api.message_delete(stream), {"seq": seq, "no_erase": True})
+        except NoMessage:
+            return False
+        return True
+
+    async def time(self) -> float:
+        return await self._timekeeper.time()
 
     async def _info(self, stream: str) -> dict[str, Any]:
-        return await self.requests.api(f"STREAM.INFO.{stream}")
+        return await self.requests.api(api.stream_info(stream))
+
+    async def storage(self) -> Storage:
+        info = await self.requests.api(api.INFO)
+        return Storage(int(info["storage"]), max(0, int(info["limits"]["max_storage"])))
 
     # The queue
 
     async def consume(self, stream: str, durable: str, prefetch: int) -> QueueConsumer:
-        inbox = self.connection.new_inbox()
-        consumer = QueueConsumer(self.connection, time.monotonic, inbox, stream, durable, prefetch)
+        check_subject(f"{stream}.{durable}")
+        consumer = QueueConsumer(self.connection, time.monotonic, stream, durable, prefetch)
         await consumer.start()
         self._pullers.add(consumer)
         return consumer
 
     # Buckets
 
-    async def kv_get(self, bucket: str, key: str) -> Entry | None:
-        found = await self.get(kv.stream_of(bucket), kv.subject_of(bucket, key))
+    async def kv_get(self, bucket: str, key: str, *, any_copy: bool = False) -> Entry | None:
+        found = await self.get(kv.stream_of(bucket), kv.subject_of(bucket, key), any_copy=any_copy)
         return None if found is None or kv.is_deleted(found.headers) else Entry(found.data, found.seq)
 
     async def kv_put(self, bucket: str, key: str, value: bytes, *, expected: int | None = None) -> int:
@@ -167,17 +230,18 @@ class JetStreamBus:
         return await self.append(subject, value, expected=found.seq)  # over the mark of its deletion
 
     async def kv_delete(self, bucket: str, key: str) -> None:
-        await self.append(kv.subject_of(bucket, key), b"", headers={kv.OPERATION: "DEL"})
+        await self.append(kv.subject_of(bucket, key), b"", headers={KV_OPERATION: "DEL"})
 
     async def kv_all(self, bucket: str) -> dict[str, bytes]:
-        return kv.entries(bucket, await self.read(kv.stream_of(bucket), [f"$KV.{bucket}.>"]))
+        return kv.entries(bucket, await self.read(kv.stream_of(bucket), [subjects.key(bucket)]))
 
     # Core messages
 
     async def publish(self, subject: str, data: bytes) -> None:
         """While disconnected it is dropped: at most once."""
+        self.connection.check_size(check_subject(subject), len(data))
         if self.connection.is_connected:
-            self.connection.write(pub(check_subject(subject), "", data))
+            self.connection.write(pub(subject, "", data))
 
     async def subscribe(self, subject: str) -> "CoreInbox":
         inbox = CoreInbox(self.connection)
@@ -187,9 +251,13 @@ class JetStreamBus:
     # What the connection reports
 
     async def _error(self, error: Exception) -> None:
-        """While connecting, wrong credentials end it: nats-py would try them again for ever."""
+        """While connecting, wrong credentials end it: nats-py would try them again for ever. Not at once: a server that
+        reads its configuration again, because a pool got its account, refuses for a moment whom it knows."""
         if not self._opened and "authorization violation" in str(error).lower():
-            raise Refused("the broker does not know this user or password")
+            now = asyncio.get_running_loop().time()
+            self._refused_since = self._refused_since or now
+            if now - self._refused_since >= REFUSED_S:
+                raise Refused("the broker does not know this user or password")
         log.debug("bus.error", error=repr(error))
 
     def _violation(self, text: str) -> None:
@@ -205,6 +273,8 @@ class JetStreamBus:
         if self._opened:
             self._publisher.disconnected()
             self.requests.disconnected()
+        for puller in self._pullers:
+            puller.disconnected()
 
     async def _reconnected(self) -> None:
         self.connections += 1
@@ -238,10 +308,3 @@ class CoreInbox:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             await self._connection.unroute(subscription)
-
-
-def nanoseconds(rfc3339: str) -> int:
-    """`2026-01-02T03:04:05.123456789Z` in nanoseconds since the epoch; nothing is rounded away."""
-    text, _, fraction = rfc3339.removesuffix("Z").partition(".")
-    seconds = int(datetime.fromisoformat(text + "+00:00").timestamp())
-    return seconds * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)

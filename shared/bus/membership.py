@@ -16,20 +16,32 @@ import structlog
 from msgspec import Struct
 
 from shared.bus.ports import Bus, Clock, Inbox
-from shared.errors import Unavailable
+from shared.errors import Corrupt, Unavailable
 from shared.events import subjects
+from shared.events.bounds import MAX_WORD_BYTES, Name
+from shared.events.decoding import read
 
 BEAT_S = 1.0
 HELLO_S = 0.1  # by then the others have answered
 SILENCE_S = 3.5
+MAX_MEMBERS = 1000
 log = structlog.get_logger()
 
 
-class Notice(Struct, frozen=True):
-    """`hello` asks the others to say that they are here; `bye` is a graceful leave."""
+class Notice(Struct, frozen=True, omit_defaults=True):
+    """`hello` asks the others to say that they are here; `bye` is a graceful leave. `skew`: by how many seconds its
+    host's clock is ahead of the broker's."""
 
-    instance: str
+    instance: Name
     kind: Literal["hello", "here", "bye"]
+    skew: float = 0.0
+
+
+_decoder = msgspec.json.Decoder(Notice)
+
+
+def decode(data: bytes) -> Notice:
+    return read(_decoder, data, "a word of a member", MAX_WORD_BYTES)
 
 
 def owner_of(partition: int, members: Iterable[str]) -> str:
@@ -89,11 +101,11 @@ class Membership:
     async def _listen(self, inbox: Inbox) -> None:
         while True:
             try:
-                notice = msgspec.json.decode(await inbox.next(), type=Notice)
-            except msgspec.MsgspecError as error:
+                notice = decode(await inbox.next())
+            except Corrupt as error:
                 log.warning("membership.unreadable", subject=self._subject, error=str(error))
                 continue
-            if notice.instance != self._instance:
+            if notice.instance != self._instance and (notice.instance in self._seen or len(self._seen) < MAX_MEMBERS):
                 await self._heard(notice)
 
     async def _heard(self, notice: Notice) -> None:
@@ -117,4 +129,5 @@ class Membership:
 
     async def _say(self, kind: Literal["hello", "here", "bye"]) -> None:
         with suppress(Unavailable):
-            await self._bus.publish(self._subject, msgspec.json.encode(Notice(self._instance, kind)))
+            notice = Notice(self._instance, kind, round(self._clock.skew, 1))
+            await self._bus.publish(self._subject, msgspec.json.encode(notice))

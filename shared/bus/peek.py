@@ -3,8 +3,10 @@
 import msgspec
 from msgspec import Struct
 
-from shared.bus.jetstream import JetStreamBus, nanoseconds
-from shared.bus.wire import parse_headers, status_of
+from shared.bus import api
+from shared.bus.jetstream import JetStreamBus
+from shared.bus.wire import nanoseconds, parse_headers, status_of
+from shared.events.headers import NUM_PENDING, SEQUENCE, SUBJECT, TIME_STAMP
 from shared.events.stamp import stamp
 
 
@@ -30,22 +32,22 @@ async def since(bus: JetStreamBus, stream: str, at: float) -> Peeked | None:
 
 async def _next(bus: JetStreamBus, stream: str, what: dict[str, object]) -> Peeked | None:
     body = msgspec.json.encode({**what, "batch": 1})
-    answers = await bus.requests.run(f"$JS.API.DIRECT.GET.{stream}", body)
+    answers = await bus.requests.run(api.subject(api.direct_get(stream)), body)
     messages = [answer for answer in answers if status_of(answer[0]) == 0]
     if not messages:
         return None
     ends = [parse_headers(answer[0]) or {} for answer in answers if status_of(answer[0])]
-    more = int(ends[0].get("Nats-Num-Pending", "0")) if ends else 0
+    more = int(ends[0].get(NUM_PENDING, "0")) if ends else 0
     return _peeked(messages[0], more)
 
 
 async def last(bus: JetStreamBus, stream: str, subject: str) -> Peeked | None:
     body = msgspec.json.encode({"last_by_subj": subject})
-    answer = await bus.requests.one(f"$JS.API.DIRECT.GET.{stream}", body)
+    answer = await bus.requests.one(api.subject(api.direct_get(stream)), body)
     return None if status_of(answer[0]) else _peeked(answer)
 
 
 def _peeked(answer: tuple[bytes, bytes], more: int = 0) -> Peeked:
     headers = parse_headers(answer[0]) or {}
-    at = nanoseconds(headers["Nats-Time-Stamp"]) / 1e9
-    return Peeked(headers["Nats-Subject"], int(headers["Nats-Sequence"]), at, answer[1], more)
+    at = nanoseconds(headers[TIME_STAMP]) / 1e9
+    return Peeked(headers[SUBJECT], int(headers[SEQUENCE]), at, answer[1], more)

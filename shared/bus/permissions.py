@@ -1,8 +1,8 @@
 """The broker's configuration: who may do what is a permission, not a convention.
 
-Control services share the account NOETL, each as a user with an allow-list. A pool's workers live in
-an account of their own without JetStream, which imports exactly the services they need: inside one
-account, a reply subject or a header would get around an allow-list.
+Router and scheduler, which decide, share the account NOETL, each as a user with an allow-list. The projector, the pools
+service and each pool's workers live in accounts of their own without JetStream, which import exactly the services they
+need: inside one account, a reply subject, a header or a consumer that is sent elsewhere would get around an allow-list.
 """
 
 import re
@@ -10,28 +10,41 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from shared.bus import topology
+from shared.bus import api, topology
 from shared.bus.kv import changes_of, stream_of
 from shared.errors import Refused
 from shared.events import subjects
+from shared.events.subjects import inbox_prefix
 
 CONTROL = ("router", "scheduler", "projector", "pools", "admin")
 ACCOUNT = "NOETL"
+APART = {"projector": "PROJECTOR", "pools": "POOLS"}  # services that decide nothing, and their accounts
+SYSTEM = "SYS"  # without users: nobody can log in to it
+DISCONNECTS = "$SYS.ACCOUNT.*.DISCONNECT"
 # An answer that is empty and has no header ends a run of answers: a queue message must not be empty.
 # The broker remembers where the answers of a request go until none came for so long (2 minutes if not
 # said, about 1 KB each). A waiting pull has a heartbeat every 5 s.
 REPLY_S = "15s"
+PING_S, PINGS = "5s", 2  # a client that has gone without a word is noticed after 15 s, not after six minutes
+# What time it is. In an account without JetStream the server answers under this name itself, that it has none: so a
+# pool has another for it.
+TIME = api.subject(api.stream_info(topology.TIMEKEEPER))
+WANTED = subjects.key(topology.POOLS, "pool.*")  # what people want of pools, heard by the pools service as it is said
 _POOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Cluster(Struct, frozen=True):
+    """One of several servers: where it listens for the others, and where those listen."""
+
+    name: str
+    port: int
+    others: tuple[str, ...]  # host:port of each
 
 
 def worker_user(pool: str) -> str:
     return f"worker_{pool}"
-
-
-def inbox_prefix(user: str) -> str:
-    """Each user reads only its own inboxes: no one sees another's answers."""
-    return f"_INBOX_{user}"
 
 
 def server_config(
@@ -45,61 +58,91 @@ def server_config(
     host: str = "127.0.0.1",
     monitor_port: int = 0,
     name: str = "",
+    cluster: Cluster | None = None,
+    max_file_store: int = 0,
 ) -> str:
-    """As JSON, which the server reads too. `passwords` has one for every control user and pool worker."""
+    """As JSON, which the server reads too. `passwords` has one for every control user and pool worker.
+    `max_file_store` in bytes; it is the account's limit too, which services can see."""
     for pool in pools:
         if not _POOL.fullmatch(pool):
             raise Refused(f"not a pool name: {pool!r}")
     jetstream: dict[str, Any] = {"store_dir": store_dir}
     if sync_always:
         jetstream["sync_interval"] = "always"
+    if max_file_store:
+        jetstream["max_file_store"] = max_file_store
     config: dict[str, Any] = {
         "server_name": name or f"noetl-{port}",
         "host": host,
         "port": port,
+        "ping_interval": PING_S,
+        "ping_max": PINGS,
         "jetstream": jetstream,
+        "system_account": SYSTEM,
         "accounts": {
-            ACCOUNT: _control_account(pools, passwords, partitions),
+            SYSTEM: {"exports": [{"stream": DISCONNECTS, "accounts": [ACCOUNT]}]},
+            ACCOUNT: _control_account(pools, passwords, partitions)
+            | ({"jetstream": {"max_file": max_file_store}} if max_file_store else {}),
+            **{APART[name]: _apart(name, passwords, partitions) for name in APART},
             **{f"POOL_{pool}": _pool_account(pool, passwords, partitions) for pool in pools},
         },
     }
     if monitor_port:
         config["http"] = f"{host}:{monitor_port}"
+    if cluster is not None:
+        routes = [f"nats-route://{other}" for other in cluster.others]
+        config["cluster"] = {"name": cluster.name, "listen": f"{host}:{cluster.port}", "routes": routes}
     return msgspec.json.format(msgspec.json.encode(config), indent=2).decode()
 
 
 def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
-    allowed = {
-        "router": _router(partitions),
-        "scheduler": _scheduler(partitions),
-        "projector": _projector(partitions),
-    }
+    allowed = {"router": _router(partitions), "scheduler": _scheduler(partitions)}
     users = [
         _user(name, passwords[name], publish, [f"{inbox_prefix(name)}.>", f"{subjects.MEMBERS}.>"])
         for name, publish in allowed.items()
     ]
     _hear_triggers(users[list(allowed).index("scheduler")]["permissions"])
-    users.append(_user("pools", passwords["pools"], _pools(), [f"{inbox_prefix('pools')}.>"]))
     users.append({"user": "admin", "password": passwords["admin"]})
+    offered = {f"POOL_{pool}": _services(pool, partitions) for pool in pools}
+    offered |= {account: _services_apart(name, partitions) for name, account in APART.items()}
     exports: dict[str, dict[str, Any]] = {}
-    for pool in pools:
-        for subject, many in _services(pool, partitions):
+    for account, services in offered.items():
+        for subject, many in (*services, (TIME, False)):
             export = exports.setdefault(subject, {"service": subject, "accounts": []})
-            export["accounts"].append(f"POOL_{pool}")
+            export["accounts"].append(account)
             if many:
                 export |= {"response": "stream", "threshold": REPLY_S}
     words = [{"stream": subjects.stops(pool), "accounts": [f"POOL_{pool}"]} for pool in pools]
-    return {"jetstream": "enabled", "users": users, "exports": [*exports.values(), *words]}
+    words.append({"stream": WANTED, "accounts": [APART["pools"]]})
+    # Schedulers hear at once that the connection of a worker is over.
+    closed = {"stream": {"account": SYSTEM, "subject": DISCONNECTS}, "to": subjects.closed("$1")}
+    return {"jetstream": "enabled", "users": users, "exports": [*exports.values(), *words], "imports": [closed]}
 
 
 def _pool_account(pool: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
-    services = [subject for subject, _ in _services(pool, partitions)]
+    among = subjects.claims(pool)  # said and heard inside this account alone
     name = worker_user(pool)
+    return _account(name, passwords[name], _services(pool, partitions), heard=(subjects.stops(pool),), among=(among,))
+
+
+def _apart(name: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
+    heard = (WANTED,) if name == "pools" else ()
+    return _account(name, passwords[name], _services_apart(name, partitions), heard=heard)
+
+
+def _account(
+    name: str, password: str, offered: Sequence[tuple[str, bool]], *, heard: Sequence[str], among: Sequence[str] = ()
+) -> dict[str, Any]:
+    """With one user, who may ask exactly the services it is offered, and hear what is meant for it."""
+    services = [subject for subject, _ in offered]
     return {
-        "users": [_user(name, passwords[name], services, [f"{inbox_prefix(name)}.>", subjects.stops(pool)])],
+        "users": [
+            _user(name, password, [*services, TIME, subjects.TIME, *among], [f"{inbox_prefix(name)}.>", *heard, *among])
+        ],
         "imports": [
             *({"service": {"account": ACCOUNT, "subject": subject}} for subject in services),
-            {"stream": {"account": ACCOUNT, "subject": subjects.stops(pool)}},
+            {"service": {"account": ACCOUNT, "subject": TIME}, "to": subjects.TIME},
+            *({"stream": {"account": ACCOUNT, "subject": subject}} for subject in heard),
         ],
     }
 
@@ -121,15 +164,21 @@ def _services(pool: str, partitions: int) -> list[tuple[str, bool]]:
         *(stream_of(bucket) for bucket in (topology.PLAYBOOKS, topology.KEYCHAIN)),
     ]
     return [
-        (f"$JS.API.CONSUMER.MSG.NEXT.{commands}.{pool}", True),
-        (f"$JS.ACK.{commands}.{pool}.>", False),
-        (f"{subjects.EVENTS}.*.*.worker", False),
-        (f"{subjects.EVENTS}.*.*.iteration", False),
-        (f"{subjects.EVENTS}.*.*.waiting", False),
-        (f"{subjects.RESULTS}.>", False),
-        (f"$KV.{topology.WORKERS}.{pool}.>", False),
-        *((f"$JS.API.DIRECT.GET.{stream}", True) for stream in readable),
-        *((f"$JS.API.DIRECT.GET.{stream}.>", False) for stream in readable),
+        (api.subject(api.next_message(commands, pool)), True),
+        (api.acks(commands, pool), False),
+        *((f"{subjects.EVENTS}.*.*.{writer}.{pool}", False) for writer in sorted(subjects.LEASED)),
+        (f"{subjects.RESULTS}.*.*.*", False),
+        (f"{subjects.RESULTS}.*.*.*.{pool}", False),
+        (subjects.key(topology.WORKERS, f"{pool}.*"), False),
+        *_gets(readable),
+    ]
+
+
+def _gets(streams: Sequence[str]) -> list[tuple[str, bool]]:
+    return [
+        *((api.subject(api.direct_get(stream)), True) for stream in streams),
+        *((api.subject(api.direct_get(stream, ">")), False) for stream in streams),
+        *((api.subject(api.message_get(stream)), False) for stream in streams),  # of its leader
     ]
 
 
@@ -138,14 +187,16 @@ def _router(partitions: int) -> list[str]:
         f"{subjects.EVENTS}.*.*.router",
         f"{subjects.EVENTS}.*.*.control",
         *_shared_writes(),
-        "_INBOX.>",  # the answer to a request, at the inbox its sender named
+        f"{subjects.INBOX}.>",  # the answer to a request, at the inbox its sender named
         f"{inbox_prefix('admin')}.>",
-        f"$JS.API.STREAM.INFO.{topology.REQUESTS}",  # its creation time goes into derived ids
-        f"$JS.API.CONSUMER.MSG.NEXT.{topology.REQUESTS}.router",
-        f"$JS.ACK.{topology.REQUESTS}.router.>",
+        api.subject(api.INFO),  # how much room the store has
+        api.subject(api.stream_info(topology.REQUESTS)),  # its creation time goes into derived ids
+        api.subject(api.next_message(topology.REQUESTS, "router")),
+        api.acks(topology.REQUESTS, "router"),
         *_follows(partitions),
-        f"$KV.{topology.CTX}.>",
-        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.CTX, topology.POOLS),
+        subjects.key(topology.CTX),
+        subjects.key(topology.ASIDE, "*.router"),
+        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.CTX, topology.POOLS, topology.ASIDE),
     ]
 
 
@@ -155,60 +206,72 @@ def _scheduler(partitions: int) -> list[str]:
         f"{subjects.EVENTS}.*.*.scheduler",
         f"{subjects.EVENTS}.*.*.control",  # places that runs have got
         f"{subjects.COMMANDS}.>",
-        subjects.EXECUTE,  # children
+        subjects.CHILD,
+        subjects.EXECUTE,  # of schedules and triggers
         subjects.CANCEL,
         f"{subjects.STOPS}.*",
-        f"$JS.API.STREAM.PURGE.{commands}",  # the commands of runs that are to stop
+        api.subject(api.message_get(commands)),  # the commands of runs that are to stop, and lost ones
+        api.subject(api.message_delete(commands)),
         *_shared_writes(),
-        f"$JS.API.STREAM.CREATE.{commands}",  # the memory queue is made again after a server restart
-        f"$JS.API.STREAM.INFO.{commands}",
-        f"$JS.API.CONSUMER.CREATE.{commands}.>",
-        f"$JS.API.CONSUMER.INFO.{commands}.*",
+        api.subject(api.stream_create(commands)),  # the memory queue is made again after a server restart
+        api.subject(api.stream_info(commands)),
+        api.subject(api.consumer_create(commands, ">")),
+        api.subject(api.consumer_info(commands, "*")),
         *_follows(partitions),
-        f"$KV.{topology.LOOPS}.>",
-        f"$KV.{topology.LIMITS}.>",
-        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.LOOPS, topology.WORKERS, topology.LIMITS),
-        f"$KV.{topology.SCHEDULES}.>",
+        subjects.key(topology.LOOPS),
+        subjects.key(topology.LIMITS),
+        subjects.key(topology.ASIDE, "*.scheduler"),
+        *_reads(
+            topology.PLAYBOOKS, topology.CURSORS, topology.LOOPS, topology.WORKERS, topology.LIMITS, topology.ASIDE
+        ),
+        subjects.key(topology.SCHEDULES),
         *_follow(stream_of(topology.SCHEDULES)),
         *_follow(stream_of(topology.POOLS)),  # which consumers the queue has
-        "$JS.API.CONSUMER.MSG.NEXT.*.*",  # triggers on streams of others, by consumers an admin made
-        "$JS.ACK.*.*.>",
+        api.subject(api.next_message("*", "*")),  # triggers on streams of others, by consumers an admin made
+        api.acks("*", "*"),
     ]
 
 
 def _hear_triggers(permissions: dict[str, Any]) -> None:
     """The scheduler hears any subject of the account, since triggers may name any, but nothing of the
     engine's and the broker's own that is not its business; it takes from no queue of the engine."""
-    buckets = (topology.PLAYBOOKS, topology.CURSORS, topology.WORKERS, topology.KEYCHAIN, topology.CTX, topology.LOOPS)
+    buckets = (
+        topology.PLAYBOOKS, topology.CURSORS, topology.WORKERS, topology.KEYCHAIN, topology.CTX, topology.LOOPS,
+        topology.ASIDE,
+    )
     queues = (topology.COMMANDS, topology.REQUESTS, topology.DEAD, *map(stream_of, buckets))
     permissions["publish"]["deny"] = [
-        subject for queue in queues for subject in (f"$JS.API.CONSUMER.MSG.NEXT.{queue}.*", f"$JS.ACK.{queue}.>")
+        subject for queue in queues for subject in (api.subject(api.next_message(queue, "*")), api.acks(queue))
     ]
     permissions["subscribe"] = {
         "allow": [">"],
         "deny": [
             *(changes_of(bucket) for bucket in (*buckets, topology.POOLS) if bucket != topology.WORKERS),
-            "$JS.>", "$SYS.>", "_R_.>", "_INBOX.>",
+            api.EVERYTHING, "$SYS.>", "_R_.>", f"{subjects.INBOX}.>",
             *(f"{inbox_prefix(user)}.>" for user in CONTROL if user != "scheduler"),
         ],
     }
 
 
-def _projector(partitions: int) -> list[str]:
-    buckets = (topology.PLAYBOOKS, topology.CURSORS, topology.WORKERS)
-    return [f"{subjects.MEMBERS}.>", *_follows(partitions), *_reads(*buckets), *_follow(topology.DEAD)]
+def _services_apart(name: str, partitions: int) -> list[tuple[str, bool]]:
+    return _projector(partitions) if name == "projector" else _pools()
 
 
-def _pools() -> list[str]:
+def _projector(partitions: int) -> list[tuple[str, bool]]:
+    """It reads by direct gets: whoever may make a consumer may have it sent to any subject."""
+    return [(api.subject(api.direct_get(stream)), True) for stream in map(topology.events_stream, range(partitions))]
+
+
+def _pools() -> list[tuple[str, bool]]:
     """What people want is theirs to say: it writes where a pool stands, and its lease."""
-    commands = topology.COMMANDS
+    commands, read = topology.COMMANDS, [stream_of(bucket) for bucket in (topology.POOLS, topology.WORKERS)]
     return [
-        f"$KV.{topology.POOLS}.status.*",
-        f"$KV.{topology.POOLS}.leader",
-        *_follow(stream_of(topology.POOLS)),
-        *_reads(topology.WORKERS),
-        f"$JS.API.CONSUMER.INFO.{commands}.*",
-        f"$JS.API.CONSUMER.PAUSE.{commands}.*",
+        (subjects.key(topology.POOLS, "status.*"), False),
+        (subjects.key(topology.POOLS, "leader"), False),
+        (f"{subjects.ENDED}.*", False),  # workers it saw the end of
+        (api.subject(api.consumer_info(commands, "*")), False),
+        (api.subject(api.consumer_pause(commands, "*")), False),
+        *_gets(read),
     ]
 
 
@@ -217,7 +280,7 @@ def _shared_writes() -> list[str]:
         f"{subjects.DEAD}.>",
         f"{subjects.MEMBERS}.>",
         f"{subjects.RESULTS}.>",
-        f"$KV.{topology.CURSORS}.>",
+        subjects.key(topology.CURSORS),
     ]
 
 
@@ -227,8 +290,8 @@ def _follows(partitions: int) -> list[str]:
 
 
 def _follow(stream: str) -> list[str]:
-    consumer = [f"$JS.API.CONSUMER.{verb}.{stream}.*" for verb in ("CREATE", "MSG.NEXT", "DELETE")]
-    return [*consumer, *_read(stream)]
+    consumer = [ask(stream, "*") for ask in (api.consumer_create, api.next_message, api.consumer_delete)]
+    return [*map(api.subject, consumer), *_read(stream)]
 
 
 def _reads(*buckets: str) -> list[str]:
@@ -236,5 +299,5 @@ def _reads(*buckets: str) -> list[str]:
 
 
 def _read(stream: str) -> list[str]:
-    get = f"$JS.API.DIRECT.GET.{stream}"
-    return [f"$JS.API.STREAM.INFO.{stream}", get, f"{get}.>"]
+    asked = api.stream_info(stream), api.message_get(stream), api.direct_get(stream), api.direct_get(stream, ">")
+    return [*map(api.subject, asked)]

@@ -7,10 +7,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.bus import streams, topology
-from shared.bus.jetstream import JetStreamBus, nanoseconds
+from shared.bus import api, streams, topology
+from shared.bus.codes import NotFound
+from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Bus
-from shared.bus.request import NotFound
+from shared.bus.wire import nanoseconds
 from shared.events import subjects
 from shared.events.stamp import stamp
 
@@ -27,20 +28,22 @@ class Queue(Struct, frozen=True):
     in_flight: int
     paused_until: str = ""
     last: int = 0  # the sequence delivered last
+    floor: int = 0  # up to it the consumer takes all for done
 
 
 async def look(bus: Bus, pool: str) -> Queue | None:
     """None: the pool has no consumer."""
     try:
-        found = await _api(bus, f"CONSUMER.INFO.{topology.COMMANDS}.{pool}")
+        found = await _api(bus, api.consumer_info(topology.COMMANDS, pool))
     except NotFound:
         return None
     until = found["config"].get("pause_until", "") if found.get("paused") else ""
-    return Queue(found["num_pending"], found["num_ack_pending"], until, found["delivered"]["stream_seq"])
+    last, floor = found["delivered"]["stream_seq"], found["ack_floor"]["stream_seq"]
+    return Queue(found["num_pending"], found["num_ack_pending"], until, last, floor)
 
 
 async def pause(bus: Bus, pool: str, until: str) -> None:
-    await _api(bus, f"CONSUMER.PAUSE.{topology.COMMANDS}.{pool}", {"pause_until": until})
+    await _api(bus, api.consumer_pause(topology.COMMANDS, pool), {"pause_until": until})
 
 
 async def resume(bus: Bus, pool: str, now: float) -> None:
@@ -53,24 +56,25 @@ async def oldest(bus: Bus, pool: str, queue: Queue) -> float | None:
         return None
     after = {"seq": queue.last + 1, "next_by_subj": subjects.commands_of(pool)}
     try:
-        found = await _api(bus, f"STREAM.MSG.GET.{topology.COMMANDS}", after)
+        found = await _api(bus, api.message_get(topology.COMMANDS), after)
     except NotFound:
         return None
     return nanoseconds(found["message"]["time"]) / 1e9
 
 
-async def ensure(bus: Bus, pools: Mapping[str, str]) -> None:
+async def ensure(bus: Bus, pools: Mapping[str, str], replicas: int = 1) -> None:
     """The queue with a consumer for every pool; the value says until when a new one is paused."""
     wanted = streams.queue_only(topology.wanted(tuple(pools)))
     consumers = tuple(replace(each, paused_until=pools[each.name]) for each in wanted.consumers)
-    await streams.ensure(bus, topology.Topology(wanted.streams, consumers, (), wanted.partitions))
+    queue = topology.Topology(wanted.streams, consumers, (), wanted.partitions)
+    await streams.ensure(bus, queue, replicas=replicas)
 
 
 async def names(bus: Bus) -> list[str]:
     """Of every pool that has a consumer, asked page by page."""
     found: list[str] = []
     while True:
-        page = await _api(bus, f"CONSUMER.NAMES.{topology.COMMANDS}", {"offset": len(found)})
+        page = await _api(bus, api.consumer_names(topology.COMMANDS), {"offset": len(found)})
         more = page.get("consumers") or []
         found += more
         if not more or len(found) >= page["total"]:
@@ -79,7 +83,7 @@ async def names(bus: Bus) -> list[str]:
 
 async def remove(bus: Bus, pool: str) -> None:
     with suppress(NotFound):
-        await _api(bus, f"CONSUMER.DELETE.{topology.COMMANDS}.{pool}")
+        await _api(bus, api.consumer_delete(topology.COMMANDS, pool))
 
 
 def moment(at: float) -> str:

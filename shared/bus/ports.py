@@ -16,12 +16,13 @@ from msgspec import Struct
 
 
 class Message(Struct, frozen=True, gc=False):
-    """A stored message. `seq` is its sequence in the stream."""
+    """A stored message. `seq` is its sequence in the stream, `at` the broker's time of it in ns (0: not known)."""
 
     subject: str
     data: bytes
     seq: int
     headers: dict[str, str] | None = None
+    at: int = 0
 
 
 class Delivery(Protocol):
@@ -44,6 +45,10 @@ class Delivery(Protocol):
     async def progress(self) -> None:
         """Extends the lease."""
 
+    async def extend(self) -> None:
+        """The same, confirmed: from now on it lasts for its whole time, unless it was lost before. Unavailable when
+        the broker does not say so."""
+
 
 class Follower(Protocol):
     async def batch(self) -> Sequence[Message]:
@@ -65,13 +70,40 @@ class Entry(Struct, frozen=True, gc=False):
     revision: int
 
 
+class Storage(Struct, frozen=True, gc=False):
+    """Bytes in files. A limit of 0: none that can be seen from here."""
+
+    used: int
+    limit: int
+
+
+class StreamState(Struct, frozen=True):
+    """When the stream was made, in ns, and the highest sequence it has given. A cluster that restarts as a whole keeps
+    the time of a stream in memory and begins anew with the sequences."""
+
+    created: int
+    last: int
+
+
+class ConsumerState(Struct, frozen=True):
+    """`pending` were never delivered; `held` are with someone, or were handed back; up to the sequence `last` messages
+    were delivered, and up to `floor` the consumer takes all of them for done."""
+
+    pending: int
+    held: int
+    last: int
+    floor: int
+
+
 class Bus(Protocol):
     async def send(
-        self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None
+        self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None,
+        on: int | None = None,
     ) -> "Future[int]":
         """Hands a message to the broker in order. The future gives its sequence, or raises Conflict
         (`expected` is not the subject's last sequence), Duplicate (write-once subject), Refused,
-        Unavailable (not stored), or Unknown (no answer in time: it may have been stored)."""
+        Unavailable (not stored), or Unknown (no answer in time: it may have been stored). With `on`, it is Unavailable
+        if `connections` is another number at the moment of writing."""
 
     async def append(
         self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None
@@ -80,37 +112,62 @@ class Bus(Protocol):
 
     def follow(self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False) -> Follower:
         """Every message of `filters` with a sequence over `after`, in order, then what comes. `lazy`
-        leaves them at the broker until `batch` is called."""
+        leaves them at the broker until `batch` is called, needs no consumer there, and may be half a second late."""
 
     async def read(self, stream: str, filters: Sequence[str], after: int = 0) -> list[Message]:
-        """What the stream holds now, in order."""
+        """What the stream holds now, in order. On replicas too it is whole (whatever is below the newest message
+        of it is in it) and not old (what was confirmed before is in it); Unavailable when no replica can
+        show that in a moment."""
 
-    async def get(self, stream: str, subject: str) -> Message | None:
-        """The last message of a subject."""
+    async def get(self, stream: str, subject: str, *, any_copy: bool = False) -> Message | None:
+        """The last message of a subject. On replicas it is the leader's, so what was confirmed before is seen.
+        `any_copy` is cheaper there and may be old, or None though there is one: for caches, and for what never
+        changes (ask again without it when it is not there)."""
 
-    async def last_seq(self, stream: str) -> int: ...
+    async def last_seq(self, stream: str) -> int:
+        """As the leader knows it."""
 
     async def consume(self, stream: str, durable: str, prefetch: int) -> Consumer: ...
 
     async def created(self, stream: str) -> int:
         """When the stream was made, in ns; raises Unavailable when it is not there."""
 
-    async def purge(self, stream: str, subject: str) -> None:
-        """Every message of the subject (wildcards allowed) leaves the stream, held ones too."""
+    async def state(self, stream: str) -> StreamState:
+        """Raises Unavailable when the stream is not there."""
 
-    async def kv_get(self, bucket: str, key: str) -> Entry | None: ...
+    async def consumer(self, stream: str, durable: str) -> ConsumerState | None:
+        """None: there is no such consumer."""
+
+    async def find(self, stream: str, subject: str, after: int = 0) -> Message | None:
+        """The first message of the subject (wildcards allowed) with a sequence over `after`, as the one who takes
+        writes knows it."""
+
+    async def delete(self, stream: str, seq: int) -> bool:
+        """One message leaves the stream, also if it is held; false: it had gone. A consumer keeps what it knows of the
+        others, which is not so when a queue is purged by subject: those that are held are then lost to it."""
+
+    async def kv_get(self, bucket: str, key: str, *, any_copy: bool = False) -> Entry | None:
+        """As `get`."""
 
     async def kv_put(self, bucket: str, key: str, value: bytes, *, expected: int | None = None) -> int:
         """`expected` 0 creates; another revision compares and sets; Conflict otherwise."""
 
     async def kv_delete(self, bucket: str, key: str) -> None: ...
 
-    async def kv_all(self, bucket: str) -> dict[str, bytes]: ...
+    async def kv_all(self, bucket: str) -> dict[str, bytes]:
+        """As `read`."""
 
     async def publish(self, subject: str, data: bytes) -> None:
         """At most once, not stored: heartbeats and replies."""
 
     async def subscribe(self, subject: str) -> "Inbox": ...
+
+    async def storage(self) -> Storage:
+        """How much of its store the account has used."""
+
+    async def time(self) -> float:
+        """The broker's wall clock, in seconds since the epoch, at some moment between the call and its answer. On a
+        cluster it is that of the one node that leads a certain stream, so all who ask in one moment ask the same."""
 
     @property
     def connections(self) -> int:
@@ -132,6 +189,10 @@ class Clock(Protocol):
     """Wall time of a shell; deciders get it as an argument."""
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Seconds since the epoch, by the broker. It never goes back."""
+
+    @property
+    def skew(self) -> float:
+        """By how much the host's own clock is ahead of it, as last seen."""
 
     async def sleep(self, seconds: float) -> None: ...

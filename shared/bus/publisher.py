@@ -2,46 +2,34 @@
 
     answer                                   the future
     {"seq": n}                               n
-    10071 wrong last sequence                Conflict; reported < expected is asked again first
-    10077 maximum messages per subject       Duplicate
+    an error                                 what `codes` says, after asking again where it may pass
     permissions violation (out of band)      Refused
-    other 4xx                                Refused
-    503 no responders, other 5xx             Unavailable
+    503 no responders                        Unavailable
     none in time, or the connection broke    Unknown
 """
 
 import asyncio
-import re
 from asyncio import Future
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
 
+from shared.bus.codes import RETRIES, RETRY_S, ApiError, error_of, is_passing
 from shared.bus.subject import check_subject
 from shared.bus.wire import Connection, header_block, pub, status_of
-from shared.errors import Conflict, Duplicate, NoetlError, Refused, Unavailable, Unknown
+from shared.errors import NoetlError, Refused, Unavailable, Unknown
+from shared.events.headers import EXPECTED_LAST
 
 ANSWER_S = 5.0
 SWEEP_S = 0.5
-RETRIES = 5
-RETRY_S = 0.002
-WRONG_LAST_SEQUENCE = 10071
-STORE_FAILED = 10077
-ROLLUP_FORBIDDEN = 10111  # said with a code of 500, though asking again cannot help
 NOBODY_S = (0.02, 0.05, 0.1, 0.2)  # asked again after so long
-_EXPECTED = b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: %d\r\n\r\n"
-_LAST = re.compile(r"wrong last sequence: (\d+)")
+_EXPECTED = f"NATS/1.0\r\n{EXPECTED_LAST}: %d\r\n\r\n".encode()
 
 
 class Nobody(Unavailable):
     """No one took the message, so it was not stored. A server that reads its configuration anew says so too, for a
     moment."""
-
-
-class ApiError(Struct, gc=False):
-    code: int = 0
-    err_code: int = 0
-    description: str = ""
 
 
 class _Ack(Struct, gc=False):
@@ -84,20 +72,25 @@ class Publisher:
         self.disconnected()
 
     async def send(
-        self, subject: str, data: bytes, expected: int | None, headers: dict[str, str] | None
+        self, subject: str, data: bytes, expected: int | None, headers: dict[str, str] | None,
+        is_other: Callable[[], bool] | None = None,
     ) -> "Future[int]":
+        """`is_other` says whether the connection is not the one it is meant for; nothing is waited for between
+        asking and writing."""
         connection = self._connection
         future: Future[int] = self._loop.create_future()
         if not connection.is_connected and not await self.online(ANSWER_S):
             future.set_exception(Unavailable(f"no connection to publish {subject}"))
             return future
+        if is_other is not None and is_other():
+            future.set_exception(Unavailable(f"{subject} was meant for a connection that is over"))
+            return future
         self._count = token = self._count + 1
         check_subject(subject)
-        if len(data) > connection._max_payload:
-            raise Refused(f"{len(data)} bytes on {subject}: the broker takes {connection._max_payload}")
         header = b"" if expected is None else _EXPECTED % expected
         if headers:
             header = header_block(headers)[:-2] + (header[10:] or b"\r\n")
+        connection.check_size(subject, len(header) + len(data))
         command = pub(subject, f"{self._prefix}{token}", data, header)
         self._waiting[token] = _Sent(
             future, subject, command, -1 if expected is None else expected, self._loop.time() + ANSWER_S
@@ -142,10 +135,10 @@ class Publisher:
             return
         if ack.error is None:
             sent.future.set_result(ack.seq)
-        elif _is_lagging(ack.error, sent) and sent.tries < RETRIES:
-            sent.tries += 1
+        elif sent.tries < RETRIES and is_passing(ack.error, sent.expected):
             self._waiting[token] = sent
-            self._loop.call_later(RETRY_S, self._again, token, sent)
+            self._loop.call_later(RETRY_S * 2**sent.tries, self._again, token, sent)
+            sent.tries += 1
         else:
             _fail(sent, error_of(ack.error, sent.subject))
 
@@ -169,24 +162,6 @@ class Publisher:
             sent = self._waiting.pop(token)
             _fail(sent, Unknown(f"no answer for {sent.subject} in {ANSWER_S} s"))
         self._sweeper = self._loop.call_later(SWEEP_S, self._sweep) if self._waiting else None
-
-
-def error_of(error: ApiError, subject: str) -> NoetlError:
-    text = f"{subject}: {error.description} ({error.err_code})"
-    if error.err_code == WRONG_LAST_SEQUENCE:
-        return Conflict(text)
-    if error.err_code == STORE_FAILED and "per subject" in error.description:
-        return Duplicate(text)
-    is_ours = error.code < 500 or error.err_code == ROLLUP_FORBIDDEN
-    return Refused(text) if is_ours else Unavailable(text)
-
-
-def _is_lagging(error: ApiError, sent: _Sent) -> bool:
-    """A replica behind its leader refuses a correct expected sequence for a moment."""
-    if error.err_code != WRONG_LAST_SEQUENCE or sent.expected < 0:
-        return False
-    found = _LAST.search(error.description)
-    return found is not None and int(found[1]) < sent.expected
 
 
 def _fail(sent: _Sent, error: NoetlError) -> None:

@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from shared.bus.wire import parse_headers
+from shared.events.headers import PENDING_MESSAGES
 
-EXPIRES_S = 30.0
+EXPIRES_S = 10.0  # so long a request of a connection that went silent still takes messages
 HEARTBEAT_S = 5.0
 SILENCE_S = 2.5 * HEARTBEAT_S  # two heartbeats missed: the request is lost
 BACKOFF_S = 0.05
@@ -39,7 +40,7 @@ def pull_request(batch: int) -> bytes:
 
 def unserved(header: bytes) -> int:
     """How many messages of an ended pull request will not come."""
-    return int((parse_headers(header) or {}).get("Nats-Pending-Messages", "0"))
+    return int((parse_headers(header) or {}).get(PENDING_MESSAGES, "0"))
 
 
 class Waiter:

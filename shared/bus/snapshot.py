@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from shared.bus import api
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.request import read_answer
 from shared.bus.wire import pub, status_of
@@ -35,7 +36,7 @@ async def save(bus: JetStreamBus, stream: str, sink: Callable[[bytes], object]) 
     routed = await bus.connection.route(inbox, lambda _, reply, header, data: chunks.put_nowait((reply, header, data)))
     try:
         body = {"deliver_subject": inbox, "chunk_size": CHUNK_BYTES, "no_consumers": False, "jsck": True}
-        answer = await bus.requests.api(f"STREAM.SNAPSHOT.{stream}", body, CHECK_S)
+        answer = await bus.requests.api(api.stream_snapshot(stream), body, CHECK_S)
         while True:
             reply, header, data = await _next(chunks, stream)
             if status_of(header) >= 400:
@@ -59,7 +60,7 @@ async def _next(chunks: "asyncio.Queue[tuple[bytes, bytes, bytes]]", stream: str
 
 async def restore(bus: JetStreamBus, stream: str, saved: Saved, chunks: Iterable[bytes]) -> dict[str, Any]:
     """Makes the stream, which must not be there, and gives its state: that of the broker, after it has read it all."""
-    place = (await bus.requests.api(f"STREAM.RESTORE.{stream}", {"config": saved.config, "state": saved.state}))
+    place = (await bus.requests.api(api.stream_restore(stream), {"config": saved.config, "state": saved.state}))
     subject = place["deliver_subject"]
     for chunk in chunks:
         _, data = await bus.requests.one(subject, chunk, CHUNK_S)

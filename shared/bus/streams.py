@@ -4,11 +4,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.bus import kv, topology
+from shared.bus import api, kv, topology
+from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
-from shared.bus.memory import MemoryBus
+from shared.bus.memory.bus import MemoryBus
 from shared.bus.ports import Bus
-from shared.bus.request import NotFound, Requests
+from shared.bus.request import Requests
+from shared.events import subjects
 
 # Changing these neither loses messages nor weakens a promise.
 SAFE = frozenset(
@@ -59,8 +61,8 @@ async def differences(
     """What is missing, and what is there with another setting. Changes nothing."""
     missing, drifts = list[str](), list[Drift]()
     configs = [_stream(s, replicas) for s in wanted.streams] + [_bucket(b, replicas) for b in wanted.buckets]
-    places = [(config["name"], f"STREAM.INFO.{config['name']}", config) for config in configs]
-    places += [(f"{c.stream}/{c.name}", f"CONSUMER.INFO.{c.stream}.{c.name}", _consumer(c)) for c in wanted.consumers]
+    places = [(config["name"], api.stream_info(config["name"]), config) for config in configs]
+    places += [(f"{c.stream}/{c.name}", api.consumer_info(c.stream, c.name), _consumer(c)) for c in wanted.consumers]
     for name, subject, config in places:
         try:
             drifts += _compare(name, config, (await bus.requests.api(subject))["config"], False)[0]
@@ -72,13 +74,13 @@ async def differences(
 async def _ensure_stream(requests: Requests, config: dict[str, Any], apply: bool) -> list[Drift]:
     name = config["name"]
     try:
-        found = (await requests.api(f"STREAM.INFO.{name}"))["config"]
+        found = (await requests.api(api.stream_info(name)))["config"]
     except NotFound:
-        await requests.api(f"STREAM.CREATE.{name}", config)
+        await requests.api(api.stream_create(name), config)
         return []
     drifts, changed = _compare(name, config, found, apply)
     if changed:
-        await requests.api(f"STREAM.UPDATE.{name}", {**found, **changed})
+        await requests.api(api.stream_update(name), {**found, **changed})
     return drifts
 
 
@@ -86,10 +88,10 @@ async def _ensure_consumer(
     requests: Requests, wanted: topology.QueueConsumer, apply: bool
 ) -> list[Drift]:
     config = _consumer(wanted)
-    create = f"CONSUMER.CREATE.{wanted.stream}.{wanted.name}"
+    create = api.consumer_create(wanted.stream, wanted.name)
     body = {"stream_name": wanted.stream, "config": config}
     try:
-        found = (await requests.api(f"CONSUMER.INFO.{wanted.stream}.{wanted.name}"))["config"]
+        found = (await requests.api(api.consumer_info(wanted.stream, wanted.name)))["config"]
     except NotFound:
         paused = {"pause_until": wanted.paused_until} if wanted.paused_until else {}
         await requests.api(create, {**body, "config": {**config, **paused}, "action": "create"})
@@ -123,6 +125,7 @@ def _stream(stream: topology.Stream, replicas: int) -> dict[str, Any]:
         "max_msgs_per_subject": 1 if once else -1,
         "max_msg_size": stream.max_msg_bytes,
         "max_age": int(stream.max_age_s * 1e9),
+        "max_msgs": stream.max_msgs,
         "deny_delete": stream.sealed,
         "deny_purge": stream.sealed,
         "duplicate_window": int(stream.duplicate_window_s * 1e9),
@@ -133,7 +136,7 @@ def _stream(stream: topology.Stream, replicas: int) -> dict[str, Any]:
 
 def _bucket(bucket: topology.Bucket, replicas: int) -> dict[str, Any]:
     ttl = int(bucket.ttl_s * 1e9)
-    return _base(kv.stream_of(bucket.name), [f"$KV.{bucket.name}.>"], replicas) | {
+    return _base(kv.stream_of(bucket.name), [subjects.key(bucket.name)], replicas) | {
         "storage": "file",
         "retention": "limits",
         "discard": "new",

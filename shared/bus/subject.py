@@ -5,13 +5,18 @@ from functools import lru_cache
 
 from shared.errors import Refused
 
-_SUBJECT = re.compile(r"[^\s.]+(\.[^\s.]+)*")
+MAX_LINE = 4096  # bytes of a line of the protocol: the server ends a connection that sends a longer one
+MAX_SUBJECT = 3840  # leaves room for an inbox and the sizes
+MAX_SHOWN = 80
+_SUBJECT = re.compile(r"[^\s.\x00-\x1f\x7f\ud800-\udfff]+(\.[^\s.\x00-\x1f\x7f\ud800-\udfff]+)*")
 
 
 def check_subject(subject: str) -> str:
-    """A space or a line break would end the protocol line."""
+    """A space or a line break would end the protocol line; one that is too long ends the connection."""
+    if len(subject) > MAX_SUBJECT // 4 and len(subject.encode(errors="replace")) > MAX_SUBJECT:
+        raise Refused(f"a name of {len(subject)} characters, over the broker's limit: {subject[:MAX_SHOWN]!r}…")
     if not _SUBJECT.fullmatch(subject):
-        raise Refused(f"not a subject: {subject!r}")
+        raise Refused(f"not a subject: {subject[:MAX_SHOWN]!r}")
     return subject
 
 

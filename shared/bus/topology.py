@@ -4,7 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from shared.bus.kv import stream_of
 from shared.events import subjects
+from shared.events.bounds import MAX_LETTER_BYTES
 
 PARTITIONS = 4
 REQUESTS = "NOETL_REQUESTS"
@@ -20,12 +22,16 @@ CTX = "noetl_ctx"
 LOOPS = "noetl_loops"
 LIMITS = "noetl_limits"  # who holds the places of each key
 SCHEDULES = "noetl_schedules"  # schedules, triggers, and where they stand
+ASIDE = "noetl_aside"  # executions that a control service cannot go on with
 POOLS = "noetl_pools"  # what people want of each pool, and where it stands
+TIMEKEEPER = stream_of(PLAYBOOKS)  # an answer about it says what time it is; it is small, and everybody may ask
 
 WORKER_TTL_S = 10.0
 COMMAND_LEASE_S = 15.0
 REQUEST_LEASE_S = 15.0
 REQUESTS_KEPT_S = 7 * 86_400.0  # taken or not: deleting each one as it is taken would cost a write
+LETTERS_KEPT_S = 90 * 86_400.0
+MAX_LETTERS = 10_000  # with the size of one, half a GB at worst; `max_bytes` would take that from the store beforehand
 COMMAND_WINDOW_S = 30.0  # over twice the time a command counts as fresh
 
 
@@ -43,6 +49,7 @@ class Stream(Struct, frozen=True):
     duplicate_window_s: float = 120.0
     max_msg_bytes: int = -1
     max_age_s: float = 0.0    # 0: for ever
+    max_msgs: int = -1        # beyond it the oldest go
 
 
 class QueueConsumer(Struct, frozen=True):
@@ -69,7 +76,7 @@ class Topology(Struct, frozen=True):
 
 def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) -> Topology:
     events = tuple(
-        Stream(events_stream(p), (f"{subjects.EVENTS}.{p}.*.*",), sealed=True) for p in range(partitions)
+        Stream(events_stream(p), subjects.events_in(p), sealed=True) for p in range(partitions)
     )
     return Topology(
         streams=(
@@ -80,7 +87,10 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
                 duplicate_window_s=COMMAND_WINDOW_S,
             ),
             Stream(RESULTS, (f"{subjects.RESULTS}.>",), write_once=True),
-            Stream(DEAD, (f"{subjects.DEAD}.>",)),
+            Stream(
+                DEAD, (f"{subjects.DEAD}.>",), max_msg_bytes=MAX_LETTER_BYTES, max_age_s=LETTERS_KEPT_S,
+                max_msgs=MAX_LETTERS,
+            ),
         ),
         consumers=(
             QueueConsumer(REQUESTS, "router", f"{subjects.REQUESTS}.>", REQUEST_LEASE_S),
@@ -96,6 +106,7 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
             Bucket(LIMITS),
             Bucket(SCHEDULES),
             Bucket(POOLS),
+            Bucket(ASIDE),
         ),
         partitions=partitions,
     )

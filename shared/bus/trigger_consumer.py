@@ -4,11 +4,11 @@ that could make consumers on any stream could read any stream."""
 from contextlib import suppress
 from typing import Any
 
-from shared.bus import topology
+from shared.bus import api, topology
+from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
-from shared.bus.memory import MemoryBus
+from shared.bus.memory.bus import MemoryBus
 from shared.bus.ports import Bus
-from shared.bus.request import NotFound
 from shared.errors import Refused
 
 LEASE_S = 30.0
@@ -29,14 +29,14 @@ async def ensure(bus: Bus, trigger: str, stream: str, subject: str) -> None:
         return
     assert isinstance(bus, JetStreamBus), f"no way to make consumers on {type(bus).__name__}"
     try:
-        config = (await bus.requests.api(f"STREAM.INFO.{stream}"))["config"]
+        config = (await bus.requests.api(api.stream_info(stream)))["config"]
     except NotFound:
         raise Refused(f"there is no stream {stream!r}: make it first, or leave `stream` out") from None
     if not any(_overlap(taken, subject) for taken in config.get("subjects") or ()):
         raise Refused(f"stream {stream!r} takes {', '.join(config.get('subjects') or ())}, not {subject!r}")
-    create = f"CONSUMER.CREATE.{stream}.{name}.{subject}"
+    create = api.consumer_create(stream, name, subject)
     try:
-        found = (await bus.requests.api(f"CONSUMER.INFO.{stream}.{name}"))["config"]
+        found = (await bus.requests.api(api.consumer_info(stream, name)))["config"]
     except NotFound:
         body = _config(name, subject, "all" if config.get("retention") == "workqueue" else "new")
         await bus.requests.api(create, {"stream_name": stream, "config": body, "action": "create"})
@@ -53,7 +53,7 @@ async def remove(bus: Bus, trigger: str, stream: str) -> None:
         return
     assert isinstance(bus, JetStreamBus), f"no way to remove consumers on {type(bus).__name__}"
     with suppress(NotFound):
-        await bus.requests.api(f"CONSUMER.DELETE.{stream}.{durable(trigger)}")
+        await bus.requests.api(api.consumer_delete(stream, durable(trigger)))
 
 
 def _config(name: str, subject: str, deliver: str) -> dict[str, Any]:

@@ -10,20 +10,26 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
+from nats.aio.transport import TcpTransport
 from nats.errors import Error, ProtocolError
 
+from shared.bus.subject import MAX_LINE, MAX_SHOWN
 from shared.errors import Refused, Unavailable
+from shared.events.headers import EXPECTED_LAST
 
 Handler = Callable[[bytes, bytes, bytes, bytes], None]
 """Takes (subject, reply, header, payload); header is empty when there is none."""
 
 DRAIN_BYTES = 1 << 20
+SIZES = 32  # bytes of a line for its verb and the two sizes
 FLUSH_S = 2
-_LINE = re.compile(r"[^\r\n]*")
+_LINE = re.compile(r"[^\r\n\x00\ud800-\udfff]*")
 _M, _H, _P, _PLUS, _MINUS, _I = b"MHP+-I"
 
 
@@ -38,6 +44,11 @@ class Connection(Client):
         self._undrained = 0
         self._flush_due = False
 
+    @property
+    def is_clustered(self) -> bool:
+        """The server is one of several: a stream may have replicas."""
+        return bool(self._server_info.get("cluster"))
+
     async def route(self, subject: str, handler: Handler) -> Subscription:
         self.routes[b"%d" % (self._sid + 1)] = handler
         return await self.subscribe(subject)
@@ -51,6 +62,30 @@ class Connection(Client):
                 await self.flush(FLUSH_S)
         self.routes.pop(b"%d" % subscription._id, None)
 
+    def forget(self, subscription: Subscription) -> None:
+        """When the connection broke: the next one is not told of it."""
+        self._remove_sub(subscription._id)
+        self.routes.pop(b"%d" % subscription._id, None)
+
+    async def close(self) -> None:
+        """Also when the peer went away unnoticed: what it was still to be told is nobody's any more."""
+        try:
+            await super().close()
+        except OSError:
+            if self._transport is not None:
+                self._transport.close()  # type: ignore[no-untyped-call]  # of nats-py
+
+    async def _process_op_err(self, e: Exception) -> None:
+        """What the socket has not taken is not waited for: a peer that has gone silent never takes it."""
+        if isinstance(self._transport, TcpTransport) and self._transport._bare_io_writer is not None:
+            self._transport._bare_io_writer.transport.abort()
+        await super()._process_op_err(e)
+
+    def check_size(self, subject: str, size: int) -> None:
+        """Of headers and data together: the server ends a connection that sends more."""
+        if size > self._max_payload:
+            raise Refused(f"{size} bytes on {subject[:MAX_SHOWN]}: the broker takes {self._max_payload}")
+
     def write(self, command: bytes) -> None:
         """Everything written in one turn of the event loop leaves in one system call."""
         self._pending.append(command)
@@ -63,7 +98,11 @@ class Connection(Client):
         self._flush_due = False
         if self._status != Client.CONNECTED or not self._pending or self._transport is None:
             return
-        self._transport.write(b"".join(self._pending))
+        try:
+            self._transport.write(b"".join(self._pending))
+        except (OSError, RuntimeError):  # uvloop says so of a socket that was reset; its reader ends the connection
+            self.forget_unsent()
+            return
         self._undrained += self._pending_data_size
         self._pending = []
         self._pending_data_size = 0
@@ -90,17 +129,19 @@ class Connection(Client):
 
 
 def pub(subject: str, reply: str, data: bytes, header: bytes = b"") -> bytes:
-    line = f"{subject} {reply}" if reply else subject
+    line = (f"{subject} {reply}" if reply else subject).encode()
+    if len(line) > MAX_LINE - SIZES:
+        raise Refused(f"a subject and an inbox of {len(line)} bytes, over the broker's limit: {subject[:MAX_SHOWN]!r}…")
     if not header:
-        return b"PUB %b %d\r\n%b\r\n" % (line.encode(), len(data), data)
-    return b"HPUB %b %d %d\r\n%b%b\r\n" % (line.encode(), len(header), len(header) + len(data), header, data)
+        return b"PUB %b %d\r\n%b\r\n" % (line, len(data), data)
+    return b"HPUB %b %d %d\r\n%b%b\r\n" % (line, len(header), len(header) + len(data), header, data)
 
 
 def header_block(headers: dict[str, str]) -> bytes:
     lines = ["NATS/1.0"]
     for key, value in headers.items():
         if not (_LINE.fullmatch(key) and _LINE.fullmatch(value)) or ":" in key or not key:
-            raise Refused(f"not a header: {key!r}")
+            raise Refused(f"not a header: {key[:MAX_SHOWN]!r}")
         lines.append(f"{key}: {value}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
@@ -112,7 +153,7 @@ def parse_headers(block: bytes) -> dict[str, str] | None:
     return {key.strip(): value.strip() for key, value in pairs} or None
 
 
-_EXPECTED_ONLY = b"NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: "
+_EXPECTED_ONLY = f"NATS/1.0\r\n{EXPECTED_LAST}: ".encode()
 
 
 def stored_headers(block: bytes) -> dict[str, str] | None:
@@ -120,6 +161,17 @@ def stored_headers(block: bytes) -> dict[str, str] | None:
     if not block or (block.startswith(_EXPECTED_ONLY) and block.count(b"\n") == 3):
         return None
     return parse_headers(block)
+
+
+def nanoseconds(rfc3339: str) -> int:
+    """`2026-01-02T03:04:05.123456789Z` in nanoseconds since the epoch; nothing is rounded away."""
+    text, _, fraction = rfc3339.removesuffix("Z").partition(".")
+    return _second(text) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)
+
+
+@lru_cache(maxsize=1024)
+def _second(text: str) -> int:
+    return int(datetime.fromisoformat(text + "+00:00").timestamp())
 
 
 def status_of(block: bytes) -> int:

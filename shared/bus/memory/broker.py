@@ -4,17 +4,20 @@ Every operation of a client passes `faults.before` on its way in and `faults.aft
     sleep in either            a slow network
     raise Unavailable before   the request is lost: nothing was applied
     raise Unknown after        the answer is lost: it was applied
-On top of that: `down`, `kill`, `lose`, `wipe`, `free_leases`.
+On top of that: `down`, `kill`, `lose`, `wipe`, `empty`, `purge`, `free_leases`; and `lag` and `contested`, which
+make it a cluster.
 """
 
 import asyncio
 from asyncio import Future
+from collections.abc import Callable
 from typing import NoReturn
 
 from shared.bus import kv, topology
-from shared.bus.memory_stream import MemoryQueue, MemoryStream
-from shared.bus.ports import Clock, Message
+from shared.bus.memory.stream import MemoryQueue, MemoryStream, later
+from shared.bus.ports import Clock, Message, Storage
 from shared.errors import Unavailable
+from shared.events import subjects
 
 
 class Faults:
@@ -34,13 +37,21 @@ class MemoryBroker:
         self.is_faultless = faults is None
         self.streams: dict[str, MemoryStream] = {}
         self.queues: dict[tuple[str, str], MemoryQueue] = {}
+        # On a cluster: of how many of a stream's last messages the replica that answers this client now has no copy
+        # yet. Asked anew for every single answer. None: there is one server.
+        self.lag: Callable[[str, str], int] | None = None
+        # A client's append to a subject meets another one that is on its way there: a Conflict without a sequence,
+        # though nothing that is stored shows why, now or ever.
+        self.contested: Callable[[str, str], bool] = lambda _client, _subject: False
         self.inboxes: dict[int, tuple[str, str, asyncio.Queue[Message]]] = {}  # id → client, subject, messages
         self._is_down = False
         self._killed: set[str] = set()
         self._waiters: dict[Future[None], None] = {}  # woken in the order they came
         self._epoch = 0
+        self.stepped_s = 0.0  # its wall clock was set by so much; leases and timers do not follow it
         self.version = 0
         self.restarts = 0
+        self.storage = Storage(0, 0)  # as a test says
         if wanted is not None:
             self.ensure(wanted)
 
@@ -53,7 +64,7 @@ class MemoryBroker:
         for bucket in wanted.buckets:
             name = kv.stream_of(bucket.name)
             if name not in self.streams:
-                config = topology.Stream(name, (f"$KV.{bucket.name}.>",))
+                config = topology.Stream(name, (subjects.key(bucket.name),))
                 self.streams[name] = MemoryStream(config, self._created(), bucket.history, bucket.ttl_s)
         for consumer in wanted.consumers:
             if (consumer.stream, consumer.name) not in self.queues:
@@ -62,16 +73,24 @@ class MemoryBroker:
         self.wake()
 
     def _created(self) -> int:
-        self._epoch = max(self._epoch + 1, int(self.clock.now() * 1e9))
+        self._epoch = later(self._epoch, self.wall())
         return self._epoch
 
+    def wall(self) -> float:
+        return self.clock.now() + self.stepped_s
+
     # Looking up
+
+    def told_time(self) -> float:
+        if self._is_down:
+            raise Unavailable("the broker does not answer")
+        return self.wall()
 
     def stream(self, name: str) -> MemoryStream:
         if self._is_down or name not in self.streams:
             raise Unavailable(f"stream {name} does not answer")
         stream = self.streams[name]
-        stream.expire(self.clock.now())
+        stream.expire(self.wall())
         return stream
 
     def end_of(self, name: str) -> int:
@@ -117,6 +136,28 @@ class MemoryBroker:
         consumers = tuple(q.config for (name, _), q in self.queues.items() if name == stream)
         self.lose(stream)
         self.ensure(topology.Topology((config,), consumers, (), 0))
+
+    def empty(self, stream: str) -> None:
+        """A memory stream after its whole cluster restarted: empty, its sequences begin anew, the time of its creation
+        is the old one."""
+        created = self.streams[stream].created
+        self.wipe(stream)
+        self.streams[stream].created = created
+
+    def purge(self, stream: str, pattern: str) -> None:
+        """As someone does by hand. At the next acknowledgement the floor of a consumer that held something of it moves
+        past all that it holds below: that is then neither pending nor delivered again."""
+        gone = self.streams[stream].purge(pattern)
+        for (name, _), queue in self.queues.items():
+            if name == stream:
+                queue.purged(gone)
+        self.wake()
+
+    def forget(self, stream: str, seq: int) -> None:
+        """A message was deleted."""
+        for (name, _), queue in self.queues.items():
+            if name == stream:
+                queue.forget(seq)
 
     def free_leases(self, stream: str) -> None:
         """Every held message may be taken again now, whoever holds it."""

@@ -9,11 +9,15 @@ from itertools import count
 from typing import TypeVar
 
 from shared.bus import kv
-from shared.bus.memory_broker import Faults, MemoryBroker
-from shared.bus.memory_stream import MemoryQueue, Stored
-from shared.bus.ports import Entry, Message
+from shared.bus.memory.broker import Faults, MemoryBroker
+from shared.bus.memory.replicas import MemoryCopies
+from shared.bus.memory.stream import MemoryQueue, Stored
+from shared.bus.ports import ConsumerState, Entry, Message, Storage, StreamState
+from shared.bus.replicas import ReplicaReader
 from shared.bus.subject import check_subject, matches
-from shared.errors import Corrupt, NoetlError, Unavailable
+from shared.errors import Conflict, Corrupt, NoetlError, Unavailable
+from shared.events import subjects
+from shared.events.headers import KV_OPERATION
 
 __all__ = ["Faults", "MemoryBroker", "MemoryBus"]
 MAX_BATCH = 512
@@ -26,6 +30,7 @@ class MemoryBus:
     def __init__(self, broker: MemoryBroker, name: str = "client") -> None:
         self.broker, self.name = broker, name
         self._in_order = asyncio.Lock()
+        self.replicas = ReplicaReader(MemoryCopies(self))
         self._answers: set[asyncio.Task[None]] = set()
 
     async def call(self, operation: str, subject: str, apply: Callable[[], T]) -> T:
@@ -41,7 +46,8 @@ class MemoryBus:
     # The log
 
     async def send(
-        self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None
+        self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None,
+        on: int | None = None,
     ) -> "Future[int]":
         """Applied in the order of the calls; answered when the answer arrives."""
         check_subject(subject)
@@ -52,6 +58,8 @@ class MemoryBus:
             try:
                 await broker.faults.before("send", self.name, subject)
                 await broker.stop_if_killed(self.name)
+                if on is not None and on != self.connections:
+                    raise Unavailable(f"{subject} was meant for a connection that is over")
                 answer: int | NoetlError = self._store(subject, data, expected, headers)
             except NoetlError as error:
                 answer = error
@@ -65,8 +73,10 @@ class MemoryBus:
 
     def _store(self, subject: str, data: bytes, expected: int | None, headers: dict[str, str] | None) -> int:
         stream = self.broker.stream_taking(subject)
-        seq = stream.append(subject, data, expected, headers, self.broker.clock.now())
-        if subject.startswith(kv.SUBJECTS):
+        if expected is not None and self.broker.contested(self.name, subject):
+            raise Conflict(f"{subject}: wrong last sequence (10164)")
+        seq = stream.append(subject, data, expected, headers, self.broker.wall())
+        if subject.startswith(f"{subjects.KV}."):
             self._publish(subject, data, headers)
         self.broker.wake()
         return seq
@@ -88,10 +98,22 @@ class MemoryBus:
         return MemoryFollower(self, stream, tuple(filters) or (">",), after)
 
     async def read(self, stream: str, filters: Sequence[str], after: int = 0) -> list[Message]:
+        if self.broker.lag is not None:
+            return await self.replicas.read(stream, filters, after)
         return await self.call("read", stream, lambda: self.broker.stream(stream).read(filters, after))
 
-    async def get(self, stream: str, subject: str) -> Message | None:
-        return await self.call("get", subject, lambda: self.broker.stream(stream).newest(subject))
+    async def get(self, stream: str, subject: str, *, any_copy: bool = False) -> Message | None:
+        return await self.call("get", subject, lambda: self._newest(stream, subject, any_copy))
+
+    def _newest(self, stream: str, subject: str, any_copy: bool) -> Message | None:
+        """A copy that is behind may have nothing: what it had before is not kept here."""
+        found = self.broker.stream(stream).newest(subject)
+        return None if found is not None and any_copy and found.seq > self.reached(stream) else found
+
+    def reached(self, stream: str) -> int:
+        """How far the replica is that answers just now."""
+        lag = self.broker.lag
+        return self.broker.stream(stream).last - (0 if lag is None else lag(self.name, stream))
 
     async def last_seq(self, stream: str) -> int:
         return await self.call("last_seq", stream, lambda: self.broker.stream(stream).last)
@@ -99,8 +121,32 @@ class MemoryBus:
     async def created(self, stream: str) -> int:
         return await self.call("created", stream, lambda: self.broker.stream(stream).created)
 
-    async def purge(self, stream: str, subject: str) -> None:
-        await self.call("purge", stream, lambda: self.broker.stream(stream).purge(subject))
+    async def time(self) -> float:
+        return await self.call("time", "", self.broker.told_time)
+
+    async def state(self, stream: str) -> StreamState:
+        return await self.call("state", stream, lambda: self.broker.stream(stream).state())
+
+    async def consumer(self, stream: str, durable: str) -> ConsumerState | None:
+        return await self.call("consumer", stream, lambda: self._state_of(stream, durable))
+
+    def _state_of(self, stream: str, durable: str) -> ConsumerState | None:
+        self.broker.stream(stream)
+        queue = self.broker.queue(stream, durable)
+        return None if queue is None else queue.state()
+
+    async def find(self, stream: str, subject: str, after: int = 0) -> Message | None:
+        found = await self.call("find", subject, lambda: self.broker.stream(stream).read((subject,), after))
+        return found[0] if found else None
+
+    async def delete(self, stream: str, seq: int) -> bool:
+        return await self.call("delete", stream, lambda: self._delete(stream, seq))
+
+    def _delete(self, stream: str, seq: int) -> bool:
+        was_there = seq in self.broker.stream(stream).stored
+        self.broker.stream(stream).remove(seq)
+        self.broker.forget(stream, seq)
+        return was_there
 
     # The queue
 
@@ -110,11 +156,9 @@ class MemoryBus:
 
     # Buckets
 
-    async def kv_get(self, bucket: str, key: str) -> Entry | None:
+    async def kv_get(self, bucket: str, key: str, *, any_copy: bool = False) -> Entry | None:
         subject = kv.subject_of(bucket, key)
-        found = await self.call(
-            "kv_get", subject, lambda: self.broker.stream(kv.stream_of(bucket)).newest(subject)
-        )
+        found = await self.call("kv_get", subject, lambda: self._newest(kv.stream_of(bucket), subject, any_copy))
         return None if found is None or kv.is_deleted(found.headers) else Entry(found.data, found.seq)
 
     async def kv_put(self, bucket: str, key: str, value: bytes, *, expected: int | None = None) -> int:
@@ -129,18 +173,24 @@ class MemoryBus:
 
     async def kv_delete(self, bucket: str, key: str) -> None:
         subject = kv.subject_of(bucket, key)
-        mark = {kv.OPERATION: "DEL"}
+        mark = {KV_OPERATION: "DEL"}
         await self.call("kv_delete", subject, lambda: self._store(subject, b"", None, mark))
 
     async def kv_all(self, bucket: str) -> dict[str, bytes]:
         stream = kv.stream_of(bucket)
-        found = await self.call("kv_all", stream, lambda: self.broker.stream(stream).read((">",), 0))
+        if self.broker.lag is not None:
+            found = await self.replicas.read(stream, (">",), 0)
+        else:
+            found = await self.call("kv_all", stream, lambda: self.broker.stream(stream).read((">",), 0))
         return kv.entries(bucket, found)
+
+    async def storage(self) -> Storage:
+        return await self.call("storage", "", lambda: self.broker.storage)
 
     # Core messages
 
     async def publish(self, subject: str, data: bytes) -> None:
-        await self.call("publish", subject, lambda: self._publish(subject, data))
+        await self.call("publish", check_subject(subject), lambda: self._publish(subject, data))
 
     def _publish(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
         for _, pattern, queue in [] if self.broker.is_down else list(self.broker.inboxes.values()):
@@ -246,14 +296,20 @@ class MemoryDelivery:
         await self._tell("ack", lambda queue, _: queue.ack(self.seq))
 
     async def nak(self, delay: float = 0.0) -> None:
-        await self._tell("nak", lambda queue, now: queue.free(self.seq, now + delay))
+        await self._tell("nak", lambda queue, now: queue.keep(self.seq, now + delay))
 
     async def progress(self) -> None:
-        await self._tell("progress", lambda queue, now: queue.free(self.seq, now + queue.config.lease_s))
+        await self._tell("progress", lambda queue, now: queue.keep(self.seq, now + queue.config.lease_s))
+
+    async def extend(self) -> None:
+        await self._apply("progress", lambda queue, now: queue.keep(self.seq, now + queue.config.lease_s))
 
     async def _tell(self, operation: str, change: Callable[[MemoryQueue, float], None]) -> None:
         """Not confirmed, as on a real broker: one that is lost is found out by the lease."""
+        with suppress(Unavailable):
+            await self._apply(operation, change)
 
+    async def _apply(self, operation: str, change: Callable[[MemoryQueue, float], None]) -> None:
         def apply() -> None:
             broker = self._bus.broker
             queue = broker.queue(self._stream, self._durable)
@@ -261,8 +317,7 @@ class MemoryDelivery:
                 change(queue, broker.clock.now())
                 broker.wake()
 
-        with suppress(Unavailable):
-            await self._bus.call(operation, self.subject, apply)
+        await self._bus.call(operation, self.subject, apply)
 
 
 class MemoryInbox:

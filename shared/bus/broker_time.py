@@ -1,0 +1,41 @@
+"""What time it is by the broker: every answer about a stream says so."""
+
+import msgspec
+from msgspec import Struct
+
+from shared.bus import api, topology
+from shared.bus.request import Requests
+from shared.errors import Unavailable
+from shared.events import subjects
+from shared.events.stamp import seconds
+
+NO_JETSTREAM = 10039  # this account has none: a pool's, which has the question under another name
+
+
+class _Failure(Struct):
+    err_code: int = 0
+    description: str = ""
+
+
+class _Told(Struct):
+    ts: str = ""
+    error: _Failure | None = None
+
+
+class Timekeeper:
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self._subject = api.subject(api.stream_info(topology.TIMEKEEPER))
+
+    async def time(self) -> float:
+        told = await self._ask()
+        if told.error is not None and told.error.err_code == NO_JETSTREAM and self._subject != subjects.TIME:
+            self._subject = subjects.TIME
+            told = await self._ask()
+        if not told.ts:
+            raise Unavailable(f"the broker does not say what time it is: {told.error and told.error.description}")
+        return seconds(told.ts)
+
+    async def _ask(self) -> _Told:
+        _, data = await self._requests.one(self._subject)
+        return msgspec.json.decode(data, type=_Told) if data else _Told()

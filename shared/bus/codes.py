@@ -1,0 +1,136 @@
+"""Every JetStream error code the engine can meet, and what it means to us. Nobody else compares codes.
+
+    meaning       what the caller does
+    Conflict      reloads and decides again: another writer was first, or is at it
+    Duplicate     goes on: the write-once subject holds its message
+    NotFound      makes the stream or consumer, or takes it that the message is not there
+    Refused       says so and does not try again: asking again cannot help
+    Unavailable   tries again with backoff: a leader is missing, a limit is reached, a node is away. Nothing was stored
+
+Some are only said in passing and are `AGAIN`: asked again a few times after RETRY_S before they count.
+ - A correct expected sequence is refused for a moment by a leader that has not applied what it confirmed: 10071 with
+   a number below the expected one. 10164 says the same without a number, while a write of that subject is on its way;
+   which of the two will be first is not known yet, so it is a Conflict, as is a 10071 with a higher number.
+ - 10158: a message of this id is on its way and not stored. It may never be (its leader may die), so it is not taken
+   for a duplicate: asked again, it is either answered with the sequence of the first one or stored itself.
+ - 10163, 10167: not ready, too many at once.
+
+A code that is not in the table goes by its class: 404 NotFound, other 4xx Refused, 5xx Unavailable. What is here with
+another meaning than its class has it for a reason: limits and missing peers (4xx) end when someone makes room or the
+nodes are back; settings that the server cannot take (5xx) do not get better by asking.
+"""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from shared.errors import Conflict, Duplicate, NoetlError, Refused, Unavailable
+
+RETRIES = 5
+RETRY_S = 0.002  # doubled each time
+AGAIN: Final = frozenset({10158, 10163, 10167})
+WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_CONSTANT = 10071, 10164
+STORE_FAILED = 10077
+NOT_ENABLED = 10039
+_LAST = re.compile(r"wrong last sequence: (\d+)")
+_PER_SUBJECT = "maximum messages per subject"  # of 10077; its other texts are limits and a full disk
+
+
+class NotFound(Unavailable):
+    """The stream, consumer or message is not there."""
+
+
+class NoMessage(NotFound):
+    """The stream is there and has no such message."""
+
+
+class ApiError(Struct, gc=False):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+MEANINGS: Final[dict[int, tuple[str, type[NoetlError]]]] = {
+    # A publish
+    10071: ("wrong last sequence", Conflict),
+    10164: ("wrong last sequence, another write is on its way", Conflict),
+    10077: ("the store refused: bytes, messages, or the disk", Unavailable),
+    10158: ("a message of this id is on its way", Unavailable),
+    10163: ("the expected sequence cannot be checked yet", Unavailable),
+    10167: ("too many requests", Unavailable),
+    10054: ("larger than the stream takes", Refused),
+    10097: ("headers larger than 64 KB", Refused),
+    10060: ("another stream was expected", Refused),
+    10109: ("the stream is sealed", Refused),
+    10111: ("rollups are forbidden", Refused),
+    10165: ("not a TTL", Refused),
+    10166: ("TTLs are forbidden", Refused),
+    10174: ("atomic batches are forbidden", Refused),
+    10188: ("schedules are forbidden", Refused),
+    # Room
+    10002: ("the limits of the account are reached", Unavailable),
+    10023: ("insufficient resources", Unavailable),
+    10026: ("too many consumers; idle ones go away", Unavailable),
+    10027: ("too many streams", Unavailable),
+    10028: ("insufficient memory", Unavailable),
+    10047: ("insufficient storage", Unavailable),
+    10121: ("max_ack_pending over the limit", Refused),
+    10122: ("max_bytes over the limit of the account", Refused),
+    # A cluster
+    10004: ("incomplete results", Unavailable),
+    10005: ("not enough nodes", Unavailable),
+    10007: ("not assigned to this node", Unavailable),
+    10008: ("no leader", Unavailable),
+    10009: ("not the leader", Unavailable),
+    10010: ("it needs a cluster", Refused),
+    10036: ("not on a cluster", Refused),
+    10041: ("consensus failed", Unavailable),
+    10074: ("replicas need a cluster", Refused),
+    10118: ("the stream is offline", Unavailable),
+    10119: ("the consumer is offline", Unavailable),
+    10194: ("the stream is offline", Unavailable),
+    10195: ("the consumer is offline", Unavailable),
+    10202: ("the cluster is changing", Unavailable),
+    10226: ("the stream is being changed", Unavailable),
+    # Streams, consumers, messages
+    10014: ("no such consumer", NotFound),
+    10037: ("no such message", NoMessage),
+    10043: ("no such sequence", NoMessage),
+    10059: ("no such stream", NotFound),
+    10149: ("no such consumer", NotFound),
+    10012: ("the consumer could not be made", Unavailable),
+    10049: ("the stream could not be made", Unavailable),
+    10052: ("not a stream's configuration", Refused),
+    10058: ("the stream is there with other settings", Refused),
+    10065: ("another stream has the subjects", Refused),
+    # JetStream itself
+    10035: ("no such account", Unavailable),
+    10039: ("not enabled for the account", Unavailable),
+    10076: ("not enabled", Unavailable),
+}
+
+
+def meaning(error: ApiError) -> type[NoetlError]:
+    if error.err_code == STORE_FAILED and _PER_SUBJECT in error.description:
+        return Duplicate
+    known = MEANINGS.get(error.err_code)
+    if known is not None:
+        return known[1]
+    if error.code == 404:
+        return NotFound
+    return Refused if error.code < 500 else Unavailable
+
+
+def error_of(error: ApiError, subject: str) -> NoetlError:
+    return meaning(error)(f"{subject}: {error.description} ({error.err_code})")
+
+
+def is_passing(error: ApiError, expected: int) -> bool:
+    """It may be otherwise in a moment. `expected` is below 0 when no sequence was expected."""
+    if error.err_code in AGAIN:
+        return True
+    if error.err_code != WRONG_LAST_SEQUENCE or expected < 0:
+        return False
+    found = _LAST.search(error.description)
+    return found is not None and int(found[1]) < expected
