@@ -2,10 +2,12 @@
 
 from collections.abc import Collection
 
-from shared.dsl.kinds import ToolSpec
+from shared.dsl.model.tool_spec import ToolSpec
+from shared.events.beat import Busy
 from shared.events.outcome import Outcome, failed
 from shared.tools import registry
-from shared.tools.contract import Call, Tool, ToolOptions
+from shared.tools.base.contract import Call, Tool, ToolOptions
+from shared.tools.base.turns import Turns
 
 
 class Disabled:
@@ -29,6 +31,8 @@ class Tools:
         self._options = options
         self._disabled = frozenset(disabled)
         self._open: dict[str, Tool] = {}
+        self._turns = {kind: Turns(kind, size) for kind, size in registry.turns(options).items()
+                       if kind not in self._disabled}
         self.under_way = 0
 
     def spec(self, kind: str) -> ToolSpec:
@@ -36,6 +40,13 @@ class Tools:
 
     def pure(self, kind: str) -> bool:
         return self.spec(kind).pure
+
+    def turns(self, kind: str) -> Turns | None:
+        """Of a kind that can make only so many calls at a time."""
+        return self._turns.get(kind)
+
+    def busy(self) -> list[Busy]:
+        return [turns.busy() for turns in self._turns.values()]
 
     def get(self, kind: str) -> Tool:
         tool = self._open.get(kind)

@@ -6,14 +6,15 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from shared.dsl.kinds import KeySpec, ToolSpec
+from shared.dsl.model.tool_spec import KeySpec, ToolSpec
 from shared.errors import Unavailable
 from shared.events.outcome import Outcome, Ref
 from shared.events.waits import Waits
 
-__all__ = ["RESULT_LIMIT", "Call", "Claiming", "KeySpec", "Tool", "ToolOptions", "ToolSpec", "Waits"]
+__all__ = ["RESULT_DEPTH", "RESULT_LIMIT", "Call", "Claiming", "KeySpec", "Tool", "ToolOptions", "ToolSpec", "Waits"]
 
 RESULT_LIMIT = 32 * 1024 * 1024  # bytes of one result, whatever the kind
+RESULT_DEPTH = 100  # lists and mappings within each other in one result
 
 
 class Call(Struct, frozen=True):
@@ -41,12 +42,14 @@ async def no_store(ref: Ref) -> Any:
 
 class ToolOptions(Struct, frozen=True):
     """What a worker gives to the tools it opens. `temp_folder` empty: the system's own.
-    `duckdb_extensions` empty: DuckDB's own folder, in the home of the user.
-    `scripts`: the folder of `script` files; empty: where the worker was started. `load` reads a stored result."""
+    `duckdb_extensions` empty: DuckDB's own folder, in the home of the user. `duckdb_files`: folders and addresses that
+    SQL on DuckDB may use; empty: none. `scripts`: the folder of `script` files; empty: there are none. `load` reads a
+    stored result."""
 
     python_processes: int = 2
     temp_folder: str = ""
     duckdb_extensions: str = ""
+    duckdb_files: tuple[str, ...] = ()
     scripts: str = ""
     load: Callable[[Ref], Awaitable[Any]] = no_store
 

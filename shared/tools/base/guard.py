@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from shared.events.outcome import Outcome, failed
-from shared.tools.contract import Call
+from shared.tools.base.contract import RESULT_DEPTH, Call
 
 STOP_GRACE_S = 5.0      # how long cancelled work may take to clean up before it is abandoned
 SECRET_MIN_LENGTH = 4   # shorter values of a credential are too common in text to blank out
 PUBLIC = ("type", "scope")  # what a credential says of itself
 HIDDEN = "***"
+DEEP = f"what came back is nested over {RESULT_DEPTH} levels deep"
+_NESTED = frozenset({dict, list, tuple})
 
 
 class BadCall(Exception):
@@ -63,15 +65,36 @@ def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
     error = task.exception()
     match error:
         case None:
-            return task.result()
+            return _bounded(task.result(), blank)
         case BadCall():
             return failed("config", str(error), **blank)
         case TooLarge():
             return failed("limit", str(error), **blank)
+        case RecursionError():
+            return failed("limit", DEEP, **blank)
+        case msgspec.DecodeError():
+            return failed("decode", f"what came back is not JSON: {error}", **blank)
         case Exception():
             return failed("internal", f"{type(error).__name__}: {error}", **blank)
         case _:
             raise error
+
+
+def _bounded(outcome: Outcome, blank: dict[str, Any]) -> Outcome:
+    """What is nested deeply can be made, but whoever reads it later may not be able to."""
+    if isinstance(outcome, Outcome) and too_deep(outcome.result):
+        return failed("limit", DEEP, **{**blank, **({"http": outcome.http} if outcome.http else {})})
+    return outcome
+
+
+def too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(RESULT_DEPTH + 1):
+        level = [item for each in level if type(each) in _NESTED
+                 for item in (each.values() if type(each) is dict else each) if type(item) in _NESTED]
+        if not level:
+            return False
+    return True
 
 
 def time_limit(call: Call) -> float:

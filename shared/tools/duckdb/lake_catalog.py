@@ -9,13 +9,14 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from shared.tools.contract import Call
-from shared.tools.pg_pools import ALIASES
-from shared.tools.running import BadCall
-from shared.tools.sql_text import literal, quote
+from shared.tools.base.contract import Call
+from shared.tools.base.guard import BadCall
+from shared.tools.duckdb.guard import Guard
+from shared.tools.postgres.connections import ALIASES
+from shared.tools.sql.text import literal, quote
 
 POSTGRES = ("postgres://", "postgresql://")
-LAKE, SERVER = "ducklake", "postgres_scanner"  # DuckDB's extensions
+LAKE, SERVER, REMOTE = "ducklake", "postgres_scanner", "httpfs"  # DuckDB's extensions
 # Field of the credential → word of a PostgreSQL connection string.
 _WORDS = {"host": "host", "port": "port", "user": "user", "password": "password", "database": "dbname",
           "ssl": "sslmode"}
@@ -37,22 +38,24 @@ class Catalog(Struct, frozen=True):
         return [f"ATTACH {place} AS {quote(self.name)}{options}", f"USE {quote(self.name)}"]
 
 
-def catalog(call: Call) -> Catalog:
+def catalog(call: Call, guard: Guard) -> Catalog:
     name, given = call.config.get("catalog_name"), call.config.get("catalog_connection")
     if not isinstance(name, str) or not name:
         raise BadCall("catalog_name is needed: what the lake is called in SQL")
     path = call.config.get("data_path")
     if path is not None and (not isinstance(path, str) or not path):
         raise BadCall("data_path must be the path of a folder, or an address such as s3://bucket/folder")
+    path = guard.place("data_path", path) if path is not None else None
     if (given is None) == (call.auth is None):
         raise BadCall("give either auth or catalog_connection: where the catalogue of the lake is")
     connection = given if given is not None else _connection(call.auth or {})
     if not isinstance(connection, str) or not connection:
         raise BadCall("catalog_connection must be a PostgreSQL connection string, or the path of a file")
+    lake = (LAKE, REMOTE) if path and "://" in path else (LAKE,)
     if connection.startswith(POSTGRES) or "=" in connection:
         secrets = (connection, *_passwords(connection))
-        return Catalog(name, f"postgres:{connection}", path, (LAKE, SERVER), secrets)
-    return Catalog(name, connection, path, (LAKE,), ())
+        return Catalog(name, f"postgres:{connection}", path, (*lake, SERVER), secrets)
+    return Catalog(name, guard.file("catalog_connection", connection), path, lake, ())
 
 
 def _connection(credential: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@ worker's process, with the lake attached."""
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -13,17 +12,19 @@ from msgspec.structs import replace
 
 from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools import sql_call
-from shared.tools.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.duck import MEMORY, MEMORY_LIMIT, THREADS, _Work
-from shared.tools.ducklake_catalog import Catalog, catalog, load
-from shared.tools.running import BadCall, TooLarge, guarded, one_of
-from shared.tools.script import Scripts
-from shared.tools.script import failure as script_failure
-from shared.tools.script_store import NoScript
-from shared.tools.sql_call import Results
-from shared.tools.sql_text import MAX_STATEMENTS, Statement, inlined, split
-from shared.tools.threads import on_thread
+from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, TooLarge, guarded, one_of
+from shared.tools.base.threads import on_thread
+from shared.tools.duckdb import guard as duck_guard
+from shared.tools.duckdb.guard import MEMORY, TempFolder
+from shared.tools.duckdb.lake_catalog import Catalog, catalog, load
+from shared.tools.duckdb.tool import Setup, Work, refused
+from shared.tools.scripts.loader import Scripts
+from shared.tools.scripts.loader import failure as script_failure
+from shared.tools.scripts.stores import NoScript
+from shared.tools.sql import call as sql_call
+from shared.tools.sql.call import Results
+from shared.tools.sql.text import MAX_STATEMENTS, Statement, inlined, split
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -59,7 +60,7 @@ class DuckLakeTool:
         import duckdb
 
         self._lib = duckdb
-        self._options = options
+        self._guard = duck_guard.guard(options)
         self._scripts = Scripts(options)
         self._threads = ThreadPoolExecutor(CALLS, thread_name_prefix="ducklake")
         self._writing: dict[str, asyncio.Lock] = {}
@@ -68,7 +69,7 @@ class DuckLakeTool:
         """What DuckDB says may hold the connection string: that is hidden as a credential is."""
         hide: list[Any] = [call.auth]
         with contextlib.suppress(BadCall):  # told by _run
-            hide += catalog(call).secrets
+            hide += catalog(call, self._guard).secrets
         return await guarded(replace(call, auth={"hidden": hide}), self._run(call))
 
     async def close(self) -> None:
@@ -80,29 +81,25 @@ class DuckLakeTool:
         except NoScript as error:
             return script_failure(error)
         except TemplateError as error:
-            return failed("template", f"script: {error}")
-        where = catalog(call)
-        loads = [load(each, self._lib.__version__) for each in where.extensions]
+            return failed(error.kind, f"script: {error}")
+        where = catalog(call, self._guard)
         wanted = Results(call.config.get("results"))
         if "commands" in call.config and call.config.get("results") is not None:
             raise BadCall("results goes with one command: those of commands are all there")
-        work = _Lake(self._lib, commands, self._settings(), loads, where.statements(), wanted)
+        temp = TempFolder(self._guard.temp_folder)
+        work = _Lake(self._lib, commands, self._setup(where, temp.path), wanted)
         try:
             async with self._turn(where, commands):
                 results = await on_thread(self._threads, work.run, work.stop)
         except self._lib.Error as error:
-            return self._failure(str(error), loaded=work.loaded)
+            return refused(str(error)) or self._failure(str(error), loaded=work.loaded)
+        finally:
+            temp.remove()
         return ok(_together(results["each"], "commands" in call.config), shape="sql")
 
-    def _settings(self) -> dict[str, str]:
-        # Extensions are installed by who runs the worker, never by a playbook's first use of one. And SQL must not
-        # name the worker's own Python variables as tables.
-        settings = {"memory_limit": MEMORY_LIMIT, "threads": str(THREADS), "python_enable_replacements": "false",
-                    "autoinstall_known_extensions": "false",
-                    "temp_directory": self._options.temp_folder or tempfile.gettempdir()}
-        if self._options.duckdb_extensions:
-            settings["extension_directory"] = self._options.duckdb_extensions
-        return settings
+    def _setup(self, where: Catalog, temp: str) -> Setup:
+        loads = [load(each, self._lib.__version__) for each in where.extensions]
+        return Setup(self._guard.opening(temp=temp, lake=True), loads, [], where.statements(), self._guard.closing())
 
     @contextlib.asynccontextmanager
     async def _turn(self, where: Catalog, commands: list[list[Statement]]) -> AsyncIterator[None]:
@@ -126,15 +123,20 @@ def _commands(call: Call) -> list[list[Statement]]:
     """The statements of each command."""
     given = one_of(call.config, "command", "query", "table", "commands")
     if given is None or given[0] != "commands":
-        return [[inlined(each, escapes=False) for each in sql_call.statements(call)]]
+        return [_checked(sql_call.statements(call))]
     if not isinstance(given[1], list) or not given[1]:
         raise BadCall("commands must be a list of SQL texts")
-    found = [[inlined(each, escapes=False) for each in split(*sql_call.bound(text, call.config.get("params")))]
-             for text in given[1]]
+    found = [_checked(split(*sql_call.bound(text, call.config.get("params")))) for text in given[1]]
     if not all(found):
         raise BadCall("one of commands holds no statement")
     if sum(map(len, found)) > MAX_STATEMENTS:
         raise BadCall(f"commands have at most {MAX_STATEMENTS} statements")
+    return found
+
+
+def _checked(statements: list[Statement]) -> list[Statement]:
+    found = [inlined(each, escapes=False) for each in statements]
+    duck_guard.check(each.text for each in found)
     return found
 
 
@@ -145,24 +147,15 @@ def _together(results: list[dict[str, Any]], several: bool) -> dict[str, Any]:
             "columns": [each["columns"] for each in results]}
 
 
-class _Lake(_Work):
+class _Lake(Work):
     """A database in memory with the lake attached; every command is a transaction of its own."""
 
-    def __init__(self, lib: Any, commands: list[list[Statement]], settings: dict[str, str], loads: list[str],
-                 attach: list[str], results: Results) -> None:
-        super().__init__(lib, MEMORY, [], settings, [], results)
+    def __init__(self, lib: Any, commands: list[list[Statement]], setup: Setup, results: Results) -> None:
+        super().__init__(lib, MEMORY, [], setup, results)
         self._commands = commands
-        self._loads = loads
-        self._attach = attach
         self._size = 0
-        self.loaded = False
 
     def _all(self, connection: "DuckDBPyConnection") -> dict[str, Any]:
-        for text in self._loads:
-            connection.execute(text)
-        self.loaded = True
-        for text in self._attach:
-            connection.execute(text)
         if len(self._commands) == 1:
             self._statements = self._commands[0]
             return {"each": [super()._all(connection)]}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from shared.tools.pg_pools import ALIASES
-from shared.tools.running import BadCall
-from shared.tools.sql_text import Statement, literal, quote
+from shared.tools.base.guard import BadCall
+from shared.tools.postgres.connections import ALIASES
+from shared.tools.sql.text import Statement, literal, quote
 
 ALONE = "secret"  # the name of a credential without an alias
 # What people call a credential's type → DuckDB's.
@@ -28,7 +28,11 @@ _ADDRESSES = {"gcs": ("gs://", "gcs://"), "s3": ("s3://",), "postgres": ()}
 
 
 class Secret(NamedTuple):
+    """`scopes`: the addresses at which SQL may use files with it."""
+
+    name: str
     kind: str
+    scopes: tuple[str, ...]
     text: str  # the statement that makes it
 
 
@@ -43,8 +47,17 @@ def secrets(auth: Mapping[str, Any] | None, statements: list[Statement]) -> list
         kind = _kind(alias, credential)
         named = re.search(rf"(?<![\w$]){re.escape(alias)}(?![\w$])", text, re.IGNORECASE)
         if named or any(head in text for head in _ADDRESSES[kind]):
-            made.append(Secret(kind, _secret(alias, kind, credential)))
+            made.append(Secret(alias, kind, _scopes(alias, kind, credential), _secret(alias, kind, credential)))
     return made
+
+
+def _scopes(alias: str, kind: str, credential: Mapping[str, Any]) -> tuple[str, ...]:
+    given, heads = credential.get("scope"), _ADDRESSES[kind]
+    if not heads or given is None:
+        return heads
+    if not isinstance(given, str) or not given.startswith(heads) or ".." in given:
+        raise BadCall(f"auth.{alias}: scope must begin with one of {', '.join(heads)}")
+    return (given,)
 
 
 def _kind(alias: str, credential: Mapping[str, Any]) -> str:

@@ -4,24 +4,25 @@ stop. Without `database` every call has a fresh database in memory."""
 import asyncio
 import contextlib
 import re
-import tempfile
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools import sql_call
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.duck_extensions import carried, for_secrets
-from shared.tools.duck_secrets import secrets
-from shared.tools.running import BadCall, guarded
-from shared.tools.script import NoScript, Scripts, failure
-from shared.tools.sql_call import BATCH, Results, Rows, no_rows
-from shared.tools.sql_text import TRANSACTION, Statement, inlined
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, guarded
+from shared.tools.duckdb import guard as duck_guard
+from shared.tools.duckdb.extensions import attached, for_secrets, loaded
+from shared.tools.duckdb.guard import MEMORY, MEMORY_LIMIT, SETTING, TempFolder
+from shared.tools.duckdb.open import Session
+from shared.tools.duckdb.secrets import secrets
+from shared.tools.scripts.loader import NoScript, Scripts, failure
+from shared.tools.sql import call as sql_call
+from shared.tools.sql.call import BATCH, Results, Rows, no_rows
+from shared.tools.sql.text import TRANSACTION, Statement, inlined
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -31,7 +32,7 @@ SPEC = ToolSpec(
     doc="SQL on DuckDB, in memory or on a file. Result: {rows, row_count, columns}.",
     keys={
         **sql_call.KEYS,
-        "database": KeySpec("Path of a database file; in memory unless given."),
+        "database": KeySpec("Path of a database file in a folder the worker allows; in memory unless given."),
         "auth": KeySpec("Credentials the SQL uses, as secrets under their aliases: {pg_db: {credential: …, type: "
                         "postgres}}. Types: postgres, gcs (an HMAC key), s3, each with a scope."),
     },
@@ -40,18 +41,28 @@ SPEC = ToolSpec(
     knobs={"memory_limit": KeySpec("A size such as 512MB, which is the default.")},
 )
 
-MEMORY_LIMIT = "512MB"   # unless spec.memory_limit says otherwise
-THREADS = 2              # of one database
 CALLS = 4                # at a time; more wait for their turn
 INTERRUPT_EVERY_S = 0.05
-MEMORY = ":memory:"
 LOCKED = "could not set lock"  # another process has the file open: try again
 CLOSING = "unique file handle conflict"  # another tool of this worker is closing it: try again
-_DOOR = threading.Lock()  # a file that is opened while its last connection closes is refused
-SETUP = frozenset({"INSTALL", "LOAD", "SET", "PRAGMA"})  # before secrets are made, and outside the transaction
+# Statements that leave nothing behind in an open database for those who have it open too.
+PLAIN = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE", "DESCRIBE", "SHOW", "SUMMARIZE", "INSERT", "UPDATE",
+                   "DELETE", "MERGE", "TRUNCATE", "CREATE", "ALTER", "DROP", "CHECKPOINT", *TRANSACTION})
+_SETUP = frozenset({"SET", "PRAGMA", "RESET"})  # at the beginning: outside the transaction
+_DISABLED = re.compile(r"disabled (?:by|through) configuration")
 _EXTENSION = re.compile(r"""(?:download|install)[^\n]*?extension\s+["']?([\w-]+)|extension\s+["'][^"']*?([\w-]+?)"""
                         r"""(?:\.duckdb_extension)?["']\s+not\s+found""", re.IGNORECASE)
 _SIZE = re.compile(r"\d+(\.\d+)?\s?(KB|MB|GB|KiB|MiB|GiB)", re.IGNORECASE)
+
+
+class Setup(Struct, frozen=True):
+    """What a database is given before it is locked, in this order."""
+
+    opening: list[str]
+    loads: list[str]
+    secrets: list[str]
+    attach: list[str]
+    closing: list[str]
 
 
 class DuckTool:
@@ -59,8 +70,7 @@ class DuckTool:
         import duckdb
 
         self._lib = duckdb
-        self._temp_folder = options.temp_folder or tempfile.gettempdir()
-        self._extensions = options.duckdb_extensions
+        self._guard = duck_guard.guard(options)
         self._scripts = Scripts(options)
         self._threads = ThreadPoolExecutor(CALLS, thread_name_prefix="duckdb")
 
@@ -71,58 +81,66 @@ class DuckTool:
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _run(self, call: Call) -> Outcome:
-        database = str(call.config.get("database") or MEMORY)
         try:
             call = await self._scripts.as_sql(call)
         except NoScript as error:
             return failure(error)
         except TemplateError as error:
-            return failed("template", f"script: {error}")
-        version = self._lib.__version__
-        statements = carried([inlined(each, escapes=False) for each in sql_call.statements(call)], version)
+            return failed(error.kind, f"script: {error}")
+        with contextlib.ExitStack() as stack:
+            work = self._work(call, stack)
+            job = self._threads.submit(work.run)
+            try:
+                return ok(await asyncio.wrap_future(job), shape="sql")
+            except self._lib.Error as error:
+                return refused(str(error)) or _failure(str(error))
+            finally:
+                while not job.done() and not job.cancel():
+                    work.stop()
+                    await asyncio.sleep(INTERRUPT_EVERY_S)
+
+    def _work(self, call: Call, stack: contextlib.ExitStack) -> "Work":
+        given, version = str(call.config.get("database") or MEMORY), self._lib.__version__
+        database = given if given == MEMORY else self._guard.file("database", given)
+        statements = [inlined(each, escapes=False) for each in sql_call.statements(call)]
+        duck_guard.check(each.text for each in statements)
         used = secrets(call.auth, statements)
-        before = [*for_secrets([each.kind for each in used], version), *(each.text for each in used)]
-        work = _Work(self._lib, database, statements, self._settings(call, database), before,
-                     Results(call.config.get("results")))
-        job = self._threads.submit(work.run)
-        try:
-            return ok(await asyncio.wrap_future(job), shape="sql")
-        except self._lib.Error as error:
-            return _failure(str(error))
-        finally:
-            while not job.done() and not job.cancel():
-                work.stop()
-                await asyncio.sleep(INTERRUPT_EVERY_S)
-
-    def _settings(self, call: Call, database: str) -> dict[str, str]:
-        memory = str(call.spec.get("memory_limit", MEMORY_LIMIT))
-        if not _SIZE.fullmatch(memory):
-            raise BadCall("spec.memory_limit must be a size such as 512MB")
-        # Without the last one SQL could name the worker's own Python variables as tables.
-        settings = {"memory_limit": memory, "threads": str(THREADS), "python_enable_replacements": "false"}
-        if self._extensions:
-            settings["extension_directory"] = self._extensions
+        loads, rest = loaded(statements, version)
+        attach, rest = attached(rest, [each.name for each in used])
+        temp = None
         if database == MEMORY:
-            settings["temp_directory"] = self._temp_folder
-        return settings
+            folder = TempFolder(self._guard.temp_folder)
+            stack.callback(folder.remove)
+            temp = folder.path
+        scopes = [scope for each in used for scope in each.scopes]
+        setup = Setup(self._guard.opening(_memory(call), temp),
+                      [*for_secrets([each.kind for each in used], version), *loads],
+                      [each.text for each in used], attach, self._guard.closing(scopes))
+        return Work(self._lib, database, rest, setup, Results(call.config.get("results")))
 
 
-class _Work:
+def _memory(call: Call) -> str:
+    memory = str(call.spec.get("memory_limit", MEMORY_LIMIT))
+    if not _SIZE.fullmatch(memory):
+        raise BadCall("spec.memory_limit must be a size such as 512MB")
+    return memory
+
+
+class Work:
     """One call on its thread. `stop` is called from the event loop, again and again until it is over,
     because an interrupt between two statements is lost."""
 
     def __init__(
-        self, lib: Any, database: str, statements: list[Statement], settings: dict[str, str], secrets: list[str],
-        results: Results | None = None,
+        self, lib: Any, database: str, statements: list[Statement], setup: Setup, results: Results | None = None,
     ) -> None:
         self._lib = lib
         self._database = database
         self._statements = statements
-        self._settings = settings
-        self._secrets = secrets
+        self._setup = setup
         self._results = results or Results()
         self._connection: DuckDBPyConnection | None = None
         self._stopped = False
+        self.loaded = False
 
     def stop(self) -> None:
         self._stopped = True
@@ -131,34 +149,41 @@ class _Work:
                 self._connection.interrupt()
 
     def run(self) -> dict[str, Any]:
-        door = contextlib.nullcontext() if self._database == MEMORY else _DOOR
-        with door:
-            connection: DuckDBPyConnection = self._lib.connect(self._database)
+        session = Session(self._lib, self._database, self._prepare, self._shared())
+        connection = session.open(lambda: self._stopped)
         try:
-            for name, value in self._settings.items():
-                connection.execute(f"SET {name} = '{value.replace(chr(39), chr(39) * 2)}'")
             self._connection = connection
             return self._all(connection)
         finally:
             self._connection = None
-            with door:
-                connection.close()
+            session.close()
+
+    def _shared(self) -> tuple[str, ...] | None:
+        setup = self._setup
+        if setup.loads or setup.secrets or setup.attach or not all(map(_plain, self._statements)):
+            return None
+        return (*setup.opening, *setup.closing)
+
+    def _prepare(self, connection: "DuckDBPyConnection") -> None:
+        for text in (*self._setup.opening, *self._setup.loads):
+            connection.execute(text)
+        self.loaded = True
+        for text in self._setup.secrets:
+            self._secret(connection, text)
+        for text in (*self._setup.attach, *self._setup.closing):
+            connection.execute(text)
 
     def _all(self, connection: "DuckDBPyConnection") -> dict[str, Any]:
         """Several statements are one transaction; closing the connection undoes what is not committed."""
-        setup = list(takewhile(lambda each: each.verb in SETUP, self._statements))
-        rest = self._statements[len(setup) :]
-        own = any(statement.verb in TRANSACTION for statement in rest)
-        together = len(rest) > 1 and not own
-        for statement in setup:
+        asked = [each.verb for each in self._statements if each.text]
+        together = len(asked) > 1 and not any(verb in TRANSACTION for verb in asked)
+        begun = False
+        for statement in self._statements:
+            if together and not begun and statement.text and statement.verb not in _SETUP:
+                connection.begin()
+                begun = True
             self._results.add(self._one(connection, statement))
-        for secret in self._secrets:
-            self._secret(connection, secret)
-        if together:
-            connection.begin()
-        for statement in rest:
-            self._results.add(self._one(connection, statement))
-        if together:
+        if begun:
             connection.commit()
         return self._results.result()
 
@@ -171,6 +196,8 @@ class _Work:
     def _one(self, connection: "DuckDBPyConnection", statement: Statement) -> dict[str, Any]:
         if self._stopped:
             raise self._lib.InterruptException("stopped")
+        if not statement.text:  # done before the database was locked
+            return no_rows(0)
         prepared = connection.extract_statements(statement.text)[0]
         connection.execute(prepared, statement.params)
         description = connection.description or []
@@ -193,6 +220,21 @@ def _with_json(batch: list[Any], json: list[bool]) -> list[list[Any]]:
          for value, is_json in zip(row, json, strict=True)]
         for row in batch
     ]
+
+
+def _plain(statement: Statement) -> bool:
+    return not statement.text or (statement.verb in PLAIN
+                                  and not (statement.verb in ("CREATE", "DROP") and "secret" in statement.text.lower()))
+
+
+def refused(message: str) -> Outcome | None:
+    """What the guard does not let through, with what would."""
+    if "configuration has been locked" in message:
+        return failed("duckdb", f"{message}. A task may set {', '.join(duck_guard.FREE)}")
+    if not _DISABLED.search(message):
+        return None
+    return failed("duckdb", f"{message}. SQL may use files in the folders and at the addresses of {SETTING} and of its "
+                  "credentials' scopes, and attach PostgreSQL as '' with the secret of an alias")
 
 
 def _failure(message: str) -> Outcome:

@@ -1,20 +1,17 @@
 """`kind: artifact`: a stored result, read by its reference (`{{ step._ref }}`). What is small enough to stay in
 the log is its own reference: it is answered as it is."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from shared.engine.large import MAX_VALUE_BYTES
 from shared.errors import Corrupt, NoetlError
 from shared.events.outcome import Outcome, Ref, Shape, failed, ok
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.running import BadCall, guarded, mapping
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, guarded, mapping
 
 _FIELDS = frozenset({"store", "key", "checksum", "size"})
-_KEY = re.compile(r"[A-Za-z0-9_-]+/[0-9a-f]{64}\Z")
 _SHAPES: dict[str, Shape] = {"value": "value", "http": "http", "sql": "sql"}
 
 SPEC = ToolSpec(
@@ -56,8 +53,6 @@ class ArtifactTool:
             ref = msgspec.convert(dict(given), Ref)
         except msgspec.ValidationError as error:
             raise BadCall(f"result_ref is not a reference: {error}") from None
-        if not _KEY.match(ref.key) or not 0 <= ref.size <= MAX_VALUE_BYTES:
-            raise BadCall("result_ref is not a reference to a stored result")
         if ref.schema_hint not in _SHAPES:
             raise BadCall(f"the reference is to a {ref.schema_hint or 'value of no known shape'}, not to a result")
         try:

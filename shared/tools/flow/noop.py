@@ -1,7 +1,7 @@
 """`noop`: does nothing and answers with its `args`; its rules do the work (V10 §7.1)."""
 
 from shared.events.outcome import Outcome, ok
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
 
 SPEC = ToolSpec(
     kind="noop",

@@ -3,15 +3,16 @@
 import re
 from typing import Any
 
+from shared.events import subjects
 from shared.events.outcome import Outcome, failed
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
-from shared.tools.running import BadCall, mapping, own_limit, scrubbed
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
+from shared.tools.base.guard import BadCall, mapping, own_limit, scrubbed
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 SPEC = ToolSpec(
     kind="signal",
-    doc="Waits for a signal (noetlctl signal, noetl.requests.signal). Result: the signal's payload.",
+    doc=f"Waits for a signal (noetlctl signal, {subjects.SIGNAL}). Result: the signal's payload.",
     keys={
         "signal": KeySpec("The name of the signal: letters, digits, _ . and -, at most 64.", required=True),
         "schema": KeySpec("A JSON Schema; a signal whose payload does not fit is rejected.", template=False),
@@ -41,13 +42,18 @@ def answer(call: Call) -> Outcome | Waits:
 def _name(config: Any) -> str:
     name = config.get("signal")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise BadCall(f"signal: {name!r} is not a name of letters, digits, _ . and -, at most 64")
+        raise BadCall(f"signal: {str(name)[:60]!r} is not a name of letters, digits, _ . and -, at most 64")
     return name
 
 
 def _schema(config: Any) -> dict[str, Any]:
-    schema = dict(mapping(config, "schema"))
     from jsonschema import Draft202012Validator, SchemaError
+
+    from shared.dsl.templates.json_schema import problem
+
+    schema = dict(mapping(config, "schema"))
+    if wrong := problem(schema):
+        raise BadCall(f"schema: {wrong}")
 
     try:
         Draft202012Validator.check_schema(schema)

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.dsl.durations import seconds_of
+from shared.dsl.model.durations import seconds_of
 from shared.events.outcome import Outcome, failed
 from shared.events.stamp import stamp
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
-from shared.tools.running import BadCall, one_of, scrubbed
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
+from shared.tools.base.guard import BadCall, one_of, scrubbed
 
 MAX_WAIT_S = 366 * 86_400.0
 

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import msgspec
 from yarl import URL
 
-from shared.tools import http_data
-from shared.tools.http_data import Request
-from shared.tools.running import BadCall
+from shared.tools.base.guard import BadCall
+from shared.tools.http import data as http_data
+from shared.tools.http.data import Request
 
 ENDPOINT = "https://storage.googleapis.com"
 API = "/storage/v1"

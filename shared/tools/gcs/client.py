@@ -12,12 +12,13 @@ import msgspec
 from yarl import URL
 
 from shared.events.outcome import Outcome, failed
-from shared.tools import gcs_access, http_data
-from shared.tools.bodies import whole
-from shared.tools.contract import RESULT_LIMIT
-from shared.tools.gcs_access import Token
-from shared.tools.http_data import Request
-from shared.tools.running import BadCall, TooLarge
+from shared.tools.base.contract import RESULT_LIMIT
+from shared.tools.base.guard import BadCall, TooLarge
+from shared.tools.base.http_body import whole
+from shared.tools.gcs import access as gcs_access
+from shared.tools.gcs.access import Token
+from shared.tools.http import data as http_data
+from shared.tools.http.data import Request
 
 if TYPE_CHECKING:
     import aiohttp

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from shared.tools import http_data
-from shared.tools.contract import RESULT_LIMIT, Call
-from shared.tools.running import BadCall, TooLarge, mapping, one_of
+from shared.tools.base.contract import RESULT_LIMIT, Call
+from shared.tools.base.guard import BadCall, TooLarge, mapping, one_of
+from shared.tools.http import data as http_data
 
 SCHEME = "gs://"
 OBJECT_KEYS = ("object", "path", "key", "uri")

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from shared.events.outcome import failed
-from shared.tools.contract import Call
-from shared.tools.gcs_access import API, UPLOAD, bucket_place, object_place
-from shared.tools.gcs_client import Api, Refused
-from shared.tools.gcs_data import (
+from shared.tools.base.contract import Call
+from shared.tools.base.guard import BadCall
+from shared.tools.gcs.access import API, UPLOAD, bucket_place, object_place
+from shared.tools.gcs.client import Api, Refused
+from shared.tools.gcs.data import (
     MAX_LISTED,
     Content,
     Object,
@@ -24,7 +25,6 @@ from shared.tools.gcs_data import (
     object_of,
     text,
 )
-from shared.tools.running import BadCall
 
 CALL_KEY = "noetl-call"  # metadata of what was uploaded with if_absent: which call it was
 _OK = {"status": "success"}

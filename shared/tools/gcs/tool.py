@@ -6,9 +6,10 @@ from typing import Any
 from yarl import URL
 
 from shared.events.outcome import Outcome, ok
-from shared.tools import gcs_access, gcs_data
-from shared.tools.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.running import BadCall, guarded, one_of
+from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, guarded, one_of
+from shared.tools.gcs import access as gcs_access
+from shared.tools.gcs import data as gcs_data
 
 _OBJECT = frozenset(("bucket", *gcs_data.OBJECT_KEYS))
 _ANY = frozenset(("operation", "action", "endpoint", "auth"))
@@ -57,7 +58,8 @@ SPEC = ToolSpec(
 
 class GcsTool:
     def __init__(self, _options: ToolOptions) -> None:
-        from shared.tools import gcs_client, gcs_ops
+        from shared.tools.gcs import client as gcs_client
+        from shared.tools.gcs import operations as gcs_ops
 
         self._lib, self._operations = gcs_client, gcs_ops.OPERATIONS
         self._client = gcs_client.Client()

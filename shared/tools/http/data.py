@@ -9,15 +9,19 @@ from urllib.parse import urlencode
 import msgspec
 from yarl import URL
 
-from shared.tools.contract import RESULT_LIMIT, Call
-from shared.tools.running import BadCall, TooLarge, mapping, one_of
+from shared.tools.base import charsets
+from shared.tools.base.contract import RESULT_LIMIT, Call
+from shared.tools.base.guard import BadCall, TooLarge, mapping, one_of
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 PRIVATE = frozenset({"authorization", "cookie", "proxy-authorization"})
 FORM = "application/x-www-form-urlencoded"
 TEXT_TYPES = frozenset({"application/xml", "application/javascript", "application/x-ndjson", FORM,
                         "application/yaml", "application/x-yaml", "application/sql", "application/graphql"})
+MAX_VALUES = 500_000  # lists, mappings and what they hold, in one JSON answer
+MAX_SHOWN = 60  # characters of a charset's name in a message
 
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -142,29 +146,47 @@ def header_dict(headers: Any) -> dict[str, str]:
     return joined
 
 
-def decode(body: bytes, content_type: str, *, empty: bool = False) -> tuple[Any, str]:
+async def decode(body: bytes, content_type: str, *, empty: bool = False) -> tuple[Any, str]:
     """The payload, and what is wrong with it: JSON decoded, text as text, other bytes as base64."""
     kind, _, rest = content_type.partition(";")
     kind = kind.strip().lower()
     if empty or not body:
         return None, ""
     if kind == "application/json" or kind.endswith("+json"):
+        _check_values(body)
         try:
             return msgspec.json.decode(body), ""
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return body.decode("utf-8", "replace"), f"the answer is not the JSON it says it is ({error})"
+            shown, _ = await _text(body, "utf-8")
+            return shown, f"the answer is not the JSON it says it is ({error})"
     if _is_text(kind):
-        return _text(body, rest), ""
-    return base64.b64encode(body).decode(), ""
+        _, found, charset = rest.lower().partition("charset=")
+        return await _text(body, charset.partition(";")[0].strip() if found else "utf-8")
+    return _base64(body), ""
+
+
+def _check_values(body: bytes) -> None:
+    """Making each of them holds the worker up; text may be full of commas, and costs nothing."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") <= MAX_VALUES:
+        return
+    bare = _STRING.sub(b"", body)
+    if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > MAX_VALUES:
+        raise TooLarge(f"the answer is JSON of over {MAX_VALUES:,} values: ask for less at a time")
 
 
 def _is_text(kind: str) -> bool:
     return not kind or kind.startswith("text/") or kind in TEXT_TYPES or kind.endswith("+xml")
 
 
-def _text(body: bytes, parameters: str) -> str:
-    _, found, charset = parameters.lower().partition("charset=")
-    try:
-        return body.decode(charset.split(";")[0].strip(' "') if found else "utf-8", "replace")
-    except LookupError:
-        return body.decode("utf-8", "replace")
+async def _text(body: bytes, charset: str) -> tuple[str, str]:
+    """What is no text, or in a charset nobody knows, is kept as base64 and told."""
+    if charsets.label(charset) not in charsets.CODECS:
+        return _base64(body), f"the answer's charset {charset[:MAX_SHOWN]!r} is not known: its data is kept as base64"
+    found = await charsets.text(body, charset)
+    if found is None:
+        return _base64(body), f"the answer is no text in its charset {charset[:MAX_SHOWN]}: its data is kept as base64"
+    return found, ""
+
+
+def _base64(body: bytes) -> str:
+    return base64.b64encode(body).decode()

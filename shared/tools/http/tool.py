@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools import http_data
-from shared.tools.bodies import whole
-from shared.tools.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.http_data import Request
-from shared.tools.running import BadCall, TooLarge, flag, guarded, seconds
+from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, TooLarge, flag, guarded, seconds
+from shared.tools.base.http_body import whole
+from shared.tools.http import data as http_data
+from shared.tools.http.data import Request
 
 if TYPE_CHECKING:
     import aiohttp
@@ -85,7 +85,7 @@ class HttpTool:
             ) as answer:
                 onward = _onward(answer) if follow else None
                 if onward is None:
-                    return _outcome(request, answer, await whole(answer, _check_size))
+                    return await _outcome(request, answer, await whole(answer, _check_size))
                 request = request.redirected(answer.status, onward)
         http = {"status": answer.status, "headers": http_data.header_dict(answer.headers)}
         return failed("redirect", f"{request.place}: more than {MAX_REDIRECTS} redirects", http=http)
@@ -115,9 +115,9 @@ def blank() -> dict[str, Any]:
     return {"status": None, "headers": {}}
 
 
-def _outcome(request: Request, answer: "aiohttp.ClientResponse", body: bytes) -> Outcome:
+async def _outcome(request: Request, answer: "aiohttp.ClientResponse", body: bytes) -> Outcome:
     headers = http_data.header_dict(answer.headers)
-    data, problem = http_data.decode(body, headers.get("content-type", ""), empty=request.method == "HEAD")
+    data, problem = await http_data.decode(body, headers.get("content-type", ""), empty=request.method == "HEAD")
     result = {"status_code": answer.status, "headers": headers, "data": data}
     http = {"status": answer.status, "headers": headers}
     if answer.status >= 400:

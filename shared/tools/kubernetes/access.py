@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from shared.tools.running import BadCall
+from shared.tools.base.guard import BadCall
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where Kubernetes puts a pod's own account
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from shared.events.outcome import Outcome, failed
-from shared.tools.bodies import whole
-from shared.tools.kube_access import Access
-from shared.tools.kube_log import Log
+from shared.tools.base.http_body import whole
+from shared.tools.kubernetes.access import Access
+from shared.tools.kubernetes.log import Log
 
 if TYPE_CHECKING:
     import aiohttp

@@ -1,11 +1,11 @@
 """`kind: container`: an image run as a job of Kubernetes (FS §4.2). The worker's slot is held until the job ends."""
 
 from shared.events.outcome import Outcome
-from shared.tools import kube_manifest
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.kube_manifest import ARGS, Work, image, veiled, words
-from shared.tools.kube_tool import Jobs, quiet
-from shared.tools.running import BadCall, guarded, mapping
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, guarded, mapping
+from shared.tools.kubernetes import manifest as kube_manifest
+from shared.tools.kubernetes.job_tool import Jobs, quiet
+from shared.tools.kubernetes.manifest import ARGS, Work, image, veiled, words
 
 RUNTIME = {
     "provider": KeySpec("kubernetes, also when it is left out.", choices=("kubernetes",)),

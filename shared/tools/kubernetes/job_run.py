@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools import kube_status
-from shared.tools.contract import Call
-from shared.tools.kube_api import Api, ApiError, patiently
-from shared.tools.kube_log import Log
-from shared.tools.kube_manifest import CALL, CONTAINER, WATCHER, Manifests, owned
-from shared.tools.kube_status import State
-from shared.tools.running import BadCall, TooLarge, hidden, time_limit
+from shared.tools.base.contract import Call
+from shared.tools.base.guard import BadCall, TooLarge, hidden, time_limit
+from shared.tools.kubernetes import status as kube_status
+from shared.tools.kubernetes.api import Api, ApiError, patiently
+from shared.tools.kubernetes.log import Log
+from shared.tools.kubernetes.manifest import CALL, CONTAINER, WATCHER, Manifests, owned
+from shared.tools.kubernetes.status import State
 
 POLL_S, MAX_POLL_S = 0.25, 5.0  # between two looks at a job: the first, and after a while
 STUCK_S = 30.0                  # in which a container that cannot be started may still start

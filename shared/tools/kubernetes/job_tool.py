@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from shared.events.outcome import Outcome
-from shared.tools import kube_api
-from shared.tools.contract import Call
-from shared.tools.kube_access import ACCOUNT, access, secret_part
-from shared.tools.kube_api import Api, ApiError
-from shared.tools.kube_manifest import Work, manifests
-from shared.tools.kube_run import MAX_POLL_S, JobRun
+from shared.tools.base.contract import Call
+from shared.tools.kubernetes import api as kube_api
+from shared.tools.kubernetes.access import ACCOUNT, access, secret_part
+from shared.tools.kubernetes.api import Api, ApiError
+from shared.tools.kubernetes.job_run import MAX_POLL_S, JobRun
+from shared.tools.kubernetes.manifest import Work, manifests
 
 if TYPE_CHECKING:
     import aiohttp

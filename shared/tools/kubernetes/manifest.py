@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.tools.contract import Call, KeySpec
-from shared.tools.running import BadCall, TooLarge, hidden, mapping, time_limit
+from shared.tools.base.contract import Call, KeySpec
+from shared.tools.base.guard import BadCall, TooLarge, hidden, mapping, time_limit
 
 KEYS: Mapping[str, KeySpec] = {
     "image": KeySpec("The container's image.", required=True),
@@ -108,7 +108,7 @@ def owned(part: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def variables(given: Mapping[str, Any]) -> dict[str, str]:
-    from shared.dsl.template_shell import as_text
+    from shared.dsl.templates.shell import as_text
 
     found: dict[str, str] = {}
     for name, value in given.items():
@@ -133,7 +133,7 @@ def image(settings: Mapping[str, Any], owner: str) -> str:
 
 def words(given: Any, name: str) -> list[str]:
     """A command, or its arguments: texts and numbers."""
-    from shared.dsl.template_shell import as_text
+    from shared.dsl.templates.shell import as_text
 
     if given is None:
         return []

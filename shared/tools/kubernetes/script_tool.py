@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.events.outcome import Outcome
-from shared.tools import kube_manifest, script
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.kube_manifest import ARGS, MOUNT, Work, image, veiled, words
-from shared.tools.kube_tool import Jobs, quiet
-from shared.tools.running import BadCall, guarded, mapping
-from shared.tools.script_store import NoScript
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, guarded, mapping
+from shared.tools.kubernetes import manifest as kube_manifest
+from shared.tools.kubernetes.job_tool import Jobs, quiet
+from shared.tools.kubernetes.manifest import ARGS, MOUNT, Work, image, veiled, words
+from shared.tools.scripts import loader as script
+from shared.tools.scripts.stores import NoScript
 
 JOB = {
     **kube_manifest.KEYS,

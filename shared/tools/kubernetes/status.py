@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.events.stamp import seconds
-from shared.tools.kube_manifest import CONTAINER
+from shared.tools.kubernetes.manifest import CONTAINER
 
 # A pod that waits for one of these waits for ever: somebody has to change the playbook or the cluster.
 HOPELESS = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})

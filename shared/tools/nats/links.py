@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from shared.tools.contract import Call
-from shared.tools.running import BadCall
+from shared.tools.base.contract import Call
+from shared.tools.base.guard import BadCall
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

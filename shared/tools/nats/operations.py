@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from shared.tools.contract import RESULT_LIMIT, Call
-from shared.tools.nats_links import Link
-from shared.tools.running import BadCall, TooLarge, mapping, one_of, time_limit
+from shared.events import subjects
+from shared.events.headers import MESSAGE_ID
+from shared.tools.base.contract import RESULT_LIMIT, Call
+from shared.tools.base.guard import BadCall, TooLarge, mapping, one_of, time_limit
+from shared.tools.nats.links import Link
 
 if TYPE_CHECKING:
     from nats.js.client import JetStreamContext
@@ -107,7 +109,7 @@ async def _kv_put(link: Link, call: Call) -> dict[str, Any]:
         return {**_OK, **at, "revision": await bucket.put(at["key"], data)}
     if isinstance(ttl, bool) or not str(ttl).isdecimal() or int(ttl) < 1:
         raise BadCall("ttl must be a whole number of seconds")
-    ack = await js.publish(f"$KV.{at['bucket']}.{at['key']}", data, msg_ttl=int(ttl))
+    ack = await js.publish(subjects.key(at["bucket"], at["key"]), data, msg_ttl=int(ttl))
     return {**_OK, **at, "revision": ack.seq}
 
 
@@ -196,7 +198,7 @@ async def _request(link: Link, call: Call) -> dict[str, Any]:
 
 async def _js_publish(link: Link, call: Call) -> dict[str, Any]:
     """The same call again is the same message: the stream drops it within its window."""
-    headers = {"Nats-Msg-Id": call.idempotency_key, **(_headers(call) or {})}
+    headers = {MESSAGE_ID: call.idempotency_key, **(_headers(call) or {})}
     stream = call.config.get("stream")
     ack = await _js(link).publish(text(call, "subject"), content(call), headers=headers,
                                   stream=None if stream is None else text(call, "stream"))

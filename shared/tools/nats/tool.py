@@ -2,17 +2,17 @@
 waits for messages: a request has its answer, and a message is read by its place."""
 
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.running import BadCall, TooLarge, guarded
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, TooLarge, guarded
 
-_NAMES = ("kv_get", "kv_put", "kv_delete", "kv_purge", "kv_keys", "object_get", "object_put", "object_delete",
+NAMES = ("kv_get", "kv_put", "kv_delete", "kv_purge", "kv_keys", "object_get", "object_put", "object_delete",
           "publish", "request", "js_publish", "js_get_msg")
 
 SPEC = ToolSpec(
     kind="nats",
     doc="One operation on a NATS server. Result: {status, …}; a key that is not there has status not_found.",
     keys={
-        "operation": KeySpec(f"One of {', '.join(_NAMES)}.", required=True, choices=_NAMES),
+        "operation": KeySpec(f"One of {', '.join(NAMES)}.", required=True, choices=NAMES),
         "auth": KeySpec("Credential: {url} with {user, password} or {token}."),
         "url": KeySpec("Address of the server, instead of the credential's; several separated by commas."),
         "user": KeySpec("User, instead of the credential's."),
@@ -42,7 +42,8 @@ class NatsTool:
         import nats.errors
         import nats.js.errors
 
-        from shared.tools import nats_links, nats_ops
+        from shared.tools.nats import links as nats_links
+        from shared.tools.nats import operations as nats_ops
 
         self._errors, self._js_errors = nats.errors, nats.js.errors
         self._operations, self._refused = nats_ops.OPERATIONS, nats_ops.Refused

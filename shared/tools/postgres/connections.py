@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from shared.tools.contract import Call, KeySpec
-from shared.tools.pg_params import json_text
-from shared.tools.running import BadCall, mapping, one_of, seconds
+from shared.tools.base.contract import Call, KeySpec
+from shared.tools.base.guard import BadCall, mapping, one_of, seconds
+from shared.tools.postgres.params import json_text
 
 if TYPE_CHECKING:
     import asyncpg

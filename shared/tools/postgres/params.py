@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from shared.tools.running import BadCall
+from shared.tools.base.guard import BadCall
 
 TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
 FALSE = frozenset({"false", "f", "no", "n", "off", "0"})

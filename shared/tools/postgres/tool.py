@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools import pg_pools, sql_call
-from shared.tools.contract import Call, Keep, KeySpec, ToolOptions, ToolSpec
-from shared.tools.pg_params import WrongType, convert
-from shared.tools.running import BadCall, guarded
-from shared.tools.script import NoScript, Scripts, failure
-from shared.tools.sql_call import BATCH, ROW_LIMIT, Results, Rows, no_rows
-from shared.tools.sql_text import TRANSACTION, Statement, inlined
+from shared.tools.base.contract import Call, Keep, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, guarded
+from shared.tools.postgres import connections as pg_pools
+from shared.tools.postgres.params import WrongType, convert
+from shared.tools.scripts.loader import NoScript, Scripts, failure
+from shared.tools.sql import call as sql_call
+from shared.tools.sql.call import BATCH, ROW_LIMIT, Results, Rows, no_rows
+from shared.tools.sql.text import TRANSACTION, Statement, inlined
 
 if TYPE_CHECKING:
     from asyncpg import Connection, PostgresError
@@ -88,7 +89,7 @@ class PostgresTool:
         except NoScript as error:
             return failure(error, pg=codes(None))
         except TemplateError as error:
-            return failed("template", f"script: {error}", pg=codes(None))
+            return failed(error.kind, f"script: {error}", pg=codes(None))
         statements = [inlined(each) for each in sql_call.statements(call)]
         results = Results(call.config.get("results"))
         where, wait = pg_pools.target(call), pg_pools.waiting(call)

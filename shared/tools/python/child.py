@@ -1,19 +1,22 @@
 """A child process of `kind: python`: reads requests from a socket, runs them, answers. Started as
-`python -m shared.tools.python_child <socket fd> <lifeline fd>`; user code never runs in a worker."""
+`python -m shared.tools.python.child <socket fd> <lifeline fd>`; user code never runs in a worker, nor in the process
+that was started: that one is the warden of the warden of a copy of itself, which works."""
 
 import contextlib
+import contextvars
 import io
 import os
-import signal
 import socket
 import struct
 import sys
-import threading
 from typing import Any
 
 import msgspec
 
-from shared.tools.python_code import run
+from shared.tools.base import warden
+from shared.tools.base.warden_watch import Keeper
+from shared.tools.python.code import run
+from shared.tools.python.leftovers import Leftovers
 
 HEADER = struct.Struct(">I")
 FRAME_LIMIT = 33 * 1024 * 1024   # a result at its limit, and what goes with it
@@ -21,20 +24,28 @@ OUTPUT_LIMIT = 64 * 1024
 
 
 class Request(msgspec.Struct, frozen=True):
+    """`id` is this request's alone, `call` the idempotency key of its call, which the outcome names."""
+
     code: str
     args: dict[str, Any]
     libs: dict[str, str]
+    id: str = ""
+    call: str = ""
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`error` None: `result` is the value. `kind` is the error's."""
+    """`id` and `call` are the request's. `error` None: `result` is the value. `kind` is the error's. With `left` it is
+    no answer but the last word, after it: what the call left in the process, which is therefore not used again."""
 
+    id: str = ""
+    left: str = ""
     result: Any = None
     error: str | None = None
     kind: str = ""
     exception_type: str | None = None
     traceback: str = ""
     stdout: str = ""
+    call: str = ""
 
 
 class Output(io.TextIOBase):
@@ -58,31 +69,48 @@ class Output(io.TextIOBase):
 
     def text(self) -> str:
         note = f"\n… {self.dropped} more characters" if self.dropped else ""
-        return "".join(self.parts) + note
+        return "".join(self.parts).encode("utf-8", "replace").decode() + note  # it may be no text for UTF-8
 
 
 def main() -> None:
     ours, lifeline = int(sys.argv[1]), int(sys.argv[2])
+    keeper = warden.go_below(lifeline, ours)
+    work(ours, Keeper(keeper))
+
+
+def work(ours: int, keeper: Keeper) -> None:
     os.set_inheritable(ours, False)
-    os.set_inheritable(lifeline, False)
     channel = socket.socket(fileno=ours)
     channel.setblocking(True)
-    threading.Thread(target=_die_with_worker, args=(lifeline,), daemon=True).start()
-    decoder = msgspec.json.Decoder(Request)
-    encoder = msgspec.json.Encoder()
     stream = channel.makefile("rb", buffering=64 * 1024)
+    os.register_at_fork(after_in_child=channel.close)  # a copy has nothing to say on it
+    os.register_at_fork(after_in_child=stream.close)
+    decoder, encoder = msgspec.json.Decoder(Request), msgspec.json.Encoder()
+    leftovers = Leftovers()
     while header := stream.read(HEADER.size):
         request = decoder.decode(stream.read(HEADER.unpack(header)[0]))
-        reply = encoder.encode(_answer(request))
-        channel.sendall(HEADER.pack(len(reply)) + reply)
+        done, said = _done(request)
+        if warden.has_children():  # the warden has work to do: is it there?
+            keeper.check()
+        _say(channel, encoder.encode(Reply(**done, id=request.id, call=request.call, stdout=said)))
+        if left := leftovers.found():  # after the answer, which does not wait for it
+            _say(channel, encoder.encode(Reply(request.id, left)))
+            while channel.recv(HEADER.size):  # until the worker ends it: what it sent meanwhile is for another child
+                pass
+            os._exit(0)
 
 
-def _answer(request: Request) -> Reply:
+def _say(channel: socket.socket, reply: bytes) -> None:
+    channel.sendall(HEADER.pack(len(reply)) + reply)
+
+
+def _done(request: Request) -> tuple[dict[str, Any], str]:
+    """The fields of the reply, and what was printed. What the code sets in its context ends with it."""
     output = Output()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        done = run(request.code, request.args, request.libs)
+        done = contextvars.copy_context().run(run, request.code, request.args, request.libs)
     output.write(_written_below())
-    return Reply(**done, stdout=output.text())
+    return done, output.text()
 
 
 def _written_below() -> str:
@@ -92,15 +120,8 @@ def _written_below() -> str:
         return ""
     text = os.pread(1, OUTPUT_LIMIT, 0).decode("utf-8", "replace")
     os.ftruncate(1, 0)
+    os.lseek(1, 0, os.SEEK_SET)
     return text
-
-
-def _die_with_worker(lifeline: int) -> None:
-    """The other end is open as long as the worker lives, however it ends."""
-    with contextlib.suppress(OSError):
-        while os.read(lifeline, 1):
-            pass
-    os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 if __name__ == "__main__":

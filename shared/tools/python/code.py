@@ -3,11 +3,13 @@ called with the args it names."""
 
 import ast
 import asyncio
+import builtins
 import functools
 import hashlib
 import importlib
 import inspect
 import linecache
+import os
 import sys
 import traceback
 import types
@@ -17,25 +19,63 @@ from typing import Any
 
 import msgspec
 
-from shared.tools.contract import RESULT_LIMIT
+from shared.tools.base import json_value
+from shared.tools.base.contract import RESULT_LIMIT
 
 MODULE = "noetl_task"
 ALL_ARGS = "input_data"     # the variable, and the parameter of `main`, that holds all args
 BODY = "__task__"           # the function a code with a top-level `return` becomes
 COMPILED = 256              # programs kept compiled
 TRACEBACK_LIMIT = 8 * 1024  # characters, the last ones
+MESSAGE_LIMIT = 8 * 1024    # characters of an error's own text, the first ones
 _MISSING = object()
+_names = vars(builtins)
+_BUILTINS = dict(_names)
+changed: list[str] = []     # that a call changed them
 
 _encoder = msgspec.json.Encoder()
 
 
 def run(code: str, args: dict[str, Any], libs: dict[str, str]) -> dict[str, Any]:
     """The fields of a reply; user code may raise anything, also SystemExit."""
+    home, module = os.getpid(), types.ModuleType(MODULE)
     try:
-        encoded = _encode(_value(code, args, libs))
+        try:
+            value = _value(module, code, args, libs)
+        except BaseException as error:
+            _restore()
+            _only_at(home, error)
+            return _failure(error)
+        _restore()
+        _only_at(home)
+        return _reply(value)
+    finally:
+        sys.modules.pop(MODULE, None)
+        vars(module).clear()  # what the names held ends with the call, cycles or not
+
+
+def _restore() -> None:
+    """What follows is ours and goes by Python's own names: an answer framed by the author's `len` never ends."""
+    if _names != _BUILTINS:
+        _names.clear()
+        _names.update(_BUILTINS)
+        changed.append("builtins")
+
+
+def _only_at(home: int, error: BaseException | None = None) -> None:
+    """A copy that the code made of its process ends where the code ends: the answer is not its to give."""
+    if os.getpid() == home:
+        return
+    code = error.code if isinstance(error, SystemExit) else error and 1
+    os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
+
+
+def _reply(value: Any) -> dict[str, Any]:
+    try:
+        encoded = _encode(value)
     except _NotJson as error:
         return {"kind": "result", "error": str(error)}
-    except BaseException as error:
+    except BaseException as error:  # of code that makes the value JSON
         return _failure(error)
     if len(encoded) > RESULT_LIMIT:
         return {"kind": "limit", "error": f"the result is over {RESULT_LIMIT} bytes"}
@@ -48,13 +88,16 @@ class _NotJson(Exception):
 
 def _encode(value: Any) -> bytes:
     try:
-        return _encoder.encode(value)
+        encoded = _encoder.encode(value)
+        where = json_value.lost(value, encoded)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _NotJson(f"the result is not JSON: {error}") from None
+        raise _NotJson(f"the result is not JSON: {_text(error)}") from None
+    if where:
+        raise _NotJson(f"the result is not JSON: {where}")
+    return encoded
 
 
-def _value(code: str, args: dict[str, Any], libs: dict[str, str]) -> Any:
-    module = types.ModuleType(MODULE)
+def _value(module: types.ModuleType, code: str, args: dict[str, Any], libs: dict[str, str]) -> Any:
     sys.modules[MODULE] = module  # dataclasses and pickle look their module up
     names = module.__dict__
     for alias, target in libs.items():
@@ -153,13 +196,26 @@ def _stays_first(node: ast.stmt) -> bool:
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
-    kind = type(error).__name__
+    kind, said = type(error).__name__, _text(error)
     return {
         "kind": "python",
-        "error": f"{kind}: {error}" if str(error) else kind,
+        "error": f"{kind}: {said}" if said else kind,
         "exception_type": kind,
         "traceback": _traceback(error),
     }
+
+
+def _text(error: BaseException) -> str:
+    """Of an error that may be the author's own: it need not have one."""
+    try:
+        return _plain(str(error)[:MESSAGE_LIMIT])
+    except BaseException:
+        return "its text cannot be read"
+
+
+def _plain(text: str) -> str:
+    """What UTF-8 can hold of it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _traceback(error: BaseException) -> str:
@@ -167,5 +223,8 @@ def _traceback(error: BaseException) -> str:
     frame = error.__traceback__
     while frame is not None and not frame.tb_frame.f_code.co_filename.startswith("<python "):
         frame = frame.tb_next
-    text = "".join(traceback.format_exception(type(error), error, frame))
-    return text if len(text) <= TRACEBACK_LIMIT else "…" + text[-TRACEBACK_LIMIT:]
+    try:
+        text = "".join(traceback.format_exception(type(error), error, frame))
+    except BaseException:  # of code that makes the error text
+        text = "".join(traceback.format_tb(frame))
+    return _plain(text if len(text) <= TRACEBACK_LIMIT else "…" + text[-TRACEBACK_LIMIT:])

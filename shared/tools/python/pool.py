@@ -1,25 +1,30 @@
-"""Warm child processes for `kind: python`: started when first needed, used one call at a time, killed with
-everything they started when a call must stop."""
+"""Warm child processes for `kind: python`: started when first needed, used one call at a time, ended with
+everything they started when a call must stop, or left something behind."""
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import IO
 
 import msgspec
+from msgspec.structs import replace
 
 import shared
-from shared.tools.python_child import FRAME_LIMIT, HEADER, Reply, Request
-from shared.tools.running import TooLarge
+from shared.tools.base import keepers
+from shared.tools.base.guard import TooLarge
+from shared.tools.base.inherited import inherited
+from shared.tools.python.channel import Channel
+from shared.tools.python.child import FRAME_LIMIT, Reply, Request
 
-READ_BUFFER = 1024 * 1024
+ENDING_S = 1.0  # for a process that has closed its socket, which is one of the last things an ending one does
 CRASH_TAIL = 2 * 1024  # bytes of a dead child's last words
 
 _encoder = msgspec.json.Encoder()
@@ -30,65 +35,93 @@ class Crashed(Exception):
     """The child ended instead of answering; the message says how."""
 
 
+class Spent(Exception):
+    """The child does not take the call, because of what the one before left in it."""
+
+
 class Child:
-    """One process. `output` is where its file descriptors 1 and 2 go."""
+    """One process, and its warden, which is what was started: it ends when the lifeline does, with all below it.
+    `output` is where its file descriptors 1 and 2 go. `clean`: it can be used again."""
 
     def __init__(self, folder: str) -> None:
         ours, theirs = socket.socketpair()
-        gone, self._lifeline = os.pipe()
+        self._lifeline, gone = socket.socketpair()  # a pipe could be opened anew by whoever finds it in /proc
         self._output: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 (kept open)
-        command = [sys.executable, "-m", "shared.tools.python_child", str(theirs.fileno()), str(gone)]
+        command = [sys.executable, "-m", "shared.tools.python.child", str(theirs.fileno()), str(gone.fileno())]
         try:
-            self.process = subprocess.Popen(
-                command, cwd=folder, env=_environment(), stdin=subprocess.DEVNULL, stdout=self._output,
-                stderr=self._output, pass_fds=(theirs.fileno(), gone), start_new_session=True,
+            self.process = keepers.start(
+                command, cwd=folder, env=_environment(), stdout=self._output, stderr=self._output,
+                pass_fds=(theirs.fileno(), gone.fileno()),
             )
         finally:
             theirs.close()
-            os.close(gone)
+            gone.close()
         self._socket = ours
-        self._writer: asyncio.StreamWriter | None = None
+        self._channel: Channel | None = None
+        self._last = ""
+        self._answered = False
 
-    async def connect(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=READ_BUFFER)
+    async def connect(self, strange: Callable[[], None]) -> None:
+        """`strange` is told when it says more than its answers."""
+        loop = asyncio.get_running_loop()
+        _, self._channel = await loop.create_connection(lambda: Channel(strange), sock=self._socket)
 
     @property
     def fresh(self) -> bool:
-        return self._writer is None
+        return self._channel is None
 
     @property
-    def alive(self) -> bool:
-        return not self._reader.at_eof()
+    def usable(self) -> bool:
+        """It answered the last call, and has said nothing since."""
+        return self._answered and self._channel is not None and self._channel.quiet
 
     async def ask(self, request: Request) -> Reply:
+        """One call, one answer that names it: whatever else comes is nobody's, and the child is ended."""
+        request, last = replace(request, id=os.urandom(8).hex()), self._last
+        self._last, self._answered = request.id, False
+        try:
+            reply = await self._exchange(request)
+        except ConnectionError:
+            await asyncio.to_thread(self._ends)
+            self.kill()  # what it started goes too, and a process that only closed the socket ends
+            raise Crashed(await asyncio.to_thread(self._last_words)) from None
+        except msgspec.DecodeError:
+            raise Crashed("the process said something that is no answer") from None
+        if reply.left and reply.id == last:
+            raise Spent(reply.left)
+        if reply.left or reply.id != request.id:
+            raise Crashed("the process answered another call")
+        self._answered = True
+        return reply
+
+    async def _exchange(self, request: Request) -> Reply:
         data = _encoder.encode(request)
         if len(data) > FRAME_LIMIT:
             raise TooLarge(f"code and args together are over {FRAME_LIMIT} bytes")
-        assert self._writer is not None
-        try:
-            self._writer.write(HEADER.pack(len(data)) + data)
-            await self._writer.drain()
-            size = HEADER.unpack(await self._reader.readexactly(HEADER.size))[0]
-            return _decoder.decode(await self._reader.readexactly(size))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self.kill()  # what it started goes too, and a process that only closed the socket ends
-            raise Crashed(await asyncio.to_thread(self._last_words)) from None
+        assert self._channel is not None
+        return _decoder.decode(await self._channel.exchange(data))
 
     def kill(self) -> None:
-        """Ends the process and its group, which keeps its id until the process is reaped."""
-        if self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        (self._writer or self._socket).close()
+        """The warden ends the process and everything below it, and then itself."""
+        self._lifeline.close()
+        self.process.send_signal(signal.SIGCONT)  # the code may have stopped it
+        if self._channel is None:
+            self._socket.close()
+        else:
+            self._channel.close()
 
     def reap(self) -> None:
-        """Blocks until the kernel has ended the process, which is at once after `kill`."""
-        self.process.wait()
+        """Blocks until the warden has ended, which is soon after `kill`."""
+        keepers.wait(self.process)
         self._output.close()
-        os.close(self._lifeline)
+
+    def _ends(self) -> None:
+        """Its wardens say how it ended, if they get to it before they are ended themselves."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(ENDING_S)
 
     def _last_words(self) -> str:
-        code = self.process.wait()
+        code = keepers.wait(self.process)
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         size = os.fstat(self._output.fileno()).st_size
         tail = os.pread(self._output.fileno(), CRASH_TAIL, max(size - CRASH_TAIL, 0))
@@ -108,32 +141,44 @@ class Pool:
         self._reaping: set[asyncio.Future[None]] = set()
 
     async def ask(self, request: Request) -> Reply:
-        async with self._child() as child:
-            return await child.ask(request)
+        while True:
+            with contextlib.suppress(Spent):
+                async with self._child() as child:
+                    return await child.ask(request)
 
     @contextlib.asynccontextmanager
     async def _child(self) -> AsyncIterator[Child]:
-        """A child for one call. Whatever ends the call but an answer ends the child."""
+        """A child for one call. Whatever ends the call but an answer, and whatever the call leaves behind, ends the
+        child."""
         async with self._slots:
             child = self._warm() or self._start()
             self._busy.add(child)
             try:
                 if child.fresh:
-                    await child.connect()
+                    await child.connect(functools.partial(self._retire, child))
                 yield child
             except BaseException:
                 self._end(child)
                 raise
-            self._busy.discard(child)
-            self._idle.append(child)
+            if child.usable:
+                self._busy.discard(child)
+                self._idle.append(child)
+            else:
+                self._end(child)
 
     def _warm(self) -> Child | None:
         while self._idle:
             child = self._idle.pop()
-            if child.alive:
+            if child.usable:
                 return child
             self._end(child)
         return None
+
+    def _retire(self, child: Child) -> None:
+        """It waits to be ended, with what the last call left."""
+        if child in self._idle:
+            self._idle.remove(child)
+            self._end(child)
 
     def _start(self) -> Child:
         try:
@@ -163,8 +208,5 @@ class Pool:
 
 
 def _environment() -> dict[str, str]:
-    """The worker's own settings hold credentials: user code does not inherit them."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
     root = str(Path(shared.__path__[0]).parent)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-    return environment
+    return {**inherited(), "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from shared.events.outcome import Outcome, failed, ok
-from shared.tools import script
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.running import BadCall, guarded, mapping
+from shared.events.outcome import Outcome, failed, mark, ok
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, guarded, mapping
+from shared.tools.scripts import loader as script
 
 if TYPE_CHECKING:
-    from shared.tools.python_child import Reply
+    from shared.tools.python.child import Reply
 
 SPEC = ToolSpec(
     kind="python",
@@ -31,7 +31,7 @@ SPEC = ToolSpec(
 
 class PythonTool:
     def __init__(self, options: ToolOptions) -> None:
-        from shared.tools.python_pool import Crashed, Pool
+        from shared.tools.python.pool import Crashed, Pool
 
         self._crashed = Crashed
         self._pool = Pool(options.python_processes, options.temp_folder)
@@ -44,7 +44,7 @@ class PythonTool:
         await self._pool.close()
 
     async def _run(self, call: Call) -> Outcome:
-        from shared.tools.python_child import Request
+        from shared.tools.python.child import Request
 
         try:
             call = await self._scripts.as_code(call)
@@ -57,7 +57,8 @@ class PythonTool:
         if call.auth:
             args.setdefault("auth", dict(call.auth))
         try:
-            return _outcome(await self._pool.ask(Request(code, args, _libs(call.config.get("libs")))))
+            libs = _libs(call.config.get("libs"))
+            return _outcome(await self._pool.ask(Request(code, args, libs, call=call.idempotency_key)))
         except self._crashed as error:
             return failed("crash", str(error), retryable=True, py=blank())
 
@@ -67,13 +68,13 @@ def blank() -> dict[str, Any]:
 
 
 def _outcome(reply: "Reply") -> Outcome:
-    meta = {"stdout": reply.stdout} if reply.stdout else {}
+    meta, named = {"stdout": reply.stdout} if reply.stdout else {}, mark(reply.call)
     if reply.error is None:
-        return ok(reply.result, py=blank(), meta=meta)
+        return ok(reply.result, py=blank(), meta=meta, call=named)
     py = blank()
     if reply.exception_type:
         py = {"exception_type": reply.exception_type, "traceback": reply.traceback}
-    return failed(reply.kind, reply.error, py=py, meta=meta)
+    return failed(reply.kind, reply.error, py=py, meta=meta, call=named)
 
 
 def _libs(given: Any) -> dict[str, str]:

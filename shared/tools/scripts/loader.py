@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from shared.events.outcome import Outcome, failed
-from shared.tools import script_store
-from shared.tools.contract import Call, KeySpec, ToolOptions
-from shared.tools.running import BadCall, mapping, seconds
-from shared.tools.script_store import SCRIPT_LIMIT, NoScript
+from shared.tools.base.contract import Call, KeySpec, ToolOptions
+from shared.tools.base.folders import inside
+from shared.tools.base.guard import BadCall, mapping, seconds
+from shared.tools.scripts import stores as script_store
+from shared.tools.scripts.stores import SCRIPT_LIMIT, NoScript
 
 __all__ = ["CREDENTIAL", "KEYS", "SCRIPT_LIMIT", "SCRIPT_TIMEOUT_S", "NoScript", "Scripts", "failure", "key"]
 
@@ -44,7 +45,7 @@ def key(doc: str) -> KeySpec:
 
 class Scripts:
     def __init__(self, options: ToolOptions) -> None:
-        self._folder = Path(options.scripts or ".").resolve()
+        self._folder = Path(options.scripts).resolve() if options.scripts else None
 
     async def as_code(self, call: Call) -> Call:
         """The call with its program under `code`."""
@@ -57,7 +58,7 @@ class Scripts:
         without, the text is taken as it is."""
         if "script" not in call.config:
             return call
-        from shared.dsl.template import is_template, render_sql
+        from shared.dsl.templates.evaluate import is_template, render_sql
 
         text, args = await self._text(call), mapping(call.config, "args")
         made = render_sql(text, args) if args and is_template(text) else text
@@ -106,13 +107,15 @@ def _with(call: Call, name: str, value: Any) -> Call:
     return msgspec.structs.replace(call, config={**rest, name: value})
 
 
-def _read(folder: Path, uri: str) -> bytes:
+def _read(folder: Path | None, uri: str) -> bytes:
     """Only what is in the folder, links followed."""
     if not uri:
         raise BadCall("script.uri is empty")
+    if folder is None:
+        raise NoScript(f"{uri}: this worker has no folder of scripts: who runs it names one in NOETL_SCRIPTS")
     try:
-        path = (folder / uri.removeprefix("file://")).resolve()
-        if not path.is_relative_to(folder):
+        path = inside(folder, uri.removeprefix("file://"))
+        if path is None:
             raise NoScript(f"{uri}: not in the worker's folder of scripts (NOETL_SCRIPTS)")
         if not path.is_file():
             raise NoScript(f"{uri}: there is no such file in the worker's folder of scripts")

@@ -7,12 +7,13 @@ from urllib.parse import quote
 
 from yarl import URL
 
-from shared.tools import gcs_access, http_data
-from shared.tools.bodies import whole
-from shared.tools.contract import Call
-from shared.tools.gcs_access import first, library
-from shared.tools.http_data import Request
-from shared.tools.running import BadCall, TooLarge
+from shared.tools.base.contract import Call
+from shared.tools.base.guard import BadCall, TooLarge
+from shared.tools.base.http_body import whole
+from shared.tools.gcs import access as gcs_access
+from shared.tools.gcs.access import first, library
+from shared.tools.http import data as http_data
+from shared.tools.http.data import Request
 
 SCRIPT_LIMIT = 1024 * 1024  # bytes of one script
 MAX_REDIRECTS = 10

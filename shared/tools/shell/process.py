@@ -1,23 +1,33 @@
-"""One script as a process with a session of its own: what it says is kept within limits, and when it ends, or
-has to, everything it started ends with it."""
+"""One script under a warden of its own (`warden.py`): what it says is kept within limits, and when it ends, or has
+to, everything it started ends with it, also when the worker is killed."""
 
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from typing import IO
+from pathlib import Path
+from typing import IO, Any
 
-from shared.tools.running import BadCall, TooLarge
+import shared
+from shared.tools.base import keepers
+from shared.tools.base.guard import BadCall, TooLarge
+from shared.tools.shell.warden import SIZE
 
 OUTPUT_LIMIT = 1_048_576  # bytes kept of each of stdout and stderr: the first half and the last
 TERM_GRACE_S = 2.0        # between SIGTERM and SIGKILL
-DRAIN_S = 1.0             # for what a process that left the session still says
-POLL_S = 0.02             # where the kernel cannot tell that a process has ended
-# Ends the session when the worker dies: the worker holds the other end of its stdin.
-_GUARD = 'read -r _; kill -s KILL -- "-$0"'
+KILL_GRACE_S = 2.0        # for the warden to end what is left
+AWAKE_S = 1.0             # between looks whether what makes wardens is at work
+DRAIN_S = 1.0             # for what a process that the warden cannot end still says
+
+
+class Lost(Exception):
+    """The warden ended before its script."""
 
 
 class Capture(asyncio.Protocol):
@@ -52,99 +62,140 @@ class Capture(asyncio.Protocol):
         return f"{head}\n… {self._size - 2 * self._half} bytes left out …\n{tail}"
 
 
-class Process:
-    """Runs from its making; after `finish` nothing of it is left."""
+class Wardens:
+    """What makes wardens: a process that is started for the first script, and again if it is gone."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: str, stdin: IO[bytes] | int) -> None:
-        try:
-            self._process = subprocess.Popen(
-                command, env=env, cwd=folder, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                bufsize=0, start_new_session=True,
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def new(self) -> socket.socket:
+        """The socket to a warden of its own."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._ask(theirs)
+            except OSError:
+                self.close()
+                self._ask(theirs)
+        ours.setblocking(False)
+        return ours
+
+    def wake(self) -> None:
+        """A script may have stopped it."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
+    def _ask(self, theirs: socket.socket) -> None:
+        if self._socket is None:
+            self._start()
+        self.wake()
+        assert self._socket is not None
+        socket.send_fds(self._socket, [b"+"], [theirs.fileno()])
+
+    def _start(self) -> None:
+        self._socket, end = socket.socketpair()
+        command = [sys.executable, "-S", "-m", "shared.tools.shell.warden", str(end.fileno())]
+        with end:
+            self._process = keepers.start(
+                command, env={"PYTHONPATH": str(Path(shared.__path__[0]).parent)}, cwd="/", stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, pass_fds=(end.fileno(),),
             )
-        except OSError as error:
-            if error.errno == errno.E2BIG:
-                raise TooLarge("the script and its variables are over what the system takes") from None
-            raise BadCall(f"{command[0]} cannot be started: {error.strerror}") from None
-        self._guard: subprocess.Popen[bytes] | None = None
-        self._pidfd = -1
-        self._lifeline = -1
-        self._gone = asyncio.Event()
-        self._waiting: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        """Ends them, and what they keep."""
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            self.wake()
+            keepers.wait(self._process)
+        self._socket = self._process = None
+
+
+class Process:
+    """Runs within `finish`, after which nothing of it is left."""
+
+    def __init__(
+        self, wardens: Wardens, command: Sequence[str], env: Mapping[str, str], folder: str, stdin: IO[bytes],
+    ) -> None:
+        wanted = {"command": list(command), "env": dict(env), "folder": folder}
+        self._name, self._wanted, self._wardens = command[0], json.dumps(wanted).encode(), wardens
         self.stdout, self.stderr = Capture(OUTPUT_LIMIT), Capture(OUTPUT_LIMIT)
         self._pipes: list[asyncio.BaseTransport] = []
+        self._ends: list[IO[bytes]] = []
+        try:
+            self._control = wardens.new()
+            self._hand_over(stdin)
+        except OSError as error:
+            raise BadCall(f"{self._name} cannot be started: {error.strerror}") from None
+
+    def _hand_over(self, stdin: IO[bytes]) -> None:
+        theirs: list[int] = []
+        try:
+            for _ in range(2):
+                end, other = os.pipe()
+                self._ends.append(os.fdopen(end, "rb", 0))
+                theirs.append(other)
+            socket.send_fds(self._control, [SIZE.pack(len(self._wanted))], [stdin.fileno(), *theirs])
+        finally:
+            for handle in theirs:
+                os.close(handle)
 
     async def finish(self) -> int:
         """The exit code, as a shell says it. Cancelled, it ends the script first."""
+        answer = asyncio.ensure_future(self._answer())
         try:
-            self._watch()
             await self._listen()
-            await self._gone.wait()
+            while not (await asyncio.wait({answer}, timeout=AWAKE_S))[0]:
+                self._wardens.wake()
+            return self._code(answer.result())
         except asyncio.CancelledError:
-            self._signal(signal.SIGTERM)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TERM_GRACE_S):
-                    await self._gone.wait()
+            with contextlib.suppress(OSError):
+                self._control.send(bytes([signal.SIGTERM]))
+            await asyncio.wait({answer}, timeout=TERM_GRACE_S)
             raise
         finally:
-            code = self._end()
-            await self._drain()
+            await self._end(answer)
+
+    async def _answer(self) -> dict[str, Any]:
+        loop, said = asyncio.get_running_loop(), bytearray()
+        try:
+            await loop.sock_sendall(self._control, self._wanted)
+            while part := await loop.sock_recv(self._control, 4096):
+                said += part
+            found: dict[str, Any] = json.loads(said)
+        except (OSError, ValueError):
+            raise Lost("the process that keeps the script has ended") from None
+        return found
+
+    def _code(self, answer: dict[str, Any]) -> int:
+        if "code" not in answer:
+            if answer["errno"] == errno.E2BIG:
+                raise TooLarge("the script and its variables are over what the system takes")
+            raise BadCall(f"{self._name} cannot be started: {answer['error']}")
+        code = int(answer["code"])
         return code if code >= 0 else 128 - code
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
-        for pipe, capture in ((self._process.stdout, self.stdout), (self._process.stderr, self.stderr)):
+        for pipe, capture in zip(self._ends, (self.stdout, self.stderr), strict=True):
             transport, _ = await loop.connect_read_pipe(lambda capture=capture: capture, pipe)  # type: ignore[misc]
             self._pipes.append(transport)
 
-    def _watch(self) -> None:
-        """Says when the script has ended without reaping it: until then its id is its own."""
-        gone, self._lifeline = os.pipe()
-        try:
-            self._guard = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARD, str(self._process.pid)], stdin=gone, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, start_new_session=True,
-            )
-        except OSError as error:
-            raise BadCall(f"/bin/sh cannot be started: {error.strerror}") from None
-        finally:
-            os.close(gone)
-        try:
-            self._pidfd = os.pidfd_open(self._process.pid)
-        except (AttributeError, OSError):
-            self._waiting = asyncio.create_task(self._poll())
-        else:
-            asyncio.get_running_loop().add_reader(self._pidfd, self._gone.set)
-
-    async def _poll(self) -> None:
-        while self._process.poll() is None:  # noqa: ASYNC110 (nothing tells it)
-            await asyncio.sleep(POLL_S)
-        self._gone.set()
-
-    def _signal(self, how: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, how)
-
-    def _end(self) -> int:
-        """Kills what is left of the session and reaps; at once, because nothing outlives SIGKILL."""
-        self._signal(signal.SIGKILL)
-        if self._guard is not None:  # before the script is reaped: then its id may be another's
-            self._guard.kill()
-            self._guard.wait()
-        if self._waiting is not None:
-            self._waiting.cancel()
-        code = self._process.wait()
-        if self._pidfd >= 0:
-            asyncio.get_running_loop().remove_reader(self._pidfd)
-        for handle in (self._pidfd, self._lifeline):
-            if handle >= 0:
-                os.close(handle)
-        return code
-
-    async def _drain(self) -> None:
+    async def _end(self, answer: "asyncio.Future[dict[str, Any]]") -> None:
+        """Nobody holds the script any more: its warden ends what is left, and answers when it is over."""
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+        self._wardens.wake()
+        await asyncio.wait({answer}, timeout=KILL_GRACE_S)
+        answer.cancel()
+        await asyncio.wait({answer})
+        if not answer.cancelled():
+            answer.exception()
+        self._control.close()
         if self._pipes:
             await asyncio.wait([self.stdout.done, self.stderr.done][: len(self._pipes)], timeout=DRAIN_S)
         for pipe in self._pipes:
             pipe.close()
-        for stream in (self._process.stdout, self._process.stderr)[len(self._pipes) :]:
-            assert stream is not None
-            stream.close()
+        for end in self._ends[len(self._pipes) :]:
+            end.close()

@@ -1,5 +1,5 @@
 """`kind: shell`: commands in a shell. Values reach it as variables, never as text of the program
-(shared/dsl/template_shell.py). An exit code other than 0 is an error outcome with `error.exit_code`."""
+(shared/dsl/templates/shell.py). An exit code other than 0 is an error outcome with `error.exit_code`."""
 
 import asyncio
 import contextlib
@@ -12,10 +12,11 @@ from typing import IO, Any
 
 import msgspec
 
-from shared.dsl.shell_scan import is_bash
+from shared.dsl.templates.shell_scanner import is_bash
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.running import BadCall, TooLarge, guarded, hidden, mapping, one_of, time_limit
+from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, TooLarge, guarded, hidden, mapping, one_of, time_limit
+from shared.tools.base.inherited import inherited
 
 _SHELLS = ("sh", "/bin/sh", "bash", "/bin/bash", "dash", "ksh", "zsh")
 _COMMANDS = ("cmds", "commands", "command", "cmd")
@@ -46,25 +47,22 @@ SPEC = ToolSpec(
 
 SCRIPT_LIMIT = 131_000  # bytes: Linux takes 128 KiB of one argument
 MESSAGE_TAIL = 500      # characters of stderr in the error's message
-# Settings of the worker may hold secrets: a script sees these variables, and those it is given.
-INHERITED = re.compile(r"PATH|HOME|USER|LOGNAME|TZ|LANG|LC_\w+|TMPDIR|SSL_CERT_\w+|KUBECONFIG|DOCKER_HOST|"
-                       r"KUBERNETES_SERVICE_\w+|(?:https?|no)_proxy", re.IGNORECASE)
 _STOP = "\ncase $? in 0) ;; *) exit $? ;; esac\n"  # between the programs of a list
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class ShellTool:
     def __init__(self, options: ToolOptions) -> None:
-        from shared.tools.shell_process import Process
+        from shared.tools.shell.process import Lost, Process, Wardens
 
-        self._process = Process
+        self._process, self._lost, self._wardens = Process, Lost, Wardens()
         self._folder = options.temp_folder or None
 
     async def run(self, call: Call) -> Outcome:
         return await guarded(call, self._run(call))
 
     async def close(self) -> None:
-        """Nothing outlives its call."""
+        await asyncio.to_thread(self._wardens.close)
 
     async def _run(self, call: Call) -> Outcome:
         text, values = program(call.config)
@@ -76,7 +74,7 @@ class ShellTool:
         codes = _codes(call.config.get("exit_codes"))
         async with self._place(call.config) as folder:
             with _stdin(call.config.get("stdin")) as stdin:
-                process = self._process(command, env, folder, stdin)
+                process = self._process(self._wardens, command, env, folder, stdin)
             try:
                 code = await process.finish()
             except asyncio.CancelledError:
@@ -84,6 +82,8 @@ class ShellTool:
                 # drops this outcome and goes on being cancelled.
                 said = _said(call, process.stdout.text(), process.stderr.text())
                 return failed("timeout", f"no result within {time_limit(call):g} s", retryable=True, result=said)
+            except self._lost as error:
+                return failed("crash", str(error), retryable=True)
         said = {"exit_code": code, **_said(call, process.stdout.text(), process.stderr.text())}
         if code not in codes:
             return failed("shell", _message(code, said["stderr"]), result=said, details={"exit_code": code})
@@ -133,12 +133,8 @@ def program(config: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     return whole, values
 
 
-def inherited() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
-
-
 def _variables(call: Call) -> dict[str, str]:
-    from shared.dsl.template_shell import as_text, check_variable
+    from shared.dsl.templates.shell import as_text, check_variable
 
     fields = {re.sub("[^A-Za-z0-9]", "_", str(name)).upper(): value for name, value in (call.auth or {}).items()}
     auth = {f"AUTH_{name}": value for name, value in fields.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from shared.tools.running import BadCall
+from shared.tools.base.guard import BadCall
 
 EXTRA = "the Snowflake connector is not installed: pip install 'noetl-jetstream[snowflake]'"
 LOGIN_TIMEOUT_S = 30

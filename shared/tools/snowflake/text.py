@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from shared.tools.running import BadCall
-from shared.tools.sql_insert import MODES, rows_of
-from shared.tools.sql_text import BINDABLE, MAX_STATEMENTS, Statement, literal, quote
-from shared.tools.transfer_rows import key_columns, last_of_each
+from shared.tools.base.guard import BadCall
+from shared.tools.sql.insert import MODES, rows_of
+from shared.tools.sql.rows import key_columns, last_of_each
+from shared.tools.sql.text import BINDABLE, MAX_STATEMENTS, Statement, literal, quote
 
 STATEMENT_PARAMS = 5000  # of one insert or merge; more rows are more statements
 

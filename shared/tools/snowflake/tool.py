@@ -6,16 +6,18 @@ from typing import Any
 
 from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools import snowflake_session, snowflake_text, sql_call
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.running import BadCall, guarded, one_of, time_limit
-from shared.tools.script import Scripts
-from shared.tools.script import failure as script_failure
-from shared.tools.script_store import NoScript
-from shared.tools.snowflake_session import Session, Stopped
-from shared.tools.sql_call import BATCH, Results, Rows, no_rows
-from shared.tools.sql_text import TRANSACTION, Statement
-from shared.tools.threads import on_thread
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, guarded, one_of, time_limit
+from shared.tools.base.threads import on_thread
+from shared.tools.scripts.loader import Scripts
+from shared.tools.scripts.loader import failure as script_failure
+from shared.tools.scripts.stores import NoScript
+from shared.tools.snowflake import session as snowflake_session
+from shared.tools.snowflake import text as snowflake_text
+from shared.tools.snowflake.session import Session, Stopped
+from shared.tools.sql import call as sql_call
+from shared.tools.sql.call import BATCH, Results, Rows, no_rows
+from shared.tools.sql.text import TRANSACTION, Statement
 
 SPEC = ToolSpec(
     kind="snowflake",
@@ -57,7 +59,7 @@ class SnowflakeTool:
         except NoScript as error:
             return script_failure(error)
         except TemplateError as error:
-            return failed("template", f"script: {error}")
+            return failed(error.kind, f"script: {error}")
         lib = await asyncio.to_thread(snowflake_session.library)
         arguments = snowflake_session.arguments(call.auth or {}, call.config)
         session = Session(lib, arguments, call.idempotency_key, time_limit(call))

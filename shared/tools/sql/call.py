@@ -10,11 +10,11 @@ from uuid import UUID
 
 import msgspec
 
-from shared.tools import script
-from shared.tools.contract import RESULT_LIMIT, Call, KeySpec
-from shared.tools.running import BadCall, TooLarge, one_of
-from shared.tools.sql_insert import MODES, insert
-from shared.tools.sql_text import Statement, split
+from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec
+from shared.tools.base.guard import BadCall, TooLarge, one_of
+from shared.tools.scripts import loader as script
+from shared.tools.sql.insert import MODES, insert
+from shared.tools.sql.text import Statement, split
 
 ROW_LIMIT = 100_000
 RESULTS = ("last", "all")

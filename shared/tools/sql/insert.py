@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shared.tools.running import BadCall
-from shared.tools.sql_text import INSERT_ROWS, Statement, quote
+from shared.tools.base.guard import BadCall
+from shared.tools.sql.text import INSERT_ROWS, Statement, quote
 
 MODES = ("insert", "upsert")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.tools.running import BadCall
+from shared.tools.base.guard import BadCall
 
 NAMES_TOLD = 20  # names of columns a message lists
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.dsl.template_sql_tokens import comment_end
-from shared.tools.running import BadCall
+from shared.dsl.templates.sql_tokens import comment_end
+from shared.tools.base.guard import BadCall
 
 TRANSACTION = frozenset({"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "PREPARE TRANSACTION"})
 MAX_STATEMENTS = 1000

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from shared.engine.rehearsal_types import Need
+from shared.answers.rehearsal.types import Need
 from shared.events.outcome import Outcome
 from shared.events.waits import Waits
-from shared.tools import noop, playbook, signal, wait
-from shared.tools.contract import Call
+from shared.tools.base.contract import Call
+from shared.tools.flow import noop, playbook, signal, wait
 
 _ANSWERS: dict[str, Callable[[Call], Outcome | Waits]] = {
     "noop": noop.answer, "wait": wait.answer, "signal": signal.answer, "playbook": playbook.answer,

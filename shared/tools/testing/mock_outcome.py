@@ -6,10 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.engine.rehearsal import Took
+from shared.answers.rehearsal.rehearse import Took
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools import http, postgres, python
-from shared.tools.running import BadCall, seconds
+from shared.tools.base.guard import BadCall, seconds
+from shared.tools.http import tool as http
+from shared.tools.postgres import tool as postgres
+from shared.tools.python import tool as python
 
 SQL = ("postgres", "duckdb", "snowflake", "ducklake")
 HTTP_KEYS = frozenset({"status_code", "headers", "data"})
@@ -65,7 +67,7 @@ def _blank(kind: str) -> dict[str, Any]:
 def _with_codes(value: Mapping[str, Any]) -> dict[str, Any]:
     """The error with the status or the code that stands beside it."""
     given = value.get("error") or {}
-    error = {"message": given} if isinstance(given, str) else dict(given)
+    error = dict(given) if isinstance(given, Mapping) else {"message": given}
     codes = {"status": value.get("http", {}).get("status"), "code": value.get("pg", {}).get("code")}
     return {**{key: code for key, code in codes.items() if code is not None}, **error}
 
@@ -94,18 +96,24 @@ def _retryable(status: Any) -> bool:
 
 
 def _sql(value: Any) -> dict[str, Any]:
-    """`{rows, row_count, columns}` with what is left out filled in; also a list of rows, one row, or nothing."""
+    """`{rows, row_count, columns}` with what is left out filled in; also a list of rows, one row, or nothing. Anything
+    else cannot be what such a tool gives."""
     given: dict[str, Any] = {}
     if isinstance(value, Mapping) and (value.keys() & SQL_KEYS or any(key.startswith("command_") for key in value)):
-        given, rows = dict(value), value.get("rows") or []
+        given, rows = dict(value), value.get("rows")
     else:
-        rows = [] if value is None else [dict(value)] if isinstance(value, Mapping) else list(value)
+        rows = [dict(value)] if isinstance(value, Mapping) else value
+    if rows is None:
+        rows = []
+    if not isinstance(rows, list | tuple):
+        raise BadCall(f"the result of SQL is a list of rows, one row or nothing, not {type(rows).__name__}")
+    rows = list(rows)
     columns = list(rows[0]) if rows and isinstance(rows[0], Mapping) else []
-    return {"rows": rows, "row_count": len(rows), "columns": columns, **given}
+    return {"rows": rows, "row_count": len(rows), "columns": columns, **{**given, "rows": rows}}
 
 
 def _error(kind: str, value: Any) -> Outcome:
-    error = {"message": value} if isinstance(value, str) else dict(value)
+    error = dict(value) if isinstance(value, Mapping) else {"message": value}
     fields: dict[str, Any] = {}
     named: str = kind
     retryable: bool = False

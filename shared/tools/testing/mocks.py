@@ -5,17 +5,18 @@ from typing import Any
 
 import msgspec
 
-from shared.dsl.playtest import Mock
-from shared.dsl.template import evaluate, truth
-from shared.engine.rehearsal import Need, Took
+from shared.answers.rehearsal.rehearse import Need, Took
+from shared.dsl.playtests.model import Mock
+from shared.dsl.templates.evaluate import evaluate, truth
 from shared.errors import NoetlError, TemplateError
-from shared.tools import mocked
+from shared.tools.base.guard import BadCall
+from shared.tools.testing import mock_outcome
 
 
 class Broken(NoetlError):
-    """A mock that cannot be evaluated."""
+    """A mock that cannot be evaluated, or not be what its tool gives."""
 
-    def __init__(self, mock: Mock, error: TemplateError) -> None:
+    def __init__(self, mock: Mock, error: TemplateError | BadCall) -> None:
         super().__init__(f"the mock of {mock.step}.{mock.task} on line {mock.line}: {error}")
 
 
@@ -37,9 +38,9 @@ class Mocks:
                 try:
                     if mock.when is None or truth(mock.when, names):
                         self._used.add(place)
-                        made = mocked.outcome(need.kind, mock.says, evaluate(mock.value, names))
-                        return mocked.in_time(need.kind, need.spec, made, mock.after)
-                except TemplateError as error:
+                        made = mock_outcome.outcome(need.kind, mock.says, evaluate(mock.value, names))
+                        return mock_outcome.in_time(need.kind, need.spec, made, mock.after)
+                except (TemplateError, BadCall) as error:
                     raise Broken(mock, error) from None
         return None
 

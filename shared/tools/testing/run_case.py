@@ -5,10 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl.plan import Plan
-from shared.dsl.playtest import Case, Mock, PlayTest
-from shared.engine.coverage import Coverage
-from shared.engine.rehearsal import (
+from shared.answers.playtests.coverage import Coverage
+from shared.answers.rehearsal.rehearse import (
     Answered,
     Awaits,
     Ended,
@@ -21,11 +19,15 @@ from shared.engine.rehearsal import (
     Wish,
     rehearse,
 )
+from shared.dsl.model.plan import Plan
+from shared.dsl.playtests.model import Case, Mock, PlayTest
 from shared.events import model as ev
 from shared.events.outcome import Outcome, Result
+from shared.events.request import derive_id
+from shared.events.run_index import is_iteration
 from shared.tools import registry
-from shared.tools.mocks import Mocks
-from shared.tools.natural import natural
+from shared.tools.testing.effectless import natural
+from shared.tools.testing.mocks import Mocks
 
 EXECUTION = "test"
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z, unless a case says when it begins
@@ -127,10 +129,10 @@ class _Run:
         """The called playbook is rehearsed at once, once for a call; how it ends is told when its time has come."""
         plan = self._plans[child.path]
         if need.key not in self._children:
-            around = need.names.get("iter", {}) if need.index >= 0 or need.element >= 0 else {}
+            around = need.names.get("iter", {}) if is_iteration(need.index) or need.element >= 0 else {}
             parent = ev.Parent(need.execution_id, need.run_id, "", need.index, child.returns, around, depth + 1,
                                child.detached)
-            ran = self._rehearse(plan, need.key, child.payload, need.at, (), parent)
+            ran = self._rehearse(plan, derive_id("child", need.key), child.payload, need.at, (), parent)
             self._children[need.key] = ran, plan
             if ran.status in ("stuck", "limit") and not ran.needs:
                 self._stuck.append(f"playbook {plan.path}: {ran.reason}")

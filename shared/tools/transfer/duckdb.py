@@ -10,14 +10,17 @@ from uuid import UUID
 
 import msgspec
 
-from shared.tools.duck import LOCKED, MEMORY, MEMORY_LIMIT, THREADS
-from shared.tools.running import BadCall
-from shared.tools.sql_call import plain
-from shared.tools.sql_text import quote, split
-from shared.tools.threads import on_thread
-from shared.tools.transfer_ends import End, Into, into
-from shared.tools.transfer_postgres import on_conflict
-from shared.tools.transfer_rows import Batch, Query, key_columns, last_of_each, row_query, target_columns
+from shared.tools.base.guard import BadCall
+from shared.tools.base.threads import on_thread
+from shared.tools.duckdb import guard as duck_guard
+from shared.tools.duckdb.guard import MEMORY, Guard, TempFolder
+from shared.tools.duckdb.open import Session
+from shared.tools.duckdb.tool import LOCKED, refused
+from shared.tools.sql.call import plain
+from shared.tools.sql.rows import Batch, Query, key_columns, last_of_each, row_query, target_columns
+from shared.tools.sql.text import quote, split
+from shared.tools.transfer.ends import End, Into, into
+from shared.tools.transfer.postgres import on_conflict
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
 STATEMENT_PARAMS = 5000  # of one insert; more rows are more statements
 T = TypeVar("T")
 _BOUND = (type(None), bool, int, float, str, bytes, Decimal, date, time, timedelta, UUID, list, Mapping)
-# Without the last one SQL could name the worker's own Python variables as tables.
-_SETTINGS = {"memory_limit": MEMORY_LIMIT, "threads": str(THREADS), "python_enable_replacements": "false"}
 _KEY = """SELECT unnest(constraint_column_names) FROM duckdb_constraints()
 WHERE constraint_type = 'PRIMARY KEY' AND table_oid = (
     SELECT table_oid FROM duckdb_tables() WHERE table_name = ? AND schema_name = coalesce(?, current_schema())
@@ -34,13 +35,17 @@ WHERE constraint_type = 'PRIMARY KEY' AND table_oid = (
 
 
 class _Opened:
-    def __init__(self, end: End, threads: Executor) -> None:
+    def __init__(self, end: End, threads: Executor, guard: Guard) -> None:
         import duckdb
 
+        given = str(end.config.get("database") or MEMORY)
         self._lib = duckdb
         self._end = end
         self._threads = threads
-        self._database = str(end.config.get("database") or MEMORY)
+        self._guard = guard
+        self._database = given if given == MEMORY else guard.file(f"{end.name}.database", given)
+        self._session: Session | None = None
+        self._temp: TempFolder | None = None
         self._connection: DuckDBPyConnection | None = None
         self._stopped = False
 
@@ -55,11 +60,17 @@ class _Opened:
             return await on_thread(self._threads, guarded, self._stop)
 
     def _open(self) -> "DuckDBPyConnection":
-        connection: DuckDBPyConnection = self._lib.connect(self._database)
-        for name, value in _SETTINGS.items():
-            connection.execute(f"SET {name} = '{value}'")
-        self._connection = connection
-        return connection
+        self._temp = TempFolder(self._guard.temp_folder) if self._database == MEMORY else None
+        texts = (*self._guard.opening(temp=self._temp.path if self._temp else None), *self._guard.closing())
+
+        def prepare(connection: "DuckDBPyConnection") -> None:
+            for text in texts:
+                connection.execute(text)
+
+        session = Session(self._lib, self._database, prepare, texts)
+        self._connection = session.open(lambda: self._stopped)
+        self._session = session
+        return self._connection
 
     def _stop(self) -> None:
         self._stopped = True
@@ -72,21 +83,26 @@ class _Opened:
         try:
             yield
         except self._lib.Error as error:
-            raise self._end.failed("duckdb", str(error), retryable=LOCKED in str(error).lower()) from None
+            told = refused(str(error))
+            text = str(told.error["message"]) if told and told.error else str(error)
+            raise self._end.failed("duckdb", text, retryable=LOCKED in str(error).lower()) from None
 
     async def close(self) -> None:
         """Closing undoes what is not committed."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await on_thread(self._threads, connection.close, lambda: None)
+        session, self._session, self._connection = self._session, None, None
+        if session is not None:
+            await on_thread(self._threads, session.close, lambda: None)
+        if self._temp is not None:
+            self._temp.remove()
 
 
 class DuckSource(_Opened):
-    def __init__(self, end: End, threads: Executor) -> None:
-        super().__init__(end, threads)
+    def __init__(self, end: End, threads: Executor, guard: Guard) -> None:
+        super().__init__(end, threads, guard)
         found = split(*(end.text() or ("", [])))
         if len(found) != 1:
             raise BadCall("source.query must be one statement that gives rows")
+        duck_guard.check([found[0].text])
         self._statement = found[0]
 
     async def batches(self, size: int, _wanted: Sequence[str] | None) -> AsyncGenerator[Batch, None]:
@@ -105,11 +121,12 @@ def _value(value: Any, is_json: bool) -> Any:
 
 
 class DuckTarget(_Opened):
-    def __init__(self, end: End, threads: Executor) -> None:
-        super().__init__(end, threads)
+    def __init__(self, end: End, threads: Executor, guard: Guard) -> None:
+        super().__init__(end, threads, guard)
         if self._database == MEMORY:
             raise BadCall("target.database is needed: the path of a database file")
         self._into: Into = into(end)
+        duck_guard.check([self._into.query[0]] if self._into.query else [])
         self._query: Query | None = None
         self._columns: list[str] = []
         self._texts: list[bool] = []

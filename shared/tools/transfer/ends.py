@@ -7,10 +7,10 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from shared.events.outcome import Outcome, failed
-from shared.tools.contract import Call
-from shared.tools.running import BadCall, mapping, one_of
-from shared.tools.sql_call import bound
-from shared.tools.transfer_rows import Batch
+from shared.tools.base.contract import Call
+from shared.tools.base.guard import BadCall, mapping, one_of
+from shared.tools.sql.call import bound
+from shared.tools.sql.rows import Batch
 
 MODES = {"append": "append", "insert": "append", "replace": "replace", "truncate": "replace", "upsert": "upsert",
          "merge": "upsert"}

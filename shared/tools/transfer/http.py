@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.tools.http import SPEC, HttpTool
-from shared.tools.running import BadCall
-from shared.tools.transfer_ends import End, EndFailed
-from shared.tools.transfer_rows import Batch, told
+from shared.tools.base.guard import BadCall
+from shared.tools.http.tool import SPEC, HttpTool
+from shared.tools.sql.rows import Batch, told
+from shared.tools.transfer.ends import End, EndFailed
 
 _ABSENT = object()
 

@@ -4,13 +4,13 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shared.tools.pg_params import WrongType, convert
-from shared.tools.pg_pools import Busy, Pools, target, waiting
-from shared.tools.postgres import DATA_EXCEPTION, RETRYABLE_CLASSES, RETRYABLE_STATES, codes
-from shared.tools.running import BadCall
-from shared.tools.sql_text import quote, split
-from shared.tools.transfer_ends import End, Into, into
-from shared.tools.transfer_rows import Batch, Query, key_columns, row_query, target_columns
+from shared.tools.base.guard import BadCall
+from shared.tools.postgres.connections import Busy, Pools, target, waiting
+from shared.tools.postgres.params import WrongType, convert
+from shared.tools.postgres.tool import DATA_EXCEPTION, RETRYABLE_CLASSES, RETRYABLE_STATES, codes
+from shared.tools.sql.rows import Batch, Query, key_columns, row_query, target_columns
+from shared.tools.sql.text import quote, split
+from shared.tools.transfer.ends import End, Into, into
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy

@@ -5,12 +5,14 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
-from shared.tools import snowflake, snowflake_session, snowflake_text
-from shared.tools.running import BadCall, time_limit
-from shared.tools.snowflake_session import Session
-from shared.tools.threads import on_thread
-from shared.tools.transfer_ends import End, EndFailed, Into, into
-from shared.tools.transfer_rows import Batch, Query, key_columns, last_of_each, row_query, target_columns
+from shared.tools.base.guard import BadCall, time_limit
+from shared.tools.base.threads import on_thread
+from shared.tools.snowflake import session as snowflake_session
+from shared.tools.snowflake import text as snowflake_text
+from shared.tools.snowflake import tool as snowflake
+from shared.tools.snowflake.session import Session
+from shared.tools.sql.rows import Batch, Query, key_columns, last_of_each, row_query, target_columns
+from shared.tools.transfer.ends import End, EndFailed, Into, into
 
 T = TypeVar("T")
 

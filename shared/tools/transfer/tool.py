@@ -10,10 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.events.outcome import Outcome, ok
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.running import BadCall, guarded, mapping, one_of
-from shared.tools.transfer_ends import MODES, End, EndFailed, Source, Target, names
-from shared.tools.transfer_rows import Batch, Picker
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.guard import BadCall, guarded, mapping, one_of
+from shared.tools.sql.rows import Batch, Picker
+from shared.tools.transfer.ends import MODES, End, EndFailed, Source, Target, names
 
 SOURCES = ("http", "postgres", "snowflake", "duckdb")
 TARGETS = ("postgres", "snowflake", "duckdb")
@@ -133,25 +133,26 @@ class TransferTool:
         """The end's class; its library is imported here, on a thread, and only when it is used."""
         match end.type:
             case "http":
-                from shared.tools.transfer_http import HttpSource
+                from shared.tools.transfer.http import HttpSource
 
                 return HttpSource(end, self._keep("http", self._http))
             case "postgres":
-                from shared.tools.pg_pools import Pools
-                from shared.tools.transfer_postgres import PostgresSource, PostgresTarget
+                from shared.tools.postgres.connections import Pools
+                from shared.tools.transfer.postgres import PostgresSource, PostgresTarget
 
                 # One pool of connections a side: a transfer that has its source's waits for no other's source.
                 pools = self._keep(f"postgres {side}", Pools)
                 return PostgresSource(end, pools) if side == "source" else PostgresTarget(end, pools)
             case "snowflake":
-                from shared.tools.transfer_snowflake import SnowflakeSource, SnowflakeTarget
+                from shared.tools.transfer.snowflake import SnowflakeSource, SnowflakeTarget
 
                 snow = SnowflakeSource if side == "source" else SnowflakeTarget
                 return await asyncio.to_thread(snow, end, self._threads)
             case _:
-                from shared.tools.transfer_duckdb import DuckSource, DuckTarget
+                from shared.tools.duckdb.guard import guard
+                from shared.tools.transfer.duckdb import DuckSource, DuckTarget
 
-                return (DuckSource if side == "source" else DuckTarget)(end, self._threads)
+                return (DuckSource if side == "source" else DuckTarget)(end, self._threads, guard(self._options))
 
     def _keep(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self._kept:
@@ -159,7 +160,7 @@ class TransferTool:
         return self._kept[name]
 
     def _http(self) -> Any:
-        from shared.tools.http import HttpTool
+        from shared.tools.http.tool import HttpTool
 
         return HttpTool(self._options)
 

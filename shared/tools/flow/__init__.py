@@ -1,0 +1,1 @@
+"""Kinds that have no effect outside: `noop`, `wait`, `signal`, `playbook`, `artifact`."""

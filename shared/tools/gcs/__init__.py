@@ -1,0 +1,1 @@
+"""`kind: gcs`: objects in Google Cloud Storage."""

@@ -1,0 +1,1 @@
+"""`kind: container` and `kind: script`: jobs of Kubernetes."""

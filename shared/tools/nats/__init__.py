@@ -1,0 +1,1 @@
+"""`kind: nats`: a NATS server of the author's own."""

@@ -1,0 +1,1 @@
+"""`kind: python`: warm child processes that run the author's code."""

@@ -1,0 +1,1 @@
+"""`kind: shell`: scripts under wardens of their own."""

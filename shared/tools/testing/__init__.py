@@ -1,0 +1,1 @@
+"""What answers in place of tools in tests of playbooks and in rehearsals."""

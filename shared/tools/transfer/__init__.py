@@ -1,0 +1,1 @@
+"""`kind: transfer`: rows from one place to another."""
