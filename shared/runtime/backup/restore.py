@@ -8,19 +8,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.bus import snapshot, topology
+from shared.bus import api, snapshot, topology
+from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.kv import stream_of
 from shared.bus.ports import Message
-from shared.bus.request import NotFound
 from shared.errors import Corrupt, Refused
 from shared.events import request, subjects
-from shared.runtime import archive
-from shared.runtime.archive import Manifest, Part
-from shared.runtime.backup import DERIVED
-from shared.runtime.pools import LEADER
+from shared.events.headers import MESSAGE_ID
+from shared.runtime.backup import archive
+from shared.runtime.backup.archive import Manifest, Part
+from shared.runtime.backup.save import DERIVED
+from shared.runtime.stores.pools import LEADER
 
-MSG_ID_HEADER = "Nats-Msg-Id"
 ABOUT_EXECUTIONS = frozenset({subjects.CANCEL, subjects.PAUSE, subjects.RESUME, subjects.SIGNAL})
 PRESENCE = (LEADER, "status.>")  # who looked after the pools over there, and the processes it saw
 Say = Callable[[str], None]
@@ -33,7 +33,8 @@ async def take_back(bus: JetStreamBus, folder: Path, manifest: Manifest, *, repl
         await _restore(bus, folder, part, replicas)
         say(f"{part.stream}: {part.messages} messages, up to {part.last_seq}")
     for key in PRESENCE:
-        await bus.purge(stream_of(topology.POOLS), f"$KV.{topology.POOLS}.{key}")
+        body = {"filter": subjects.key(topology.POOLS, key)}
+        await bus.requests.api(api.stream_purge(stream_of(topology.POOLS)), body)
     await settle_requests(bus, manifest)
 
 
@@ -51,14 +52,14 @@ async def _refuse_what_is_there(bus: JetStreamBus, manifest: Manifest) -> None:
 
 async def _messages(bus: JetStreamBus, name: str) -> int:
     try:
-        return int((await bus.requests.api(f"STREAM.INFO.{name}"))["state"]["messages"])
+        return int((await bus.requests.api(api.stream_info(name)))["state"]["messages"])
     except NotFound:
         return 0
 
 
 async def _restore(bus: JetStreamBus, folder: Path, part: Part, replicas: int) -> None:
     with suppress(NotFound):
-        await bus.requests.api(f"STREAM.DELETE.{part.stream}")  # it is empty
+        await bus.requests.api(api.stream_delete(part.stream))  # it is empty
     saved = replace(part.saved, config={**part.saved.config, "num_replicas": replicas})
     state = await snapshot.restore(bus, part.stream, saved, archive.chunks(folder / part.file))
     check(part, state)
@@ -82,12 +83,12 @@ async def settle_requests(bus: JetStreamBus, manifest: Manifest) -> None:
     An execution whose id came from the place of its request would not be found, since the new stream has another time
     of birth: those that the log has are deleted."""
     name = topology.REQUESTS
-    await bus.requests.api(f"STREAM.PURGE.{name}", {"seq": manifest.requests.handled + 1})
-    state = (await bus.requests.api(f"STREAM.INFO.{name}"))["state"]
+    await bus.requests.api(api.stream_purge(name), {"seq": manifest.requests.handled + 1})
+    state = (await bus.requests.api(api.stream_info(name)))["state"]
     if state["messages"]:
         await _forget_started(bus, manifest, state["last_seq"])
     with suppress(NotFound):  # it stands behind requests that are to come again
-        await bus.requests.api(f"CONSUMER.DELETE.{name}.router")
+        await bus.requests.api(api.consumer_delete(name, "router"))
 
 
 async def _forget_started(bus: JetStreamBus, manifest: Manifest, last: int) -> None:
@@ -99,14 +100,14 @@ async def _forget_started(bus: JetStreamBus, manifest: Manifest, last: int) -> N
                 after = message.seq
                 execution_id = derived_id(message, manifest.requests.epoch)
                 if execution_id and await _is_known(bus, execution_id, manifest.partitions):
-                    await bus.requests.api(f"STREAM.MSG.DELETE.{name}", {"seq": message.seq, "no_erase": True})
+                    await bus.requests.api(api.message_delete(name), {"seq": message.seq, "no_erase": True})
     finally:
         await follower.close()
 
 
 def derived_id(message: Message, epoch: int) -> str:
     """The id of the execution that this request started, if it came from its place in the stream."""
-    if (message.headers or {}).get(MSG_ID_HEADER) or message.subject in ABOUT_EXECUTIONS:
+    if (message.headers or {}).get(MESSAGE_ID) or message.subject in ABOUT_EXECUTIONS:
         return ""
     try:
         if message.subject != subjects.RERUN and request.decode(message.data).execution_id:

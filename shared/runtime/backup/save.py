@@ -10,16 +10,17 @@ The order makes every reference hold in what is restored (docs/adr/0020):
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from shared.bus import snapshot, topology
-from shared.bus.jetstream import JetStreamBus, nanoseconds
+from shared.bus import api, snapshot, topology
+from shared.bus.jetstream import JetStreamBus
 from shared.bus.kv import stream_of
+from shared.bus.wire import nanoseconds
 from shared.errors import NoetlError
-from shared.runtime import archive
-from shared.runtime.archive import Manifest, Part, Requests
+from shared.events.stamp import stamp
+from shared.runtime.backup import archive
+from shared.runtime.backup.archive import Manifest, Part, Requests
 
 # Built again from the log, or from those who are there.
 DERIVED = (topology.CURSORS, topology.WORKERS, topology.CTX, topology.LOOPS)
@@ -46,7 +47,7 @@ async def save(bus: JetStreamBus, folder: Path, partitions: int, *, secrets: boo
         parts.append(part)
         say(f"{name}: {part.messages} messages, {part.bytes} bytes")
     manifest = Manifest(
-        archive.FORMAT, datetime.now(UTC).isoformat(timespec="seconds"), version("noetl-jetstream"),
+        archive.FORMAT, stamp(await bus.time()), version("noetl-jetstream"),
         server_version(bus), partitions, secrets, requests, parts,
     )
     archive.finish(folder, manifest)
@@ -54,8 +55,8 @@ async def save(bus: JetStreamBus, folder: Path, partitions: int, *, secrets: boo
 
 
 async def _requests(bus: JetStreamBus) -> Requests:
-    info = await bus.requests.api(f"STREAM.INFO.{topology.REQUESTS}")
-    consumer = await bus.requests.api(f"CONSUMER.INFO.{topology.REQUESTS}.router")
+    info = await bus.requests.api(api.stream_info(topology.REQUESTS))
+    consumer = await bus.requests.api(api.consumer_info(topology.REQUESTS, "router"))
     return Requests(nanoseconds(info["created"]), int(consumer["ack_floor"]["stream_seq"]))
 
 

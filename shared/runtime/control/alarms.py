@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from shared.bus.ports import Clock
 
 EARLY_S = 0.001  # sleeping may end a little before its time
-MAX_SLEEP_S = 3600.0
+MAX_SLEEP_S = 30.0  # the clock may be set forward meanwhile, or be slewed
 
 
 class Alarms:

@@ -1,7 +1,8 @@
 """The partitions a control service owns: a shell for each, its cursor kept in KV.
 
 The cursor is a hint: with the bucket wiped a shell starts at the beginning of the log and finds
-everything decided. `live` in it names the executions a restarted scheduler must look at.
+everything decided. `live` in it names the executions a restarted service must look at; it is ready when it has tried
+to load each of them.
 """
 
 import asyncio
@@ -15,17 +16,32 @@ from msgspec import Struct
 from shared.bus import topology
 from shared.bus.membership import Membership
 from shared.bus.ports import Bus, Clock
-from shared.errors import NoetlError
-from shared.runtime.core import S
-from shared.runtime.shell import Shell
+from shared.engine.core import S
+from shared.errors import Corrupt, NoetlError
+from shared.events.decoding import read
+from shared.runtime.control.shell import Shell
+from shared.runtime.service.health import hindrance
 
 log = structlog.get_logger()
 SAVE_S = 1.0
+MAX_CURSOR_BYTES = 1_048_576
 
 
 class Cursor(Struct, frozen=True, omit_defaults=True):
     seq: int = 0
     live: list[str] = []
+
+
+_decoder = msgspec.json.Decoder(Cursor)
+
+
+def decode_cursor(data: bytes) -> Cursor:
+    """One that cannot be read is as good as lost: from the beginning."""
+    try:
+        return read(_decoder, data, "a cursor", MAX_CURSOR_BYTES)
+    except Corrupt as error:
+        log.error("cursor.lost", error=str(error))
+        return Cursor()
 
 
 class Partitions(Generic[S]):
@@ -43,6 +59,7 @@ class Partitions(Generic[S]):
         self._saved: dict[int, Cursor] = {}
         self._changed = asyncio.Event()
         self._members = Membership(bus, service, instance, count, clock, self._changed.set)
+        hindrance("recovery", self._recovery)
 
     @property
     def members(self) -> frozenset[str]:
@@ -54,9 +71,10 @@ class Partitions(Generic[S]):
         await self._members.start()
         saver = asyncio.create_task(self._save_loop())
         stopping = asyncio.create_task(stop.wait())
+        recovering: asyncio.Task[None] | None = None
         try:
             await self._own(self._members.owned)
-            ready()
+            recovering = asyncio.create_task(self._recovered(ready))
             while not stop.is_set():
                 changed = asyncio.create_task(self._changed.wait())
                 await asyncio.wait({changed, stopping, saver}, return_when=asyncio.FIRST_COMPLETED)
@@ -69,9 +87,20 @@ class Partitions(Generic[S]):
         finally:
             saver.cancel()
             stopping.cancel()
+            if recovering is not None:
+                recovering.cancel()
             await self._members.stop()
             for partition in list(self._running):
                 await self._drop(partition)
+
+    async def _recovered(self, ready: Callable[[], None]) -> None:
+        for shell in list(self.shells.values()):
+            await shell.recovery.done.wait()
+        ready()
+
+    def _recovery(self) -> str:
+        left = sum(len(shell.recovery.untried) for shell in self.shells.values())
+        return f"{left} executions are still to be loaded" if left else ""
 
     async def _own(self, wanted: frozenset[int]) -> None:
         for partition in set(self._running) - wanted:
@@ -105,7 +134,7 @@ class Partitions(Generic[S]):
         while True:
             try:
                 entry = await self._bus.kv_get(topology.CURSORS, f"{self._service}.{partition}")
-                return msgspec.json.decode(entry.value, type=Cursor) if entry else Cursor()
+                return decode_cursor(entry.value) if entry else Cursor()
             except NoetlError as error:
                 log.warning("cursor.waits", partition=partition, error=str(error))
                 await self._clock.sleep(SAVE_S)
@@ -127,8 +156,8 @@ class Partitions(Generic[S]):
                     log.warning("cursor.not_saved", partition=partition, error=str(error))
 
     def _raise_if_broken(self, partition: int, shell: Shell[S]) -> None:
-        if shell.broken is not None:
-            raise shell.broken
+        if shell.background.broken is not None:
+            raise shell.background.broken
         task = self._running.get(partition)
         if task is not None and task.done():
             task.result()

@@ -1,15 +1,44 @@
 """The shell of a control service over one partition: follow, fold, decide, append, send, cursor.
 
-One actor per execution. Inputs wait in its inbox; a turn folds all of them and decides once. A
-writer waits for its own previous append of an execution before the next (the actor is busy), and
-turns of different executions overlap freely. A refused or unanswered append throws the actor's
-state away: it is loaded from the log again, and what is there decides.
-A message is handled when its decision is in the log and what follows is sent; the cursor follows the
-lowest unhandled one. What follows from time alone is decided when an alarm rings.
+Theory of operation. A core (`shared/engine/core.py`) says what follows from the log of one execution; the shell makes
+it happen for all executions of a partition, with nothing in memory that could not be lost.
+
+Follow. The shell reads, in log order, what the writers that its core listens to append. Each record waits in the inbox
+of its execution's actor. Own records are not followed: the shell folds one when the broker has taken it.
+
+A turn folds the whole inbox and decides once, as of the time that its record will bear, so that anyone can make the
+decision again. An actor has one turn at a time (`busy`) and collects its next inbox meanwhile; turns of different
+executions overlap freely. What a turn lacks is brought first (`preparation.py`): the state, plans, values stored beside
+the log. It is the turn made then that is written. What follows from time alone is decided when an alarm rings.
+
+Append. The record expects the last sequence of its subject that the state knows. That is the whole argument for one
+decision at a time: who has missed a decision is refused. A refusal and a missing answer mean the same, that the state
+is not to be trusted. It is thrown away and loaded from the log, and what is there decides: perhaps the very record
+whose answer was lost. A load that lacks a record which the follower has shown is not believed. Since nobody can tell
+what was sent before, a load also sends whatever must exist now (`recover`); who receives it knows a repetition.
+
+Send. What follows from the inputs, and from the own record if there is one, goes out when that record is in the log,
+never before. Messages that follow from records beyond the horizon (`horizon.py`) are fresh: nobody can have sent them.
+
+Cursor. A record is handled when the decision on it is in the log, or nothing was to be decided, and `send` has called
+back; the cursor stands before the lowest one that is not. A successor follows from there and takes what lies before as
+done, so a record passed too early would be decided on by nobody. One passed late is harmless: it is read again, its
+decision is in the log, and who gets a message twice knows it. Executions that may go on without a further record (runs
+with workers, times to come) are named beside the cursor (`live`), and a successor loads them.
+
+Trouble concerns one execution, never the others. If its core raises, memory or snapshot may be wrong: it is folded once
+more from the log alone (`whole`). If it raises again, or the broker will never take its record, it is set aside
+(`set_aside.py`): its records count as handled, for else they would hold the cursor for ever; later ones are skipped,
+and the next start tries it again. So is one with a record that cannot be read, though not if that is forged. Such
+records, and those of workers that do not fit, become dead letters, and are handled when the letter is there.
+
+Pace. Costly templates are charged to their execution (`template_pace.py`): one that is ahead of its share rests before
+its next turn, and after a heavy turn the others go first. Loads take places (`load_pacing.py`), fewer when the broker
+is slow; so a restart with many executions does not bury it.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic
 
@@ -17,77 +46,71 @@ import structlog
 
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Message
-from shared.engine.large import Missing, shrink
-from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
+from shared.dsl.model.plan import PlanMissing
+from shared.engine.core import Core, Outgoing, S
+from shared.engine.values.stored_values import Missing
+from shared.errors import Conflict, Corrupt, Forged, NoetlError, Refused, Unavailable
 from shared.events import subjects
-from shared.events.record import Record, decode, encode
-from shared.events.stamp import seconds, stamp
-from shared.runtime import results
-from shared.runtime.alarms import Alarms
-from shared.runtime.core import Actor, Core, Entry, Outgoing, S
-from shared.runtime.loading import Loader
-from shared.runtime.plans import PlanMissing, Plans
+from shared.events.authenticity import place_of
+from shared.events.command import FRESH_S
+from shared.events.record import Entry, Record, decode, encode, subject_of
+from shared.runtime.control.actor import Actor, forget_idle, kept
+from shared.runtime.control.alarms import Alarms
+from shared.runtime.control.background import Background
+from shared.runtime.control.burials import ORIGIN, Burials
+from shared.runtime.control.horizon import Horizon
+from shared.runtime.control.letter_quota import Quota
+from shared.runtime.control.load_pacing import Loads
+from shared.runtime.control.loader import Loader
+from shared.runtime.control.preparation import Preparing
+from shared.runtime.control.recovery import Recovery
+from shared.runtime.control.set_aside import Asides, is_end, why
+from shared.runtime.control.turn import Ready, Turn, made_ready
+from shared.runtime.stores.plans import Plans
 
 log = structlog.get_logger()
-BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-MAX_ACTORS = 20_000
+MAX_ACTORS = 20_000  # in one partition; those that must stay in memory may be more
 SETTLE_S, SETTLE_TRIES = 0.05, 40
-FRESH_S = 10.0  # an older record may have been handled by someone else, however new it is here
 SNAPSHOT_EVERY = 500  # records folded into one execution
 Send = Callable[[Sequence[Outgoing], Callable[[], None]], None]
 
 
 class Shell(Generic[S]):
-    """`send(messages, then)` publishes and calls `then` when the broker has them all."""
+    """`send(messages, then)` calls `then` when the broker has all. A service's shells share `loads` and `quota`."""
 
     def __init__(
-        self, bus: Bus, clock: Clock, partition: int, core: Core[S], plans: Plans,
-        send: Send,
+        self, bus: Bus, clock: Clock, partition: int, partitions: int, core: Core[S], plans: Plans,
+        send: Send, loads: Loads | None = None, quota: Quota | None = None,
     ) -> None:
-        self.bus = bus
-        self.clock = clock
-        self.partition = partition
-        self.core = core
-        self.plans = plans
-        self.send = send
-        self.loader = Loader(bus, partition, core)
+        self.bus, self.clock = bus, clock
+        self.partition, self.partitions = partition, partitions
+        self.core, self.plans, self.send = core, plans, send
+        self.loader = Loader(bus, partition, partitions, core)
+        self.loads = loads or Loads()
         self.snapshot_every = SNAPSHOT_EVERY
         self.stream = topology.events_stream(partition)
+        self.horizon, self.recovery, self.background = Horizon(bus, clock, self.stream), Recovery(), Background()
+        self._preparing = Preparing(bus, clock, plans, core, self.loader, self.loads, self.horizon, self.recovery)
+        self.asides = Asides(bus, clock, core.writer, partition, partitions)
+        self._burials = Burials(bus, clock, self.stream, quota or Quota(clock.now, ORIGIN))
         self.actors: dict[str, Actor[S]] = {}
-        self.horizon = 0  # what the log held when this shell began or lost sight: others may have handled that
-        self.broken: BaseException | None = None
-        self._connections = bus.connections
-        self._open: dict[int, None] = {}
-        self._seen = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._stopping = False
+        self._crowded = MAX_ACTORS
+        self._open, self._seen = dict[int, None](), 0
         self._alarms = Alarms(clock, self._ring)
 
-    # -- following ---------------------------------------------------------------------
-
     async def open(self, live: Sequence[str]) -> None:
-        """Before following: what the cursor says is unfinished."""
-        await self._look_at_horizon()
-        for execution_id in live:
+        """Before following: what the cursor says is unfinished, and what was set aside."""
+        await self.horizon.look()
+        for execution_id in self.recovery.begin([*live, *await self.asides.known()]):
             self.load(execution_id)
-
-    async def _look_at_horizon(self) -> None:
-        self._connections = self.bus.connections
-        while True:
-            try:
-                self.horizon = max(self.horizon, await self.bus.last_seq(self.stream))
-                return
-            except Unavailable as error:
-                log.warning("stream.waits", stream=self.stream, error=str(error))
-                await self.clock.sleep(BACKOFF_S[-1])
 
     async def run(self, after: int) -> None:
         """Follows the partition for ever; cancel to stop."""
         self._seen = max(self._seen, after)
-        filters = [subjects.events_by(self.partition, writer) for writer in self.core.listens]
+        filters = subjects.events_by(self.partition, *self.core.listens)
         follower = self.bus.follow(self.stream, filters, after)
         alarms = asyncio.create_task(self._alarms.run())
-        alarms.add_done_callback(self._ended)
+        alarms.add_done_callback(self.background.ended)
         try:
             while True:
                 await self.take(await follower.batch())
@@ -105,16 +128,14 @@ class Shell(Generic[S]):
 
     async def take(self, batch: Sequence[Message]) -> None:
         touched: dict[str, Actor[S]] = {}
-        if self.bus.connections != self._connections:
-            await self._look_at_horizon()
-        oldest = stamp(self.clock.now() - FRESH_S)
+        await self.horizon.look_if_lost()
+        fresh = self.horizon.fresh_times()
         for message in batch:
             self._seen = message.seq
             record = await self._decoded(message)
-            if record is None:
+            if record is None or self._is_aside(record):
                 continue
-            if record.ts < oldest:
-                self.horizon = max(self.horizon, message.seq)
+            self.horizon.pass_old(message.seq, record, fresh)
             actor = self.actors.get(record.execution_id)
             if actor is None:
                 actor = self._new_actor(record)
@@ -122,32 +143,45 @@ class Shell(Generic[S]):
             self._open[message.seq] = None
             touched[record.execution_id] = actor
         for actor in touched.values():
-            if not actor.busy:
+            if actor.busy:
+                self.loads.hurry(actor.execution_id)
+            else:
                 await self.turn(actor)
+                await actor.pace.give_way()
 
     async def _decoded(self, message: Message) -> Record | None:
         try:
-            return decode(message.data)
+            return decode(message, self.partitions)
         except Corrupt as error:
-            log.error("record.corrupt", stream=self.stream, seq=message.seq, error=str(error))
-            headers = {"Noetl-Place": f"{self.stream}/{message.seq}"}
-            await self.bus.append(subjects.dead(self.core.writer), message.data, headers=headers)
+            await self._burials.room()
+            self._bury(message, str(error))
+            execution_id = place_of(message.subject, self.partitions).execution_id
+            if execution_id and not isinstance(error, Forged):
+                actor = self.actors.setdefault(execution_id, Actor(execution_id))
+                self._set_aside(actor, error, message.seq)
             return None
+
+    def _bury(self, message: Message, reason: str) -> None:
+        """It is handled when its letter is there."""
+        self._open[message.seq] = None
+        self._burials.add(message, reason, partial(self._handled, [message.seq]))
+
+    def _is_aside(self, record: Record) -> bool:
+        """What comes of an execution that was set aside is in the log for whoever tries it again; unless it is over."""
+        actor = self.actors.get(record.execution_id)
+        if actor is None or not actor.aside:
+            return False
+        if is_end(record):
+            del self.actors[record.execution_id]
+            self.asides.drop(record.execution_id)
+        return True
 
     def _new_actor(self, record: Record) -> Actor[S]:
         state = self.core.empty(record.execution_id) if self.core.first(record) else None
         actor = self.actors[record.execution_id] = Actor(record.execution_id, state)
-        if len(self.actors) > MAX_ACTORS:
-            self._evict()
+        if len(self.actors) > self._crowded:
+            self._crowded = forget_idle(self.actors, self.core, MAX_ACTORS)
         return actor
-
-    def _evict(self) -> None:
-        for key, actor in list(self.actors.items()):
-            if actor.busy or actor.inbox or actor.state is None or self.core.keep(actor.state):
-                continue
-            del self.actors[key]
-            if len(self.actors) <= MAX_ACTORS * 9 // 10:
-                return
 
     def adopt(self, execution_id: str, state: S) -> None:
         """A state this process just wrote, so that its first report finds it in memory."""
@@ -165,44 +199,50 @@ class Shell(Generic[S]):
             actor.state = None
             self._prepare_soon(actor)
 
-    # -- one turn ----------------------------------------------------------------------
-
     async def turn(self, actor: Actor[S]) -> None:
-        """Folds the inbox and decides; never waits for the broker's answer."""
-        if actor.state is None:
-            return self._prepare_soon(actor)
-        news = actor.news()
-        if news and self.core.stale(actor.state, news):
-            actor.state = None
+        """Folds the inbox and decides, at the execution's pace; never waits for the broker's answer."""
+        if actor.state is None or actor.pace.is_over(self.clock.now()):
             return self._prepare_soon(actor)
         try:
-            state = self.core.fold(actor.state, news) if news else actor.state
-            messages = self.core.outgoing(state, news, actor.values, self.horizon)
-            ts = stamp(self.clock.now())
-            events = self.core.decide(state, seconds(ts), actor.values)  # as anyone can re-derive it
+            ready = made_ready(self.core, actor, self.clock, self.horizon.seq)
         except (Missing, PlanMissing):
             return self._prepare_soon(actor)
-        events, blobs = shrink(actor.execution_id, events)
-        if not blobs.keys() <= actor.stored:
-            return self._prepare_soon(actor, blobs)
-        if actor.due:
-            messages, actor.due = actor.due + messages, []
-        taken = actor.carried + [seq for seq, _ in actor.inbox]
-        actor.carried, actor.inbox, actor.state = [], [], state
-        actor.folded += len(taken)
-        if not events:
-            return self._settle(actor, messages, taken)
+        except Exception as error:
+            return self.stumbled(actor, error)
+        return await self._write(actor, ready)
+
+    async def _write(self, actor: Actor[S], ready: Ready[S] | None) -> None:
+        """Sends the turn's record to the log, if it has one and its large values are stored."""
+        if ready is None:
+            actor.state = None
+            return self._prepare_soon(actor)
+        turn = ready.turn
+        if not turn.blobs.keys() <= actor.stored:
+            return self._prepare_soon(actor, ready)
+        taken = self._taken(actor, turn)
+        if turn.record is None:
+            return self._settle(actor, turn.messages, taken)
         actor.busy = True
-        record = Record(actor.execution_id, self.core.writer, state.n + 1, ts, tuple(events), state.as_of)
         subject = subjects.event(self.partition, actor.execution_id, self.core.writer)
         try:
-            future = await self.bus.send(subject, encode(record), expected=state.seq)
+            future = await self.bus.send(subject, turn.data, expected=turn.state.seq)
         except Refused as error:
-            return self._quarantine(actor, taken, error)
+            return self._set_aside(actor, error, turn.state.as_of, taken)
         except Unavailable:
             return self._failed(actor, taken)
-        future.add_done_callback(partial(self._stored, actor, record, messages, taken))
+        future.add_done_callback(partial(self._stored, actor, turn.record, turn.messages, taken))
         return None
+
+    def _taken(self, actor: Actor[S], turn: Turn[S]) -> list[int]:
+        """The turn is the actor's from here on; what does not fit is handled when its letter is there."""
+        if actor.due:
+            turn.messages, actor.due = actor.due + turn.messages, []
+        taken, actor.state = actor.take(), turn.state
+        actor.folded += len(taken)
+        for (seq, record), reason in turn.unfit:
+            self._bury(Message(subject_of(record, self.partitions), encode(record), seq), reason)
+            taken.remove(seq)
+        return taken
 
     def _stored(
         self, actor: Actor[S], record: Record, messages: list[Outgoing], taken: list[int],
@@ -211,21 +251,27 @@ class Shell(Generic[S]):
         if future.cancelled():
             return
         error = future.exception()
-        if isinstance(error, Refused):
-            self._quarantine(actor, taken, error)
+        if actor.aside:
+            self._handled(taken)
             return
         if error is not None:
             if isinstance(error, Conflict):
                 log.info("append.conflict", execution_id=actor.execution_id, writer=self.core.writer)
-            self._failed(actor, taken)
+            if isinstance(error, Refused):
+                self._set_aside(actor, error, record.as_of, taken)
+            else:
+                self._failed(actor, taken)
             return
         assert actor.state is not None
         own = [(future.result(), record)]
-        actor.state = self.core.fold(actor.state, own)
         try:
-            messages = messages + self.core.outgoing(actor.state, own, actor.values, self.horizon)
+            actor.state = self.core.fold(actor.state, own)
+            messages = [*messages, *self.core.outgoing(actor.state, own, actor.values, self.horizon.seq)]
         except (Missing, PlanMissing):
-            self._start(self._complete(actor, own, messages, taken))
+            self.background.start(self._complete(actor, own, messages, taken))
+            return
+        except Exception as stumbled:
+            self.stumbled(actor, stumbled, taken)
             return
         self._go_on(actor, messages, taken)
 
@@ -234,22 +280,28 @@ class Shell(Generic[S]):
     ) -> None:
         """The messages of a record that speaks of stored values, which are fetched first. If that takes long or
         the connection was lost, the log is asked who has handled the record by now."""
-        began, connections, found = self.clock.now(), self.bus.connections, list[Outgoing]()
+        began, connections = self.clock.now(), self.bus.connections
         state = actor.state
         assert state is not None
         try:
-            await self._bring(actor, lambda: found.extend(self.core.outgoing(state, own, actor.values, self.horizon)))
+            outgoing = partial(self.core.outgoing, state, own, actor.values, self.horizon.seq)
+            found = await self._preparing.brought(actor, outgoing)
         except NoetlError:
             return self._failed(actor, taken)
+        except Exception as error:
+            return self.stumbled(actor, error, taken)
         if self.clock.now() - began > FRESH_S / 2 or self.bus.connections != connections:
             return self._failed(actor, taken)
-        return self._go_on(actor, messages + found, taken)
+        return self._go_on(actor, [*messages, *found], taken)
 
     def _go_on(self, actor: Actor[S], messages: list[Outgoing], taken: list[int]) -> None:
+        if actor.aside:
+            return self._handled(taken)
         actor.busy = False
         self._settle(actor, messages, taken)
         if actor.inbox:
-            self._start(self._turn_if_free(actor))
+            self.background.start(self._turn_if_free(actor))
+        return None
 
     async def _turn_if_free(self, actor: Actor[S]) -> None:
         """A batch may have taken the turn meanwhile; two at once would decide the same twice."""
@@ -257,110 +309,70 @@ class Shell(Generic[S]):
             await self.turn(actor)
 
     def _settle(self, actor: Actor[S], messages: list[Outgoing], taken: list[int]) -> None:
-        if messages:
-            self.send(messages, partial(self._handled, taken))
-        else:
-            self._handled(taken)
-        if actor.state is None or actor.inbox:
+        handled = partial(self._handled, taken)
+        try:
+            self.send(messages, handled) if messages else handled()
+            if actor.state is None or actor.inbox:
+                return
+            due, over = self.core.due(actor.state), self.core.over(actor.state)
+        except Exception as error:
+            self.stumbled(actor, error, taken)
             return
-        due = self.core.due(actor.state)
+        actor.whole = False
         if due is not None and due != actor.alarm:
             actor.alarm = due
             self._alarms.set(due, actor.execution_id)
-        if self.core.over(actor.state):
+        if over:
             self.actors.pop(actor.execution_id, None)
             if actor.saved:
-                self._start(self.loader.snapshots.drop(actor.execution_id))
+                self.background.start(self.loader.snapshots.drop(actor.execution_id))
         elif actor.folded >= self.snapshot_every * self.loader.snapshots.weight(actor.execution_id):
             actor.folded, actor.saved = 0, True
-            self._start(self.loader.snapshots.put(actor.execution_id, actor.state))
+            self.background.start(self.loader.snapshots.put(actor.execution_id, actor.state))
 
-    def _handled(self, taken: list[int]) -> None:
+    def _handled(self, taken: Sequence[int]) -> None:
         for seq in taken:
             self._open.pop(seq, None)
 
-    def _quarantine(self, actor: Actor[S], taken: list[int], error: NoetlError) -> None:
-        """One execution that cannot go on must not stop the others: it stays busy, for people to see."""
-        log.error("execution.quarantined", execution_id=actor.execution_id, error=str(error))
-        actor.busy = True
-        self._handled(taken)
+    def stumbled(self, actor: Actor[S], error: Exception, taken: Sequence[int] = ()) -> None:
+        """What is in memory, or in a snapshot, may be wrong. The log is not."""
+        if actor.whole:
+            as_of = actor.state.as_of if actor.state is not None else 0
+            return self._set_aside(actor, error, as_of, taken)
+        log.warning("execution.stumbled", execution_id=actor.execution_id, reason=why(error))
+        actor.whole = True
+        return self._failed(actor, taken)
 
-    def _failed(self, actor: Actor[S], taken: list[int]) -> None:
+    def _set_aside(self, actor: Actor[S], error: BaseException, seq: int, taken: Sequence[int] = ()) -> None:
+        """One execution that cannot go on must not stop the others: the cursor goes on without it."""
+        self.recovery.tried(actor.execution_id)
+        given = [*taken, *actor.set_aside()]
+        self._handled(given)
+        self.asides.add(actor.execution_id, error, max([seq, *given]) or self._seen)
+
+    def _failed(self, actor: Actor[S], taken: Sequence[int]) -> None:
         """Nothing is known any more: the log decides."""
+        if actor.aside:
+            return self._handled(taken)
         actor.state = None
         actor.carried += taken
-        self._prepare_soon(actor)
+        return self._prepare_soon(actor)
 
-    # -- preparing ---------------------------------------------------------------------
-
-    def _prepare_soon(self, actor: Actor[S], blobs: dict[str, bytes] | None = None) -> None:
+    def _prepare_soon(self, actor: Actor[S], before: Ready[S] | None = None) -> None:
         actor.busy = True
-        self._start(self._prepare(actor, blobs or {}))
+        self.background.start(self._prepare(actor, before))
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        if self._stopping:
-            work.close()
-            return
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.broken = error
-
-    async def _prepare(self, actor: Actor[S], blobs: dict[str, bytes]) -> None:
-        """Brings what a turn lacked: the state, plans, stored values; then takes the turn."""
-        tries = 0
-        while True:
-            try:
-                await results.store(self.bus, actor.execution_id, blobs)
-                actor.stored.update(blobs)
-                if actor.state is None:
-                    await self._load(actor)
-                await self._bring(actor, lambda: self._rehearse(actor))
-                break
-            except (Corrupt, Refused) as error:
-                self._quarantine(actor, actor.carried + [seq for seq, _ in actor.inbox], error)
-                return
-            except NoetlError as error:
-                pause = BACKOFF_S[min(tries, len(BACKOFF_S) - 1)]
-                log.warning("execution.waits", execution_id=actor.execution_id, error=str(error), pause=pause)
-                tries += 1
-                await self.clock.sleep(pause)
+    async def _prepare(self, actor: Actor[S], before: Ready[S] | None) -> None:
+        await actor.pace.rest(self.clock)
+        found = await self._preparing.run(actor, before)
+        self.recovery.tried(actor.execution_id)
+        if actor.aside:
+            return None
+        if isinstance(found, Exception):
+            return self._set_aside(actor, found, 0)
+        self.asides.drop(actor.execution_id)
         actor.busy = False
-        await self.turn(actor)
-
-    async def _load(self, actor: Actor[S]) -> None:
-        state, actor.saved = await self.loader.load(actor.execution_id)
-        if state.as_of < max([*actor.carried, *(seq for seq, _ in actor.inbox)], default=0):
-            raise Unavailable("the log does not show what was delivered from it yet")  # a replica that lags
-
-        def recover() -> None:
-            actor.due = self.core.recover(state, actor.values)
-
-        await self._bring(actor, recover)
-        actor.state = state
-
-    def _rehearse(self, actor: Actor[S]) -> None:
-        assert actor.state is not None
-        news = actor.news()
-        state = self.core.fold(actor.state, news) if news else actor.state
-        self.core.outgoing(state, news, actor.values, self.horizon)
-        self.core.decide(state, self.clock.now(), actor.values)
-
-    async def _bring(self, actor: Actor[S], work: Callable[[], None]) -> None:
-        """Runs the work, fetching what it misses, until it goes through."""
-        while True:
-            try:
-                return work()
-            except Missing as missing:
-                actor.values[missing.ref.checksum] = await results.load(self.bus, missing.ref)
-            except PlanMissing as missing:
-                await self.plans.load(missing.digest)
-
-    # -- the cursor --------------------------------------------------------------------
+        return await self._write(actor, found)
 
     @property
     def cursor(self) -> int:
@@ -369,19 +381,16 @@ class Shell(Generic[S]):
 
     def live(self) -> list[str]:
         """The executions that a successor must load."""
-        return sorted(
-            key for key, actor in self.actors.items() if actor.state is None or self.core.keep(actor.state)
-        )
+        return sorted(key for key, actor in self.actors.items() if kept(self.core, actor.state))
 
     async def settled(self) -> None:
         """Waits, not for long, until the turns under way are in the log."""
         for _ in range(SETTLE_TRIES):
-            if not self._open and not self._tasks:
+            if not self._open and not self.background:
                 return
             await self.clock.sleep(SETTLE_S)
 
     async def stop(self) -> None:
-        self._stopping = True
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.recovery.done.set()
+        tasks = self.background.stop()
+        await asyncio.gather(*tasks, self.asides.stop(), self._burials.stop(), return_exceptions=True)

@@ -7,20 +7,24 @@ before go after it.
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Generic
 
 import msgspec
 import structlog
 
+from shared.bus import topology
 from shared.bus.ports import Bus
-from shared.engine.large import MAX_RECORD_BYTES
+from shared.engine.core import S
+from shared.engine.values.stored_values import MAX_RECORD_BYTES
 from shared.errors import NoetlError
-from shared.runtime.core import S
+from shared.events.readers import Decider
 
 log = structlog.get_logger()
-FORMAT = b"3 "  # changes with the shape of a state
-IN_PARTS = b"3 in parts "
+FORMAT = b"5 "  # changes with the shape of a state
+IN_PARTS = b"5 in parts "
 MAX_SNAPSHOT_BYTES = 64 * 1_048_576
+BUCKETS: Mapping[Decider, str] = {"router": topology.CTX, "scheduler": topology.LOOPS}
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -45,7 +49,7 @@ class Snapshots(Generic[S]):
         return parts.count if parts is not None else 1
 
     async def get(self, execution_id: str) -> S | None:
-        entry = await self._bus.kv_get(self._bucket, execution_id)
+        entry = await self._bus.kv_get(self._bucket, execution_id, any_copy=True)
         if entry is None or not entry.value.startswith(FORMAT):
             return None
         try:
@@ -54,24 +58,23 @@ class Snapshots(Generic[S]):
             parts = msgspec.json.decode(entry.value[len(IN_PARTS) :], type=Parts)
             data = await self._joined(execution_id, parts)
             return self._decoder.decode(data) if data is not None else None
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             log.warning("snapshot.unreadable", execution_id=execution_id, error=str(error))
             return None
 
     async def _joined(self, execution_id: str, parts: Parts) -> bytes | None:
         self._parts[execution_id] = parts
-        found = [await self._bus.kv_get(self._bucket, key) for key in parts.keys(execution_id)]
+        found = [await self._bus.kv_get(self._bucket, key, any_copy=True) for key in parts.keys(execution_id)]
         data = b"".join(entry.value for entry in found if entry is not None)
         return data if _slot(data) == parts.slot else None
 
     async def put(self, execution_id: str, state: S) -> None:
         """A state over the limit is left out: the log has it."""
-        data = msgspec.json.encode(state)
-        if len(data) > MAX_SNAPSHOT_BYTES:
-            return
         try:
-            await self._put(execution_id, data)
-        except NoetlError as error:
+            data = msgspec.json.encode(state)
+            if len(data) <= MAX_SNAPSHOT_BYTES:
+                await self._put(execution_id, data)
+        except (NoetlError, OverflowError, RecursionError) as error:
             log.warning("snapshot.lost", execution_id=execution_id, error=str(error))
 
     async def _put(self, execution_id: str, data: bytes) -> None:

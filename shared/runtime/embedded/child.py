@@ -4,30 +4,55 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
 
+from shared.runtime.service import secrets as service_secrets
+
 KILL_AFTER_S = 5.0  # what a child gets beyond its own drain time
 
 log = structlog.get_logger()
+_pids = set[int]()
+_starting: list[str] = []  # an id is not known as soon as there is a process
+
+
+def own() -> set[int] | None:
+    """The processes of all children. None: not known at this moment."""
+    return None if _starting else _pids
+
+
+@contextmanager
+def _beginning(name: str) -> Iterator[None]:
+    _starting.append(name)
+    try:
+        yield
+    finally:
+        _starting.remove(name)
 
 
 class Child:
-    """One process after another under one name: `life` starts it and waits for its end."""
+    """One process after another under one name: `life` starts it and waits for its end. `secrets` are handed over."""
 
-    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], log_file: Path) -> None:
+    def __init__(
+        self, name: str, argv: Sequence[str], env: Mapping[str, str], secrets: Mapping[str, str], log_file: Path
+    ) -> None:
         self.name = name
         self.pid: int | None = None
-        self._argv, self._env, self._log_file = argv, env, log_file
+        self._argv, self._env, self._secrets, self._log_file = argv, env, secrets, log_file
 
     async def life(self) -> int:
         """The exit code. A session of its own, so that Ctrl-C reaches only the one who stops in order."""
-        with self._log_file.open("ab") as out:
+        with (
+            _beginning(self.name), self._log_file.open("ab") as out,
+            service_secrets.handing(self._secrets) as descriptor,
+        ):
             process = await asyncio.create_subprocess_exec(
                 *self._argv,
-                env={**os.environ, **self._env},
+                env={**service_secrets.without(os.environ), **self._env, service_secrets.DESCRIPTOR: str(descriptor)},
+                pass_fds=(descriptor,),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -35,6 +60,7 @@ class Child:
                 preexec_fn=_end_with_parent if sys.platform == "linux" else None,
             )
         self.pid = process.pid
+        _pids.add(process.pid)
         try:
             return await process.wait()
         except asyncio.CancelledError:
@@ -42,6 +68,7 @@ class Child:
             raise
         finally:
             self.pid = None
+            _pids.discard(process.pid)
 
     def terminate(self) -> None:
         if self.pid is not None:

@@ -1,7 +1,6 @@
 """A real nats-server as a child process: found beside the interpreter, bound to loopback, ready in
 well under a second."""
 
-import os
 import random
 import secrets
 import shutil
@@ -16,9 +15,11 @@ from pathlib import Path
 
 import msgspec
 
+from shared.bus.permissions import CONTROL, Cluster, server_config, worker_user
 from shared.bus.topology import PARTITIONS
 from shared.errors import Unavailable
-from shared.runtime.nats_config import CONTROL, server_config, worker_user
+from shared.runtime.embedded import store_limit
+from shared.runtime.service.private import plain_environment, write_private
 
 HOST = "127.0.0.1"
 READY_S = 10.0
@@ -57,34 +58,45 @@ class NatsServer:
         partitions: int = PARTITIONS,
         sync_always: bool = False,
         monitor_port: int = 0,
+        limited: bool = False,  # to what its disk has room for, looked at whenever it starts
         own_session: bool = False,  # Ctrl-C does not reach it: for an owner who stops things in order
+        cluster: Cluster | None = None,
     ) -> None:
         self.folder, self.port, self.monitor_port = folder, port or free_port(), monitor_port
-        self._name = f"noetl-{secrets.token_hex(8)}"
+        self.name = f"noetl-{secrets.token_hex(8)}"
         folder.mkdir(parents=True, exist_ok=True)
-        self._partitions, self._sync_always = partitions, sync_always
+        self._partitions, self._sync_always, self._cluster = partitions, sync_always, cluster
+        self._limited = limited
+        self.store = folder / "data"
+        self.max_file_store = 0
         self._config = folder / "nats.conf"
+        self.workers_file = folder / "workers.json"  # the passwords of workers alone, for whoever starts them
         self.passwords: dict[str, str] = {}
+        self._pools = pools
         self.configure(pools)
         self._own_session = own_session
         self._process: subprocess.Popen[bytes] | None = None
 
     def configure(self, pools: Sequence[str]) -> None:
         """Writes the configuration with an account for each pool; a server that runs takes it on `reload`."""
-        users = (*CONTROL, *map(worker_user, pools))
-        self.passwords = _passwords(self.folder / "passwords.json", users)
+        self._pools = pools
+        workers = tuple(map(worker_user, pools))
+        self.passwords = _passwords(self.folder / "passwords.json", (*CONTROL, *workers))
+        write_private(self.workers_file, msgspec.json.encode({user: self.passwords[user] for user in workers}))
         config = server_config(
             self.port,
-            str(self.folder / "data"),
+            str(self.store),
             pools,
             self.passwords,
             partitions=self._partitions,
             sync_always=self._sync_always,
             host=HOST,
             monitor_port=self.monitor_port,
-            name=self._name,
+            name=self.name,
+            cluster=self._cluster,
+            max_file_store=self.max_file_store,
         )
-        _write_private(self._config, config.encode())
+        write_private(self._config, config.encode())
 
     def reload(self) -> None:
         """Connections and streams stay as they are."""
@@ -109,10 +121,13 @@ class NatsServer:
 
     def start(self) -> "NatsServer":
         assert self._process is None, "it runs already"
+        if self._limited:
+            self.max_file_store = store_limit.look(self.store).limit
+            self.configure(self._pools)
         with (self.folder / "nats.log").open("ab") as log:
             command = [find_binary(), "-c", str(self._config)]
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=plain_environment(),
                 start_new_session=self._own_session,
             )  # fmt: skip
         self._wait_until_ready()
@@ -148,7 +163,7 @@ class NatsServer:
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 with socket.create_connection((HOST, self.port), timeout=1) as probe:
-                    if self._name.encode() in probe.recv(4096):
+                    if self.name.encode() in probe.recv(4096):
                         return  # the greeting is our own server's, not that of one on the same port
             except OSError:
                 pass
@@ -162,15 +177,5 @@ def _passwords(path: Path, users: Sequence[str]) -> dict[str, str]:
     """Made once for a folder; a user that is new to it gets one added."""
     known = msgspec.json.decode(path.read_bytes(), type=dict[str, str]) if path.exists() else {}
     passwords = {**known, **{user: secrets.token_urlsafe(24) for user in users if user not in known}}
-    _write_private(path, msgspec.json.encode(passwords))
+    write_private(path, msgspec.json.encode(passwords))
     return passwords
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """Readable by the owner alone, and never half written."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    fresh.replace(path)

@@ -45,10 +45,10 @@ def end(folder: Path) -> None:
 
 def _is_ours(pid: int, folder: Path) -> bool:
     """A pid may have been given to somebody else since: the command line must name our configuration."""
-    return str(folder / "nats.conf") in _command_line(pid)
+    return str(folder / "nats.conf") in command_line(pid)
 
 
-def _command_line(pid: int) -> str:
+def command_line(pid: int) -> str:
     if not Path("/proc/self/cmdline").exists():
         shown = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
         return shown.stdout

@@ -2,7 +2,6 @@
 configuration anew; connections, streams and the queue stay."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -11,16 +10,16 @@ from msgspec.structs import replace
 
 from shared.bus import pool_consumer, topology
 from shared.bus.kv import stream_of
+from shared.bus.permissions import worker_user
 from shared.bus.ports import Bus
-from shared.dsl import pools as documents
-from shared.dsl.documents import compile_pool
+from shared.dsl.documents import pools as documents
+from shared.dsl.documents.compile import compile_pool
 from shared.errors import Conflict, NoetlError, Unavailable
-from shared.runtime import pools
-from shared.runtime.main import connect
-from shared.runtime.nats_config import worker_user
-from shared.runtime.nats_server import NatsServer
-from shared.runtime.settings import Settings
-from shared.runtime.supervise import sleep_or_stop
+from shared.runtime.embedded.nats_server import NatsServer
+from shared.runtime.service.main import connect
+from shared.runtime.service.settings import Settings
+from shared.runtime.service.supervise import sleep_or_stop
+from shared.runtime.stores import pools
 
 RETRY_S = 1.0
 LOOK_S = 0.2
@@ -63,7 +62,7 @@ class PoolAccounts:
 
     async def _follow(self) -> None:
         bus = await connect("accounts", self._admin)
-        follower = bus.follow(stream_of(topology.POOLS), [f"$KV.{topology.POOLS}.pool.*"], 0)
+        follower = bus.follow(stream_of(topology.POOLS), [pools.subject()], 0)
         try:
             while True:
                 await follower.batch()
@@ -73,7 +72,7 @@ class PoolAccounts:
             await bus.close()
 
     async def _settle(self, bus: Bus) -> None:
-        wanted = tuple(await pools.everything(bus))
+        wanted = tuple(pools.names(await bus.kv_all(topology.POOLS)))
         if set(wanted) != set(self.pools):
             fresh = [name for name in wanted if name not in self.pools]
             await asyncio.to_thread(self._server.configure, wanted)
@@ -81,7 +80,7 @@ class PoolAccounts:
             log.info("accounts.changed", pools=",".join(wanted))
             self.pools = wanted
             self._changed()
-        await pool_consumer.ensure(bus, await pools.consumers(bus, (), time.time()))
+        await pool_consumer.ensure(bus, await pools.consumers(bus, (), await bus.time()))
 
     async def _reload(self, fresh: list[str]) -> None:
         """A new account's imports work only after the server has read its configuration once more."""
@@ -114,4 +113,4 @@ async def _document(bus: Bus, name: str) -> None:
     if pool is None:
         raise Unavailable(f"a pool cannot be called {name!r}")
     with suppress(Conflict):  # it is there, as people want it
-        await pools.apply(bus, pool, source, BY, time.time(), new=True)
+        await pools.apply(bus, pool, source, BY, await bus.time(), new=True)

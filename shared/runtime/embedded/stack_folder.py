@@ -16,7 +16,8 @@ def held(folder: Path) -> Iterator[Path]:
     The lock belongs to the process: it is gone when the process is, however it ended.
     """
     folder = folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)  # histories, logs and passwords: nobody else's business
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

@@ -8,10 +8,11 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
-from shared.runtime.child import KILL_AFTER_S, Child
-from shared.runtime.health import Health, is_ready
-from shared.runtime.main import Serve, cancelled, connect, hold
-from shared.runtime.settings import Settings
+from shared.runtime.embedded.child import KILL_AFTER_S, Child
+from shared.runtime.service.clock import followed
+from shared.runtime.service.health import Health, is_ready
+from shared.runtime.service.main import OK, Serve, cancelled, connect, hold
+from shared.runtime.service.settings import Settings, passed_on
 
 
 class Service(Struct, frozen=True):
@@ -41,18 +42,21 @@ class Unit:
         bus = await connect(self.name, self.settings)
         try:
             with structlog.contextvars.bound_contextvars(service=self.name):
-                return await hold(self.name, serve, bus, self.settings, self.stop, self.health)
+                async with followed(bus, self.settings.max_skew_s, self.stop) as clock:
+                    if clock is None:
+                        return OK
+                    return await hold(self.name, serve, bus, self.settings, clock, self.stop, self.health)
         finally:
             await bus.close()
 
     def as_child(self, logs: Path) -> Child:
         argv = [sys.executable, "-m", self.service.module]
-        self.child = Child(self.name, argv, environment(self.settings), logs / f"{self.name}.log")
+        self.child = Child(self.name, argv, *passed_on(self.settings), logs / f"{self.name}.log")
         return self.child
 
     async def ready(self) -> bool:
         if self.child is None:
-            return self.health.ready
+            return self.health.able
         return await is_ready(self.settings.health_host, self.settings.health_port)
 
     async def end(self) -> None:
@@ -66,12 +70,3 @@ class Unit:
         if late and self.child is not None:
             self.child.kill()
         await cancelled(self.task)
-
-
-def environment(settings: Settings) -> dict[str, str]:
-    """The settings as a child process reads them."""
-    values = {name: getattr(settings, name) for name in settings.__struct_fields__}
-    return {
-        f"NOETL_{name.upper()}": ",".join(value) if isinstance(value, tuple) else str(value)
-        for name, value in values.items()
-    }

@@ -7,25 +7,13 @@ from typing import TypeVar
 import asyncpg
 import structlog
 
+from shared.runtime.readmodel.failures import CONFUSED, PASSING, reason
+
 FIRST_RETRY_S = 0.1
 LONGEST_RETRY_S = 5.0
 COMMAND_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 10.0
 
-# PostgreSQL is away, restarting, overloaded or full: it will be back.
-AWAY = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.LockNotAvailableError,
-)
-
-# The client's own complaints. A statement or rollback on a connection that is just breaking looks like
-# a misuse of the client, so these are tried again on a new connection, a few times.
-CONFUSED = (asyncpg.InterfaceError, asyncpg.InternalClientError)
 MAX_CONFUSED = 5
 
 T = TypeVar("T")
@@ -45,22 +33,35 @@ class Database:
         self._dsn = dsn
         self._turn = asyncio.Lock()
         self._connection: asyncpg.Connection | None = None
+        self._stuck: dict[object, str] = {}  # by the piece of work that waits
+
+    def trouble(self) -> str:
+        """Why nothing is written now, or nothing."""
+        return next(iter(self._stuck.values()), "")
 
     async def run(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
         """Until PostgreSQL answers. `work` is one transaction and may have been applied before."""
+        this = object()
+        try:
+            return await self._until_done(work, this)
+        finally:
+            self._stuck.pop(this, None)
+
+    async def _until_done(self, work: Callable[[asyncpg.Connection], Awaitable[T]], this: object) -> T:
         pause, confused = FIRST_RETRY_S, 0
         while True:
             try:
                 async with self._turn:
                     return await self._attempt(work)
-            except AWAY as error:
+            except PASSING as error:
                 why: Exception = error
             except CONFUSED as error:
                 confused += 1
                 if confused == MAX_CONFUSED:
                     raise
                 why = error
-            log.warning("projector.postgres_away", error=str(why) or repr(why), retry_in_s=pause)
+            self._stuck[this] = reason(why)
+            log.warning("projector.postgres_away", error=self._stuck[this], retry_in_s=pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_RETRY_S)
 
@@ -75,7 +76,7 @@ class Database:
             if lost:
                 raise ConnectionError(str(error)) from error
             raise
-        except AWAY:
+        except PASSING:
             self.close()
             raise
 

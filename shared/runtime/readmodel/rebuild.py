@@ -6,12 +6,12 @@ from functools import partial
 import asyncpg
 import structlog
 
-from services.projector.database import Database
-from services.projector.migrate import migrate
-from services.projector.service import follow, store
-from services.projector.store import SQL, Moved, cursor_of
 from shared.bus import topology
 from shared.bus.ports import Bus
+from shared.runtime.readmodel.batches import follow, store
+from shared.runtime.readmodel.database import Database
+from shared.runtime.readmodel.migrate import migrate
+from shared.runtime.readmodel.store import SQL, Moved, cursor_of
 
 log = structlog.get_logger()
 Progress = Callable[[int, int, int], None]  # partition, sequence, the last one
@@ -25,7 +25,7 @@ async def rebuild(bus: Bus, dsn: str, partitions: int, progress: Progress = lamb
         await database.run(migrate)
         await database.run(_empty)
         for partition in range(partitions):
-            await _project(bus, database, partition, progress)
+            await _project(bus, database, partition, partitions, progress)
     finally:
         database.close()
 
@@ -34,13 +34,13 @@ async def _empty(connection: asyncpg.Connection) -> None:
     await connection.execute(SQL["truncate"])
 
 
-async def _project(bus: Bus, database: Database, partition: int, progress: Progress) -> None:
+async def _project(bus: Bus, database: Database, partition: int, partitions: int, progress: Progress) -> None:
     last = await bus.last_seq(topology.events_stream(partition))
     while (after := await database.run(partial(cursor_of, partition=partition))) < last:
         follower = follow(bus, partition, after)
         try:
             while after < last:
-                after = await store(database, partition, await follower.batch(), after)
+                after = await store(database, partition, partitions, await follower.batch(), after)
                 progress(partition, min(after, last), last)
         except Moved as moved:
             log.info("projector.moved", partition=partition, reason=str(moved))

@@ -3,7 +3,8 @@
 The lock makes two projectors of a partition take turns; the cursor says what the other has done.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,16 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from services.projector.touched import Touched
+from shared.answers.readmodel.entry import Entry, read
+from shared.answers.readmodel.fold import fold
+from shared.answers.readmodel.rows import Ctx, Execution, Loop, Rows, Run, ctx_values
 from shared.bus.ports import Message
-from shared.engine.projection import fold
-from shared.engine.projection_entry import Entry, read
-from shared.engine.projection_rows import Ctx, Execution, Loop, Rows, Run, ctx_values
-from shared.errors import Corrupt
+from shared.errors import Corrupt, Forged
+from shared.events.run_index import is_iteration
+from shared.runtime.readmodel.failures import REFUSED
+from shared.runtime.readmodel.touched import Touched
 
 SQL = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "queries").glob("*.sql"))}
-
-# The database refuses the values, and would refuse them for ever.
-REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
 
 log = structlog.get_logger()
 
@@ -37,27 +37,27 @@ async def cursor_of(connection: asyncpg.Connection, partition: int) -> int:
 
 
 async def project(
-    connection: asyncpg.Connection, partition: int, messages: Sequence[Message], after: int
+    connection: asyncpg.Connection, partition: int, partitions: int, messages: Sequence[Message], after: int
 ) -> None:
     """Consecutive messages of the partition, the first being the next one after `after`.
 
     What cannot be read or stored goes to `corrupt`: a refused batch is halved until the culprit is alone.
     """
     try:
-        await _transact(connection, partition, messages, after)
+        await _transact(connection, partition, partitions, messages, after)
     except (Corrupt, *REFUSED) as error:
         if len(messages) == 1:
             await _set_aside(connection, partition, messages[0], after, str(error))
             return
         half = len(messages) // 2
-        await project(connection, partition, messages[:half], after)
-        await project(connection, partition, messages[half:], messages[half - 1].seq)
+        await project(connection, partition, partitions, messages[:half], after)
+        await project(connection, partition, partitions, messages[half:], messages[half - 1].seq)
 
 
 async def _transact(
-    connection: asyncpg.Connection, partition: int, messages: Sequence[Message], after: int
+    connection: asyncpg.Connection, partition: int, partitions: int, messages: Sequence[Message], after: int
 ) -> None:
-    entries = [read(message, partition) for message in messages]
+    entries = list(_entries(messages, partitions))
     async with connection.transaction():
         await _lock(connection, partition, after)
         rows = await _load(connection, entries)
@@ -65,6 +65,13 @@ async def _transact(
             fold(rows, entry)
         await _write(connection, rows)
         await connection.execute(SQL["move_cursor"], partition, messages[-1].seq)
+
+
+def _entries(messages: Sequence[Message], partitions: int) -> Iterator[Entry]:
+    """What is forged where workers write is nothing to any reader; there is a letter of it."""
+    for message in messages:
+        with suppress(Forged):
+            yield read(message, partitions)
 
 
 async def _lock(connection: asyncpg.Connection, partition: int, after: int) -> None:
@@ -96,9 +103,9 @@ async def _load(connection: asyncpg.Connection, entries: Iterable[Entry]) -> Row
 
     for row in await load("load_executions", ((key,) for key in touched.executions)):
         rows.executions[row["execution_id"]] = Execution(**row)
-    for row in await load("load_step_runs", (key[:2] for key in touched.runs if key[2] < 0)):
+    for row in await load("load_step_runs", (key[:2] for key in touched.runs if not is_iteration(key[2]))):
         rows.runs[row["execution_id"], row["run_id"], -1] = Run(**row)
-    for row in await load("load_iterations", (key for key in touched.runs if key[2] >= 0)):
+    for row in await load("load_iterations", (key for key in touched.runs if is_iteration(key[2]))):
         rows.runs[row["execution_id"], row["run_id"], row["iteration"]] = Run(**row)
     for row in await load("load_loops", touched.loops):
         rows.loops[row["execution_id"], row["run_id"]] = Loop(**row)
@@ -117,13 +124,16 @@ async def _write(connection: asyncpg.Connection, rows: Rows) -> None:
     runs = rows.runs.values()
     await write("insert_events", rows.events.values())
     await write("upsert_executions", _tuples(rows.executions.values()))
-    await write("upsert_step_runs", _tuples(run for run in runs if run.iteration < 0))
-    await write("upsert_iterations", _tuples(run for run in runs if run.iteration >= 0))
+    await write("upsert_step_runs", _tuples(run for run in runs if not is_iteration(run.iteration)))
+    await write("upsert_iterations", _tuples(run for run in runs if is_iteration(run.iteration)))
     await write("upsert_loops", _tuples(rows.loops.values()))
     await write("upsert_task_runs", _tuples(rows.tasks.values()))
     await write("upsert_ctx", (ctx_values(row) for row in rows.ctx.values()))
-    await write("cancel_iterations", _tuples(rows.endings))
-    await write("lose_tasks", _tuples(rows.endings))
+    if rows.endings:  # of loops, whose iterations are not all in this batch; those that are, the fold has ended
+        ended = [list(column) for column in zip(*_tuples(rows.endings), strict=True)]
+        folded = [list(column) for column in zip(*rows.runs, strict=True)]
+        await connection.execute(SQL["cancel_iterations"], *ended, *folded)
+        await connection.execute(SQL["lose_tasks"], *ended, *folded)
 
 
 def _tuples(rows: Iterable[Struct]) -> Iterable[tuple[Any, ...]]:

@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
-from shared.engine.projection_rows import CtxKey, LoopKey, RunKey
+from shared.answers.readmodel.rows import CtxKey, LoopKey, RunKey
 from shared.events import model as ev
-from shared.events.index import RUN
 from shared.events.record import Record
+from shared.events.run_index import RUN, is_frame, is_iteration
 
 
 class Touched(Struct):
@@ -19,8 +19,9 @@ class Touched(Struct):
     def add(self, record: Record) -> None:
         self.executions.add(record.execution_id)
         if record.lease is not None:
-            if record.lease.index < RUN:
+            if is_frame(record.lease.index):
                 return
+            self._loop(record.execution_id, record.lease.run_id)
             self._run(record.execution_id, record.lease.run_id, record.lease.index)
             return
         for event in record.events:
@@ -32,9 +33,11 @@ class Touched(Struct):
                 self.ctx.update((execution, key) for key in patch)
             case ev.IterationFailed(run_id=run_id, index=index) | ev.TaskResumed(run_id=run_id, index=index):
                 self._run(execution, run_id, index)
-            case ev.StepScheduled(run_id=run_id) | ev.NextSelected(run_id=run_id):
+            case ev.NextSelected(run_id=run_id):
                 self._run(execution, run_id)
-            case ev.StepFailed(run_id=run_id) | ev.StepCancelled(run_id=run_id):
+            case ev.StepScheduled(run_id=run_id, loop=False):
+                self._run(execution, run_id)
+            case ev.StepScheduled(run_id=run_id) | ev.StepFailed(run_id=run_id) | ev.StepCancelled(run_id=run_id):
                 self._loop(execution, run_id)
             case ev.LoopStarted() | ev.IterationStarted() | ev.LoopDone():
                 self._loop(execution, event.run_id)
@@ -45,6 +48,6 @@ class Touched(Struct):
 
     def _run(self, execution: str, run_id: str, index: int = -1) -> None:
         self.runs.add((execution, run_id, index))
-        if index >= 0:
+        if is_iteration(index):
             self.loops.add((execution, run_id))
             self.runs.add((execution, run_id, RUN))

@@ -1,11 +1,13 @@
 """`GET /livez` and `GET /readyz` for a supervisor, in as much HTTP as they need.
 
-Alive: the event loop answers. Ready: the service has said so and is not draining.
+Alive: the event loop answers. Ready: the service has said so, is not draining, and nothing keeps it from its work;
+what does is in the answer.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 
 from msgspec import Struct
 
@@ -14,7 +16,10 @@ REQUEST_TIMEOUT_S = 5.0
 
 
 class Health(Struct):
+    """`ready` is what the service said last; `hindrances` say what keeps it from its work now, or nothing."""
+
     ready: bool = False
+    hindrances: dict[str, Callable[[], str]] = {}
 
     def mark_ready(self) -> None:
         self.ready = True
@@ -22,15 +27,44 @@ class Health(Struct):
     def mark_stopping(self) -> None:
         self.ready = False
 
+    @property
+    def hindered(self) -> str:
+        return "; ".join(text for hindrance in self.hindrances.values() if (text := hindrance()))
+
+    @property
+    def able(self) -> bool:
+        return self.ready and not self.hindered
+
+    def readiness(self) -> tuple[int, str]:
+        if self.able:
+            return 200, "ready"
+        return 503, f"not ready: {self.hindered}" if self.hindered else "not ready"
+
     def answer(self, method: str, path: str) -> tuple[int, str]:
         match method, path:
             case "GET" | "HEAD", "/livez":
                 return 200, "alive"
             case "GET" | "HEAD", "/readyz":
-                return (200, "ready") if self.ready else (503, "not ready")
+                return self.readiness()
             case "GET" | "HEAD", _:
                 return 404, "only /livez and /readyz are here"
         return 405, "only GET"
+
+
+_current: ContextVar[Health | None] = ContextVar("health", default=None)
+
+
+def is_of(health: Health) -> None:
+    """What runs from here on in this task speaks about its health there."""
+    health.hindrances.clear()
+    _current.set(health)
+
+
+def hindrance(name: str, text: Callable[[], str]) -> None:
+    """Asked whenever someone looks: what keeps this service from its work, or nothing."""
+    health = _current.get()
+    if health is not None:
+        health.hindrances[name] = text
 
 
 _REASONS = {

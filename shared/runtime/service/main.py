@@ -4,6 +4,7 @@
 1  failed; the log says why
 2  a setting cannot be used
 3  asked to stop, but not drained within `drain_s`, or asked a second time
+4  this machine's clock is further from the broker's than `max_skew_s`
 """
 
 import asyncio
@@ -16,18 +17,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import structlog
 
-from shared.bus.ports import Bus
+from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError, Unavailable
-from shared.runtime import logging
-from shared.runtime.health import Health, endpoint
-from shared.runtime.nats_config import inbox_prefix
-from shared.runtime.settings import BadSettings, Settings, read_settings
-from shared.runtime.supervise import sleep_or_stop
+from shared.events.subjects import inbox_prefix
+from shared.runtime.service import hardening, logging
+from shared.runtime.service.clock import WrongClock, followed
+from shared.runtime.service.health import Health, endpoint, is_of
+from shared.runtime.service.settings import BadSettings, Settings, take_settings
+from shared.runtime.service.supervise import sleep_or_stop
 
 if TYPE_CHECKING:
     from shared.bus.jetstream import JetStreamBus
 
-OK, FAILED, BAD_SETTINGS, NOT_DRAINED = 0, 1, 2, 3
+OK, FAILED, BAD_SETTINGS, NOT_DRAINED, WRONG_CLOCK = 0, 1, 2, 3, 4
 CONNECT_RETRY_S = 0.5
 GC_THRESHOLD = (20_000, 20, 50)  # states and records hold no cycles: looking for them often is waste
 CANCEL_AGAIN_S = 1.0
@@ -40,14 +42,15 @@ class Serve(Protocol):
     once it takes work."""
 
     async def __call__(
-        self, bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]
+        self, bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]
     ) -> None: ...
 
 
 def run_service(name: str, serve: Serve) -> NoReturn:
     """The whole `__main__` of a service."""
+    hardening.protect()
     try:
-        settings = read_settings()
+        settings = take_settings()
         logging.configure(settings.log_level)
     except BadSettings as error:
         sys.stderr.write(f"{name}: {error}\n")
@@ -78,7 +81,13 @@ async def _main(name: str, serve: Serve, settings: Settings) -> int:
             if settings.health_port:
                 await stack.enter_async_context(endpoint(health, settings.health_port, settings.health_host))
             bus = await stack.enter_async_context(_connected(name, settings, stop))
-            return OK if bus is None else await hold(name, serve, bus, settings, stop, health, hurry)
+            if bus is None:
+                return OK
+            clock = await stack.enter_async_context(followed(bus, settings.max_skew_s, stop))
+            return OK if clock is None else await hold(name, serve, bus, settings, clock, stop, health, hurry)
+    except WrongClock as error:
+        log.error("service.wrong_clock", error=str(error))
+        return WRONG_CLOCK
     except (NoetlError, OSError) as error:
         log.error("service.failed", error=str(error))
     except Exception:
@@ -118,13 +127,13 @@ async def connect(name: str, settings: Settings) -> "JetStreamBus":
         settings.nats_url,
         user=settings.nats_user,
         password=settings.nats_password,
-        name=f"noetl-{name}",
+        name=f"noetl-{name}/{settings.pool}.{settings.instance}",  # schedulers hear it when it is closed
         inbox_prefix=inbox_prefix(settings.nats_user) if settings.nats_user else None,
     )
 
 
 async def hold(
-    name: str, serve: Serve, bus: Bus, settings: Settings, stop: asyncio.Event, health: Health,
+    name: str, serve: Serve, bus: Bus, settings: Settings, clock: Clock, stop: asyncio.Event, health: Health,
     hurry: asyncio.Event | None = None,
 ) -> int:
     """Runs the service until it returns; once stop is set it has `drain_s` to do so, or until `hurry`."""
@@ -133,7 +142,8 @@ async def hold(
         health.mark_ready()
         log.info("service.ready")
 
-    task = asyncio.create_task(serve(bus, settings, stop=stop, ready=ready), name=name)
+    is_of(health)
+    task = asyncio.create_task(serve(bus, settings, clock=clock, stop=stop, ready=ready), name=name)
     stopping = asyncio.create_task(stop.wait())
     hurrying = asyncio.create_task((hurry or asyncio.Event()).wait())
     try:

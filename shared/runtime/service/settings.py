@@ -1,6 +1,7 @@
-"""Settings: `NOETL_*` in the environment, read once at the entry point and passed down."""
+"""Settings: `NOETL_*` in the environment, read once at the entry point and passed down. Secrets may come from files."""
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -10,11 +11,15 @@ from msgspec import Meta, Struct
 
 from shared.bus.topology import PARTITIONS
 from shared.errors import NoetlError
+from shared.events.bounds import WORKER
+from shared.runtime.service import secrets as service_secrets
 from shared.tools.registry import specs
 
 Count = Annotated[int, Meta(ge=1, le=4096)]
+Replicas = Annotated[int, Meta(ge=1, le=5)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Level = Literal["debug", "info", "warning", "error"]
+Skew = Annotated[float, Meta(gt=0, le=86_400)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 
 
@@ -25,25 +30,31 @@ class Settings(Struct, frozen=True, kw_only=True):
     nats_user: str = ""
     nats_password: str = ""
     postgres_dsn: str = ""
+    postgres_admin_dsn: str = ""  # for noetlctl where it writes in the read model; postgres_dsn unless given
     partitions: Count = PARTITIONS
+    replicas: Replicas = 1  # of every stream, consumer and bucket that a service makes
     pools: tuple[str, ...] = ("default",)
     pool: str = "default"
     slots: Count = 64
     provides: tuple[str, ...] = ()  # capabilities a worker says it has
     python_processes: Count = 2
     duckdb_extensions: str = ""  # DuckDB's own folder
+    duckdb_files: tuple[str, ...] = ()  # folders and addresses that SQL on DuckDB may use
     tools_disabled: tuple[str, ...] = ()  # kinds a worker refuses
-    scripts: str = ""  # folder of script files; where the worker was started unless given
+    scripts: str = ""  # folder of script files; none unless given
     instance: str = ""
     health_host: str = "0.0.0.0"
     health_port: Port = 0  # 0: no health endpoint
     drain_s: Seconds = 20.0
+    max_skew_s: Skew = 5.0  # how far this machine's clock may be from the broker's when a service starts
     passwords: str = ""  # file with the passwords of worker users, for workers the pools service starts
     logs: str = ""  # folder of the log files of those workers
     log_level: Level = "info"
 
 
-_LISTS = ("pools", "tools_disabled", "provides")
+MAX_HOST = 100
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_LISTS = ("pools", "tools_disabled", "provides", "duckdb_files")
 
 
 class BadSettings(NoetlError):
@@ -52,16 +63,45 @@ class BadSettings(NoetlError):
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     raw: dict[str, object] = {}
+    try:
+        secrets = service_secrets.taken(environ)
+        values = {name: secrets.get(name) or _value(name, environ) for name in Settings.__struct_fields__}
+    except service_secrets.BadSecret as error:
+        raise BadSettings(f"bad environment: {error}") from None
     for field in msgspec.structs.fields(Settings):
-        value = environ.get("NOETL_" + field.name.upper())
+        value = values[field.name]
         if value:
             raw[field.name] = value.split(",") if field.name in _LISTS else value
-    raw.setdefault("instance", f"{socket.gethostname()}-{os.getpid()}")
+    raw.setdefault("instance", f"{_NOT_IN_NAMES.sub('-', socket.gethostname())[:MAX_HOST]}-{os.getpid()}")
     try:
         settings = msgspec.convert(raw, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise BadSettings(f"bad environment: {error} (variables are NOETL_<FIELD>)") from None
+    if not WORKER.fullmatch(settings.instance):  # it is part of keys and subjects
+        raise BadSettings("bad environment: NOETL_INSTANCE may hold letters, digits, _ and -, at most 128")
     for kind in settings.tools_disabled:
         if kind not in specs():  # a kind that is misspelt would stay allowed
             raise BadSettings(f"bad environment: NOETL_TOOLS_DISABLED: there is no tool kind {kind!r}")
     return settings
+
+
+def take_settings() -> Settings:
+    """For a service: its secrets do not stay in the environment."""
+    try:
+        return read_settings()
+    finally:
+        service_secrets.forget(os.environ)
+
+
+def _value(field: str, environ: Mapping[str, str]) -> str:
+    if field in (*service_secrets.SECRETS, service_secrets.URL):
+        return service_secrets.read(field, environ)
+    return environ.get(service_secrets.variable(field), "")
+
+
+def passed_on(settings: Settings) -> tuple[dict[str, str], dict[str, str]]:
+    """The settings as a child process reads them: variables, and what is handed over instead."""
+    values = {name: getattr(settings, name) for name in settings.__struct_fields__}
+    texts = {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in values.items()}
+    secrets = {name: text for name, text in texts.items() if text and service_secrets.is_secret(name, text)}
+    return {service_secrets.variable(name): text for name, text in texts.items() if name not in secrets}, secrets

@@ -1,7 +1,6 @@
 """The playbook catalogue in KV: sources by digest, never changed; names and versions point to them."""
 
 import hashlib
-from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
@@ -9,8 +8,12 @@ from msgspec import Struct
 from shared.bus import topology
 from shared.bus.kv import encode_key, entries, stream_of
 from shared.bus.ports import Bus
-from shared.dsl.plan import Plan
-from shared.errors import Conflict, NoetlError
+from shared.dsl.model.plan import Plan
+from shared.errors import Conflict, NoetlError, Unavailable
+from shared.events import subjects
+from shared.events.decoding import read
+
+MAX_ENTRY_BYTES = 65_536
 
 
 class Entry(Struct, frozen=True):
@@ -19,6 +22,9 @@ class Entry(Struct, frozen=True):
     path: str
     version: str
     digest: str
+
+
+_decoder = msgspec.json.Decoder(Entry)
 
 
 class NotRegistered(NoetlError):
@@ -32,8 +38,11 @@ def entry_of(source: bytes, plan: Plan) -> Entry:
 async def register(bus: Bus, source: bytes, plan: Plan) -> Entry:
     """Stores the source and points its path, and path with version, to it."""
     entry = entry_of(source, plan)
-    with suppress(Conflict):  # the same bytes are there already
+    try:
         await bus.kv_put(topology.PLAYBOOKS, f"source.{entry.digest}", source, expected=0)
+    except Conflict:  # the same bytes are there already; on replicas they may be on their way and not arrive
+        if await bus.kv_get(topology.PLAYBOOKS, f"source.{entry.digest}") is None:
+            raise Unavailable(f"{plan.path} is being registered by someone else: try again") from None
     data = msgspec.json.encode(entry)
     await bus.kv_put(topology.PLAYBOOKS, _key(plan.path, plan.version), data)
     await bus.kv_put(topology.PLAYBOOKS, _key(plan.path, ""), data)
@@ -45,24 +54,29 @@ async def find(bus: Bus, path: str, version: str = "") -> Entry:
     if found is None:
         which = f"{path!r}" + (f" version {version!r}" if version else "")
         raise NotRegistered(f"no playbook {which} is registered (noetlctl register FILE)")
-    return msgspec.json.decode(found.value, type=Entry)
+    return _decoded(found.value)
 
 
 async def everything(bus: Bus) -> list[tuple[Entry, bool]]:
     """Every version of every path, and whether it is the latest registered."""
-    messages = await bus.read(stream_of(topology.PLAYBOOKS), [f"$KV.{topology.PLAYBOOKS}.path.>"])
+    messages = await bus.read(stream_of(topology.PLAYBOOKS), [subjects.key(topology.PLAYBOOKS, "path.>")])
     found = entries(topology.PLAYBOOKS, messages)
-    known = {key: msgspec.json.decode(data, type=Entry) for key, data in found.items()}
+    known = {key: _decoded(data) for key, data in found.items()}
     latest = {entry.path: entry for key, entry in known.items() if key == _key(entry.path, "")}
     versions = {(entry.path, entry.version): entry for key, entry in known.items() if key != _key(entry.path, "")}
     return [(entry, latest.get(entry.path) == entry) for _, entry in sorted(versions.items())]
 
 
 async def source(bus: Bus, digest: str) -> bytes:
-    found = await bus.kv_get(topology.PLAYBOOKS, f"source.{digest}")
+    key = f"source.{digest}"  # never changed: any copy of it is right
+    found = await bus.kv_get(topology.PLAYBOOKS, key, any_copy=True) or await bus.kv_get(topology.PLAYBOOKS, key)
     if found is None:
         raise NotRegistered(f"the playbook source with digest {digest[:12]}… is gone from the catalogue")
     return found.value
+
+
+def _decoded(data: bytes) -> Entry:
+    return read(_decoder, data, "an entry of the catalogue", MAX_ENTRY_BYTES)
 
 
 def _key(path: str, version: str) -> str:

@@ -19,7 +19,8 @@ async def standing(bus: Bus, execution_id: str, partitions: int) -> Literal["unk
     last = await bus.get(topology.events_stream(partition), subject)
     if last is None:
         return "unknown"
-    return "over" if any(isinstance(event, PlaybookProcessed) for event in decode(last.data).events) else "running"
+    events = decode(last, partitions).events
+    return "over" if any(isinstance(event, PlaybookProcessed) for event in events) else "running"
 
 
 async def standings(

@@ -4,28 +4,30 @@ what waits and for how long. Read with the rights of `admin`; nothing is changed
 from collections.abc import Mapping
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from shared.bus import pool_consumer, topology
 from shared.bus.pool_consumer import Queue
 from shared.bus.ports import Bus
-from shared.dsl.pools import Pool
-from shared.events.beat import Beat, Key
-from shared.runtime import pools
-from shared.runtime.pools import Entry, NotThere, Pause, Status
+from shared.dsl.documents.pools import Pool
+from shared.events.beat import Beat, Busy, Key
+from shared.runtime.stores import heartbeats as beats_of
+from shared.runtime.stores import pools
+from shared.runtime.stores.documents import NotThere
+from shared.runtime.stores.pools import Entry, Pause, Status, WorkerStatus
 
 UNATTENDED_S = 15.0  # a reconciler writes its lease every 2 s
-UNATTENDED = "no pools service runs, so nothing is changed (python -m services.pools)"
-UNDOCUMENTED = "it has a consumer and no document (noetlctl pool create)"
+UNATTENDED = "no pools service runs, so nothing is changed"
+UNDOCUMENTED = "it has a consumer and no document"
 
 
 class WorkerState(Struct, frozen=True):
-    """`held` are the runs it has in hand. Without a beat it is `starting`."""
+    """`held` are the runs it has in hand. Without a beat it is `starting`; `silent` when it had said that it is there,
+    its process lives, and nothing was heard of it since `silent_since`."""
 
     name: str
     pool: str
-    state: Literal["ready", "starting", "draining"]
+    state: Literal["ready", "starting", "draining", "silent"]
     slots: int = 0
     held: tuple[Key, ...] = ()
     since: float = 0.0
@@ -36,6 +38,8 @@ class WorkerState(Struct, frozen=True):
     failures: int = 0
     ended: str = ""
     log: str = ""
+    tools: tuple[Busy, ...] = ()
+    silent_since: float = 0.0
 
 
 class PoolState(Struct, frozen=True):
@@ -65,10 +69,18 @@ class PoolState(Struct, frozen=True):
     def busy(self) -> int:
         return sum(bool(worker.held) for worker in self.workers)
 
+    def tools(self) -> dict[str, tuple[int, int]]:
+        """Of the kinds that take turns: how many calls are made, and how many can be."""
+        found: dict[str, tuple[int, int]] = {}
+        for busy in (busy for worker in self.workers for busy in worker.tools):
+            taken, size = found.get(busy.kind, (0, 0))
+            found[busy.kind] = taken + busy.taken, size + busy.size
+        return found
+
 
 async def read(bus: Bus, name: str, now: float) -> PoolState:
     """Raises NotThere when there is neither a document nor a consumer."""
-    bucket, beats = await bus.kv_all(topology.POOLS), await _beats(bus)
+    bucket, beats = await bus.kv_all(topology.POOLS), await beats_of.by_pool(bus)
     entry = pools.entries(bucket).get(name)
     queue = await pool_consumer.look(bus, name)
     if entry is None and queue is None:
@@ -77,20 +89,12 @@ async def read(bus: Bus, name: str, now: float) -> PoolState:
 
 
 async def read_all(bus: Bus, now: float) -> list[PoolState]:
-    bucket, beats = await bus.kv_all(topology.POOLS), await _beats(bus)
+    bucket, beats = await bus.kv_all(topology.POOLS), await beats_of.by_pool(bus)
     known = pools.entries(bucket)
     found = []
     for name in sorted({*known, *await pool_consumer.names(bus)}):
         queue = await pool_consumer.look(bus, name)
         found.append(await _state(bus, name, known.get(name), bucket, beats.get(name, []), queue, now))
-    return found
-
-
-async def _beats(bus: Bus) -> dict[str, list[Beat]]:
-    found: dict[str, list[Beat]] = {}
-    for data in (await bus.kv_all(topology.WORKERS)).values():
-        beat = msgspec.json.decode(data, type=Beat)
-        found.setdefault(beat.pool, []).append(beat)
     return found
 
 
@@ -101,12 +105,14 @@ async def _state(
     status = pools.status(bucket, name)
     pool = pools.parse(entry) if entry is not None else None
     word, message = _word(entry, status, bucket, beats, now)
+    if word == "ready" and (full := _full(beats, queue)):
+        word, message = "full", full
     since = await pool_consumer.oldest(bus, name, queue) if queue is not None else None
     return PoolState(
         name, word, message,
         pool.backend if pool is not None else "external",
         entry.workers if entry is not None and pool is not None and pool.backend == "process" else None,
-        _workers(name, status, beats),
+        worker_states(name, status, beats),
         queue.pending if queue is not None else None,
         queue.in_flight if queue is not None else None,
         max(0.0, now - since) if since is not None else None,
@@ -121,15 +127,26 @@ def _word(
 ) -> tuple[str, str]:
     if entry is None:
         return "ready" if beats else "empty", UNDOCUMENTED
-    lease = bucket.get(pools.LEADER)
-    if lease is None or now - pools.decode(lease, pools.Leader).at > UNATTENDED_S:
+    if now - pools.leader(bucket.get(pools.LEADER)).at > UNATTENDED_S:
         return "unattended", UNATTENDED
     if status.generation != entry.generation:
         return "changing", ""
     return status.state, status.message
 
 
-def _workers(name: str, status: Status, beats: list[Beat]) -> tuple[WorkerState, ...]:
+def _full(beats: list[Beat], queue: Queue | None) -> str:
+    """Runs wait, and every worker makes as many calls of a kind as it can: its free slots serve other kinds only."""
+    for kind in sorted({busy.kind for beat in beats for busy in beat.busy}):
+        of_kind = [busy for beat in beats for busy in beat.busy if busy.kind == kind]
+        waiting = sum(busy.waiting for busy in of_kind)
+        if len(of_kind) == len(beats) and all(busy.is_full for busy in of_kind) and (
+                waiting or (queue is not None and queue.pending)):
+            size = sum(busy.size for busy in of_kind)
+            return f"all {size} {kind} processes of its workers are busy, and runs wait"
+    return ""
+
+
+def worker_states(name: str, status: Status, beats: list[Beat]) -> tuple[WorkerState, ...]:
     """What each says of itself, and what the reconciler knows of those it runs."""
     ours = {worker.name: worker for worker in status.workers}
     found = {}
@@ -137,18 +154,19 @@ def _workers(name: str, status: Status, beats: list[Beat]) -> tuple[WorkerState,
         known = ours.get(beat.worker)
         if known is not None and known.pid not in (0, beat.pid):
             continue  # the last word of a life that is over
-        going = beat.draining or (known is not None and known.stopping)
+        known = known or WorkerStatus(beat.worker)
+        going, silent = beat.draining or known.stopping, known.silent_since > 0
         found[beat.worker] = WorkerState(
-            beat.worker, name, "draining" if going else "ready", beat.slots, tuple(beat.held), beat.started, beat.host,
-            beat.pid, beat.version, beat.provides,
-            *((known.failures, known.ended, known.log) if known is not None else ()),
+            beat.worker, name, "silent" if silent else "draining" if going else "ready", beat.slots, tuple(beat.held),
+            beat.started, beat.host, beat.pid, beat.version, beat.provides, known.failures, known.ended, known.log,
+            tuple(beat.busy), known.silent_since,
         )
     for worker in status.workers:
         if worker.name in found:
             continue
-        state: Literal["draining", "starting"] = "draining" if worker.stopping else "starting"
         found[worker.name] = WorkerState(
-            worker.name, name, state, since=worker.since, host=status.host, pid=worker.pid,
-            failures=worker.failures, ended=worker.ended, log=worker.log,
+            worker.name, name, "silent" if worker.silent_since else "draining" if worker.stopping else "starting",
+            since=worker.since, host=status.host, pid=worker.pid, failures=worker.failures, ended=worker.ended,
+            log=worker.log, silent_since=worker.silent_since,
         )
     return tuple(found[each] for each in sorted(found))

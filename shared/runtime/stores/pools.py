@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.bus import topology
 from shared.bus.pool_consumer import moment
 from shared.bus.ports import Bus
-from shared.dsl.documents import compile_pool
-from shared.dsl.pools import Pool
-from shared.engine.pools import Drained
-from shared.errors import Conflict, Corrupt, NoetlError, Refused
+from shared.dsl.documents.compile import compile_pool
+from shared.dsl.documents.pools import Pool
+from shared.engine.pools.reconcile import Drained
+from shared.errors import Conflict, Corrupt
+from shared.events.bounds import POOL
 from shared.events.stamp import stamp
+from shared.runtime.stores.documents import Documents, Done, NotThere
 
 MAX_POOLS = 200
 MAX_NOTE = 500
 LEADER = "leader"
-_POOL, _STATUS = "pool.", "status."
 T = TypeVar("T")
 
 
@@ -70,7 +70,8 @@ class Entry(Struct, frozen=True, omit_defaults=True):
 
 
 class WorkerStatus(Struct, frozen=True, omit_defaults=True):
-    """A worker that the reconciler runs. `ended` is how its last life went."""
+    """A worker that the reconciler runs. `ended` is how its last life went. `silent_since`: it was there, and this is
+    when it was last heard; 0 unless it is silent."""
 
     name: str
     pid: int = 0
@@ -78,6 +79,16 @@ class WorkerStatus(Struct, frozen=True, omit_defaults=True):
     stopping: bool = False
     failures: int = 0
     ended: str = ""
+    log: str = ""
+    silent_since: float = 0.0
+
+
+class Crash(Struct, frozen=True):
+    """A life of a worker that ended by itself, or had to be killed."""
+
+    at: float
+    worker: str
+    ended: str
     log: str = ""
 
 
@@ -92,7 +103,8 @@ class DrainStatus(Struct, frozen=True, omit_defaults=True):
 
 
 class Status(Struct, frozen=True, omit_defaults=True):
-    """`generation` is the one it is about; `settled`: the workers are as it wants them."""
+    """`generation` is the one it is about; `settled`: the workers are as it wants them. `crashes` are those of late, of
+    whichever workers it had: the next reconciler has others."""
 
     generation: int = 0
     state: str = ""
@@ -101,23 +113,27 @@ class Status(Struct, frozen=True, omit_defaults=True):
     workers: tuple[WorkerStatus, ...] = ()
     drain: DrainStatus | None = None
     settled: bool = False
+    crashes: tuple[Crash, ...] = ()
 
 
-class Leader(Struct, frozen=True):
+class Leader(Struct, frozen=True, omit_defaults=True):
+    """`skew`: by how much its machine's clock is ahead of the broker's."""
+
     holder: str
     at: float
+    skew: float = 0.0
 
 
-class NotThere(NoetlError):
-    """No such pool."""
-
-
-def key(name: str) -> str:
-    return _POOL + name
+DOCUMENTS = Documents(topology.POOLS, "pool", Entry, most=MAX_POOLS, state="status", name=POOL)
 
 
 def status_key(name: str) -> str:
-    return _STATUS + name
+    return DOCUMENTS.state_key(name)
+
+
+def subject() -> str:
+    """Where it is written what people want of pools."""
+    return DOCUMENTS.subject()
 
 
 def parse(entry: Entry) -> Pool:
@@ -133,54 +149,57 @@ def _parsed(source: str) -> Pool:
     return compiled.document
 
 
-def decode(data: bytes, type_: type[T]) -> T:
-    try:
-        return msgspec.json.decode(data, type=type_)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"{type_.__name__} in {topology.POOLS} cannot be read: {error}") from None
-
-
 def entries(bucket: Mapping[str, bytes]) -> dict[str, Entry]:
     """The pools among all keys of the bucket, by name."""
-    found = {k.removeprefix(_POOL): v for k, v in sorted(bucket.items()) if k.startswith(_POOL)}
-    return {name: decode(data, Entry) for name, data in found.items()}
+    return DOCUMENTS.entries(bucket)
+
+
+def names(bucket: Mapping[str, bytes]) -> list[str]:
+    """Also of those whose entry cannot be read: nobody has deleted them."""
+    return DOCUMENTS.names(bucket)
 
 
 def status(bucket: Mapping[str, bytes], name: str) -> Status:
-    found = bucket.get(status_key(name))
-    return decode(found, Status) if found is not None else Status()
+    """Written anew with the next look if it is not there, or cannot be read."""
+    return _read(Status, bucket.get(status_key(name)), Status())
+
+
+def leader(data: bytes | None) -> Leader:
+    """Nobody's, if it cannot be read."""
+    return _read(Leader, data, Leader("", 0.0))
+
+
+def _read(type_: type[T], data: bytes | None, otherwise: T) -> T:
+    try:
+        return DOCUMENTS.decode_as(type_, data) if data is not None else otherwise
+    except Corrupt:
+        return otherwise
 
 
 def without_document(bucket: Mapping[str, bytes]) -> list[str]:
     """Pools that are gone, and still have a status."""
-    names = [each.removeprefix(_STATUS) for each in bucket if each.startswith(_STATUS)]
-    return [name for name in names if key(name) not in bucket]
+    return DOCUMENTS.without_document(bucket)
 
 
 async def everything(bus: Bus) -> dict[str, Entry]:
-    return entries(await bus.kv_all(topology.POOLS))
+    return await DOCUMENTS.everything(bus)
 
 
 async def find(bus: Bus, name: str) -> tuple[Entry, int]:
     """Raises NotThere."""
-    found = await bus.kv_get(topology.POOLS, key(name)) if name else None
-    if found is None:
-        raise NotThere(f"no pool {name!r} (`noetlctl pool list` shows what is there)")
-    return decode(found.value, Entry), found.revision
+    return await DOCUMENTS.find(bus, name)
 
 
 async def apply(
     bus: Bus, pool: Pool, source: str, by: str, now: float, *, generation: int | None = None, new: bool = False
-) -> tuple[str, Entry]:
-    """`created`, `changed` or `unchanged`. Conflict when someone else changed it meanwhile, or since `generation`;
-    or when it is to be `new` and is not."""
+) -> tuple[Done, Entry]:
+    """Conflict when someone else changed it meanwhile, or since `generation`; or when it is to be `new` and is not.
+    Not tried again: whoever applies a document has seen what it replaces."""
     try:
         old, revision = await find(bus, pool.name)
     except NotThere:
         if generation:
             raise Conflict(f"pool {pool.name} is not there any more, generation {generation} was wanted") from None
-        if len(await everything(bus)) >= MAX_POOLS:
-            raise Refused(f"there are {MAX_POOLS} pools, and that is the limit") from None
         entry = Entry(source, 1, by, now, 1 if pool.workers is None else pool.workers)
         return "created", await _put(bus, pool.name, entry, 0)
     if new:
@@ -197,21 +216,15 @@ async def apply(
 
 async def change(bus: Bus, name: str, by: str, now: float, how: Callable[[Entry], Entry]) -> Entry:
     """The entry as it is now. What people say goes over what others said: it is tried again on a conflict."""
-    for _ in range(10):
-        old, revision = await find(bus, name)
+    def changed(old: Entry) -> Entry:
         entry = how(old)
-        if entry == old:
-            return old
-        try:
-            return await _put(bus, name, _next(entry, by, now), revision)
-        except Conflict:
-            continue
-    raise Conflict(f"pool {name} is being changed by someone else all the time")
+        return old if entry == old else _next(entry, by, now)
+
+    return (await DOCUMENTS.change(bus, name, changed))[1]
 
 
 async def delete(bus: Bus, name: str) -> None:
-    await bus.kv_delete(topology.POOLS, key(name))
-    await bus.kv_delete(topology.POOLS, status_key(name))
+    await DOCUMENTS.delete(bus, name)
 
 
 async def consumers(bus: Bus, given: Iterable[str], now: float) -> dict[str, str]:
@@ -224,8 +237,9 @@ def _next(entry: Entry, by: str, now: float) -> Entry:
 
 
 async def _put(bus: Bus, name: str, entry: Entry, revision: int) -> Entry:
+    """A conflict says who was first."""
     try:
-        await bus.kv_put(topology.POOLS, key(name), msgspec.json.encode(entry), expected=revision)
+        await DOCUMENTS.put(bus, name, entry, revision)
     except Conflict:
         try:
             won, _ = await find(bus, name)

@@ -6,21 +6,22 @@ what the scheduler keeps. A lost state fires nothing twice: execution ids are de
 from typing import Literal, TypeVar
 
 import msgspec
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.bus import topology
-from shared.bus.kv import key_of
 from shared.bus.ports import Bus
-from shared.dsl.documents import compile_document
-from shared.dsl.schedules import Schedule, timing
-from shared.dsl.triggers import Trigger
-from shared.errors import Conflict, Corrupt, NoetlError, Refused
+from shared.dsl.documents.compile import compile_document
+from shared.dsl.documents.schedules import Schedule, timing
+from shared.dsl.documents.triggers import Trigger
+from shared.errors import Corrupt
+from shared.runtime.stores.documents import Documents, Done, NotThere
 
 Kind = Literal["Schedule", "Trigger"]
 MAX_DOCUMENTS = 5000  # of each kind: a scheduler looks at all of its own every second
-TRIES = 10
 S = TypeVar("S")
+log = structlog.get_logger()
 
 
 class Entry(Struct, frozen=True):
@@ -37,25 +38,22 @@ class Holders(Struct, frozen=True, omit_defaults=True):
     running: dict[str, float] = {}
 
 
-class NotThere(NoetlError):
-    """No such schedule or trigger."""
+SCHEDULES = Documents(topology.SCHEDULES, "schedule", Entry, most=MAX_DOCUMENTS, state="schedule_state")
+TRIGGERS = Documents(topology.SCHEDULES, "trigger", Entry, most=MAX_DOCUMENTS, state="trigger_state")
 
 
-def key(kind: Kind, name: str) -> str:
-    return f"{kind.lower()}.{name}"
-
-
-def state_key(kind: Kind, name: str) -> str:
-    return f"{kind.lower()}_state.{name}"
+def documents(kind: Kind) -> Documents[Entry]:
+    return SCHEDULES if kind == "Schedule" else TRIGGERS
 
 
 def subject(kind: Kind) -> str:
-    return f"$KV.{topology.SCHEDULES}.{kind.lower()}.*"
+    return documents(kind).subject()
 
 
 def name_of(subject: str) -> tuple[Kind, str]:
-    kind, _, name = key_of(topology.SCHEDULES, subject).partition(".")
-    return "Schedule" if kind == "schedule" else "Trigger", name
+    """Of an entry, by where it was written."""
+    name = SCHEDULES.name_of(subject)
+    return ("Schedule", name) if name is not None else ("Trigger", TRIGGERS.name_of(subject) or "")
 
 
 def parse(entry: Entry, kind: Kind) -> Schedule | Trigger:
@@ -67,54 +65,38 @@ def parse(entry: Entry, kind: Kind) -> Schedule | Trigger:
 
 
 def decode(data: bytes) -> Entry:
-    return _decoded(data, Entry)
+    return SCHEDULES.decode(data)
 
 
 async def find(bus: Bus, kind: Kind, name: str) -> tuple[Entry, int]:
-    found = await bus.kv_get(topology.SCHEDULES, key(kind, name))
-    if found is None:
-        raise NotThere(f"no {kind.lower()} {name!r} (`noetlctl {kind.lower()} list` shows what is there)")
-    return _decoded(found.value, Entry), found.revision
+    """Raises NotThere."""
+    return await documents(kind).find(bus, name)
 
 
 async def everything(bus: Bus, kind: Kind) -> dict[str, Entry]:
-    prefix = key(kind, "")
-    found = {k: v for k, v in (await bus.kv_all(topology.SCHEDULES)).items() if k.startswith(prefix)}
-    return {k.removeprefix(prefix): _decoded(v, Entry) for k, v in sorted(found.items())}
+    return await documents(kind).everything(bus)
 
 
-async def apply(
-    bus: Bus, document: Schedule | Trigger, source: str, now: int
-) -> Literal["created", "changed", "unchanged"]:
+async def apply(bus: Bus, document: Schedule | Trigger, source: str, now: int) -> Done:
     """A new timing, or the end of a pause, begins now: what lies before is not made up."""
-    kind: Kind = "Schedule" if isinstance(document, Schedule) else "Trigger"
-    for _ in range(TRIES):
-        try:
-            old, revision = await find(bus, kind, document.name)
-        except NotThere:
-            if len(await everything(bus, kind)) >= MAX_DOCUMENTS:
-                raise Refused(f"there are {MAX_DOCUMENTS} {kind.lower()}s, and that is the limit") from None
-            paused = isinstance(document, Schedule) and document.paused is True
-            if await _put(bus, kind, document.name, Entry(source, now, paused), 0):
-                return "created"
-            continue
-        entry = _changed(old, document, source, now)
-        if entry == old:
-            return "unchanged"
-        if await _put(bus, kind, document.name, entry, revision):
-            return "changed"
-    raise Conflict(f"{document.name} is being changed by someone else")
+    new = Entry(source, now, isinstance(document, Schedule) and document.paused is True)
+    done, _ = await documents(_kind(document)).change(
+        bus, document.name, lambda old: _changed(old, document, source, now), new
+    )
+    return done
 
 
-async def would(
-    bus: Bus, document: Schedule | Trigger, source: str, now: int
-) -> Literal["created", "changed", "unchanged"]:
+async def would(bus: Bus, document: Schedule | Trigger, source: str, now: int) -> Done:
     """What `apply` would say; nothing is written."""
     try:
-        old, _ = await find(bus, "Schedule" if isinstance(document, Schedule) else "Trigger", document.name)
+        old, _ = await find(bus, _kind(document), document.name)
     except NotThere:
         return "created"
     return "unchanged" if _changed(old, document, source, now) == old else "changed"
+
+
+def _kind(document: Schedule | Trigger) -> Kind:
+    return "Schedule" if isinstance(document, Schedule) else "Trigger"
 
 
 def _changed(old: Entry, document: Schedule | Trigger, source: str, now: int) -> Entry:
@@ -129,45 +111,33 @@ def _changed(old: Entry, document: Schedule | Trigger, source: str, now: int) ->
 
 async def pause(bus: Bus, name: str, paused: bool, now: int) -> bool:
     """False when it was so already. Times of a pause are not made up."""
-    for _ in range(TRIES):
-        old, revision = await find(bus, "Schedule", name)
-        if old.paused == paused:
-            return False
-        if await _put(bus, "Schedule", name, Entry(old.source, old.since if paused else now, paused), revision):
-            return True
-    raise Conflict(f"{name} is being changed by someone else")
+    def changed(old: Entry) -> Entry:
+        return old if old.paused == paused else Entry(old.source, old.since if paused else now, paused)
+
+    done, _ = await SCHEDULES.change(bus, name, changed)
+    return done == "changed"
 
 
 async def delete(bus: Bus, kind: Kind, name: str) -> Entry:
     entry, _ = await find(bus, kind, name)
-    await bus.kv_delete(topology.SCHEDULES, key(kind, name))
-    await bus.kv_delete(topology.SCHEDULES, state_key(kind, name))
+    await documents(kind).delete(bus, name)
     return entry
 
 
 async def read_state(bus: Bus, kind: Kind, name: str, type_: type[S]) -> tuple[S, int]:
-    """The state and its revision; a new one with revision 0 when there is none."""
-    found = await bus.kv_get(topology.SCHEDULES, state_key(kind, name))
+    """The state and its revision; a new one with revision 0 when there is none. One that cannot be read is lost."""
+    store = documents(kind)
+    found = await bus.kv_get(topology.SCHEDULES, store.state_key(name))
     if found is None:
         return type_(), 0
-    return _decoded(found.value, type_), found.revision
+    try:
+        return store.decode_as(type_, found.value), found.revision
+    except Corrupt as error:
+        log.error("schedule.state_lost", kind=kind, name=name, error=str(error))
+        return type_(), found.revision
 
 
 async def write_state(bus: Bus, kind: Kind, name: str, state: object, revision: int) -> int:
     """Conflict when someone else wrote since."""
-    return await bus.kv_put(topology.SCHEDULES, state_key(kind, name), msgspec.json.encode(state), expected=revision)
-
-
-def _decoded(data: bytes, type_: type[S]) -> S:
-    try:
-        return msgspec.json.decode(data, type=type_)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"{type_.__name__} in {topology.SCHEDULES} cannot be read: {error}") from None
-
-
-async def _put(bus: Bus, kind: Kind, name: str, entry: Entry, revision: int) -> bool:
-    try:
-        await bus.kv_put(topology.SCHEDULES, key(kind, name), msgspec.json.encode(entry), expected=revision)
-    except Conflict:
-        return False
-    return True
+    key = documents(kind).state_key(name)
+    return await bus.kv_put(topology.SCHEDULES, key, msgspec.json.encode(state), expected=revision)

@@ -1,0 +1,1 @@
+"""A whole log as files, and back."""

@@ -1,0 +1,1 @@
+"""The shell of a control service: follow, fold, decide, append, send, cursor."""

@@ -1,0 +1,60 @@
+"""Dead letters of records that no service takes, written in the background until the broker has them. A record is
+handled when its letter is there. Router and scheduler may both meet one: there is one letter of each place. What stands
+where workers write can be made up, so a pool has a quota of letters; what is beyond it is a line of the service's log,
+and `verify` names it."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from shared.bus import dead_letters
+from shared.bus.ports import Bus, Clock, Message
+from shared.errors import Refused, Unavailable
+from shared.events import subjects
+from shared.runtime.control.letter_quota import Quota
+
+log = structlog.get_logger()
+MAX_UNDER_WAY = 32  # letters; who has more waits
+ORIGIN = "records"
+RETRY_S = 1.0
+
+
+class Burials:
+    def __init__(self, bus: Bus, clock: Clock, stream: str, quota: Quota) -> None:
+        self._bus, self._clock, self._stream, self._quota = bus, clock, stream, quota
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def room(self) -> None:
+        """Returns when one more may be begun."""
+        while len(self._tasks) >= MAX_UNDER_WAY:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    def add(self, message: Message, reason: str, then: Callable[[], None]) -> None:
+        log.error("record.refused", stream=self._stream, seq=message.seq, subject=message.subject, reason=reason)
+        place = subjects.parse_event(message.subject)
+        if place.writer in subjects.LEASED and not self._quota.take(place.pool):
+            then()
+            return
+        task = asyncio.ensure_future(self._bury(message, reason, then))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _bury(self, message: Message, reason: str, then: Callable[[], None]) -> None:
+        place = dead_letters.at_seq(self._stream, message.seq)
+        while True:
+            try:
+                await dead_letters.bury(self._bus, ORIGIN, place, reason, message.data, subject=message.subject)
+                break
+            except Refused as error:  # a letter that cannot be written must not hold the cursor for ever
+                log.error("letter.refused", stream=self._stream, seq=message.seq, error=str(error))
+                break
+            except Unavailable as error:
+                log.warning("letter.waits", stream=self._stream, seq=message.seq, error=str(error))
+                await self._clock.sleep(RETRY_S)
+        then()

@@ -1,0 +1,84 @@
+"""What one turn of an execution comes to, before anything is sent: the state, messages, and the record to write."""
+
+from collections.abc import Iterator
+from typing import Generic
+
+from msgspec import Struct
+
+from shared.bus.ports import Clock
+from shared.engine.core import Core, Outgoing, S
+from shared.engine.values.stored_values import shrink
+from shared.events.record import Entry, Record, encode
+from shared.events.stamp import seconds, stamp
+from shared.runtime.control.actor import Actor
+
+SOON_S = 1.0  # a turn is as of the time of its record; what time alone adds within this is the next turn's
+
+
+class Turn(Struct, Generic[S]):
+    """`record` is None when nothing is decided; `blobs` are large values that have to be stored before it. `unfit` are
+    those of the inbox that count for nothing, and why."""
+
+    state: S
+    messages: list[Outgoing]
+    unfit: list[tuple[Entry, str]]
+    record: Record | None = None
+    data: bytes = b""
+    blobs: dict[str, bytes] = {}
+
+
+class Ready(Struct, Generic[S]):
+    """A turn, and what it was made of: good as long as nothing of that has changed."""
+
+    turn: Turn[S]
+    state: S
+    given: list[Entry]
+    horizon: int
+    at: float
+
+
+def made_ready(
+    core: Core[S], actor: Actor[S], clock: Clock, horizon: int, before: Ready[S] | None = None
+) -> Ready[S] | None:
+    """The turn that was made `before`, if it would come out the same: a costly decision is made once. Otherwise a new
+    one. None: the state is not what it should be, and has to be loaded. May raise Missing and PlanMissing; and
+    anything, for an execution with which the service cannot go on."""
+    assert actor.state is not None
+    now = clock.now()
+    if before is not None and _is_good(before, actor, now, horizon):
+        return before
+    with actor.pace.counting(clock):
+        turn = _turn(core, actor, now, horizon)
+    return None if turn is None else Ready(turn, actor.state, actor.inbox[:], horizon, clock.now())
+
+
+def _is_good(ready: Ready[S], actor: Actor[S], now: float, horizon: int) -> bool:
+    if ready.state is not actor.state or ready.horizon != horizon or ready.given != actor.inbox:
+        return False
+    return 0 <= now - ready.at <= SOON_S
+
+
+def _turn(core: Core[S], actor: Actor[S], now: float, horizon: int) -> Turn[S] | None:
+    assert actor.state is not None
+    news = actor.news()
+    if news and core.stale(actor.state, news):
+        return None
+    state = core.fold(actor.state, news) if news else actor.state
+    unfit = list(_unfit(core, state, actor.inbox))
+    if any(seq > actor.state.as_of for (seq, _), _ in unfit):
+        return None  # what it follows from may be the record of another of our kind, which is read with the whole log
+    messages = list(core.outgoing(state, news, actor.values, horizon))
+    ts = stamp(now)
+    events = core.decide(state, seconds(ts), actor.values)  # as anyone can re-derive it
+    events, blobs = shrink(actor.execution_id, events)
+    turn = Turn(state, messages, unfit, blobs=blobs)
+    if events:
+        turn.record = Record(actor.execution_id, core.writer, state.n + 1, ts, tuple(events), state.as_of)
+        turn.data = encode(turn.record)
+    return turn
+
+
+def _unfit(core: Core[S], state: S, inbox: list[Entry]) -> Iterator[tuple[Entry, str]]:
+    for entry in inbox:
+        if entry[1].lease is not None and (reason := core.unfit(state, entry)):
+            yield entry, f"a record that does not fit: {reason}"

@@ -1,0 +1,1 @@
+"""Around every service: settings, secrets, logs, health, the clock, supervision."""
