@@ -1,1 +1,1 @@
-"""The services of the engine and its command line."""
+"""The services, each a thin shell around a core in `shared`, and the command line. None imports another."""

@@ -1,0 +1,1 @@
+"""noetlctl. Layers, from the top: commands, feature rooms, executions, playbooks, stack, console."""

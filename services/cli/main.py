@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from services.cli import exits
-from services.cli.exits import CliError
+from services.cli.console import exits, screen
+from services.cli.console.exits import CliError
 from shared.errors import NoetlError
 
 if TYPE_CHECKING:
@@ -58,11 +58,10 @@ COMMANDS = {
 }
 ALIASES = {"fmt": "migrate"}
 GAP = "   "  # between examples of a command
-MODULES = {"context": "contexts"}  # where the name is taken
 
 
 class Commands(click.Group):
-    """`services/cli/<name>.py` holds `command`; its one line of help stands in the table above."""
+    """`services/cli/commands/<name>.py` holds `command`; its one line of help stands in the table above."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -71,8 +70,7 @@ class Commands(click.Group):
         name = ALIASES.get(name, name)
         if name not in COMMANDS:
             return None
-        module = MODULES.get(name, name.replace("-", "_"))
-        command = importlib.import_module(f"services.cli.{module}").command
+        command = importlib.import_module(f"services.cli.commands.{name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         _lay_out(command)
         return command
@@ -114,10 +112,12 @@ def cli(ctx: click.Context) -> None:
 
 
 def main(args: list[str] | None = None) -> NoReturn:
-    sys.exit(_exit_code(args))
+    with screen.installed():
+        code = exit_code(args)
+    sys.exit(code)
 
 
-def _exit_code(args: list[str] | None) -> int:
+def exit_code(args: list[str] | None) -> int:
     try:
         return int(cli.main(args, prog_name="noetlctl", standalone_mode=False) or exits.OK)
     except click.ClickException as error:

@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
-from services.cli import times
-from services.cli.render import Column, labels
+from services.cli.console import times
+from services.cli.console.render import Column, labels
 from shared.bus import topology
 from shared.bus.ports import Bus
-from shared.events.beat import Beat
-from shared.runtime import catalog
+from shared.runtime.stores import catalog, heartbeats
+
+if TYPE_CHECKING:
+    from shared.runtime.stores.schedules import Entry
 
 Row = dict[str, Any]
 
@@ -40,17 +40,33 @@ async def playbooks(bus: Bus) -> list[Row]:
 
 
 async def schedules(bus: Bus) -> list[Row]:
-    from services.cli import schedule
-    from shared.runtime import timetable
+    from shared.runtime.stores import schedules as store_schedules
 
-    return [schedule.row(name, entry) for name, entry in (await timetable.everything(bus, "Schedule")).items()]
+    stored = await store_schedules.everything(bus, "Schedule")
+    return [_schedule(name, entry) for name, entry in stored.items()]
+
+
+def _schedule(name: str, entry: "Entry") -> Row:
+    from services.cli.playbooks import documents  # late: it brings the tools along
+
+    schedule = documents.schedule_in(entry)
+    due = [] if entry.paused else documents.next_times(schedule, 1)
+    return {"name": name, "when": documents.when(schedule), "paused": entry.paused,
+            "next": due[0]["local"] if due else "", "playbook": schedule.playbook.path}
 
 
 async def triggers(bus: Bus) -> list[Row]:
-    from services.cli import trigger
-    from shared.runtime import timetable
+    from shared.runtime.stores import schedules as store_schedules
 
-    return [trigger.row(entry) for entry in (await timetable.everything(bus, "Trigger")).values()]
+    return [_trigger(entry) for entry in (await store_schedules.everything(bus, "Trigger")).values()]
+
+
+def _trigger(entry: "Entry") -> Row:
+    from services.cli.playbooks import documents  # late: it brings the tools along
+
+    trigger = documents.trigger_in(entry)
+    return {"name": trigger.name, "subject": trigger.subject, "stream": trigger.stream,
+            "playbook": trigger.playbook.path}
 
 
 async def credentials(bus: Bus) -> list[Row]:
@@ -59,14 +75,14 @@ async def credentials(bus: Bus) -> list[Row]:
 
 
 async def workers(bus: Bus) -> list[Row]:
-    found = [msgspec.json.decode(data, type=Beat) for data in (await bus.kv_all(topology.WORKERS)).values()]
+    found = (await heartbeats.read_all(bus)).values()
     rows = [{"name": beat.worker, "pool": beat.pool, "slots": beat.slots, "held": len(beat.held)} for beat in found]
     return sorted(rows, key=lambda row: (row["pool"], row["name"]))
 
 
 async def pools(bus: Bus) -> list[Row]:
     """`ready` are workers; `pending` commands wait for one, `in_flight` are with one."""
-    from services.cli import pools
+    from services.cli.pools import queues as pools
 
     ready = Counter(row["pool"] for row in await workers(bus))
     return [

@@ -1,0 +1,1 @@
+"""The pools service: makes worker pools what their documents want."""

@@ -5,15 +5,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shared.dsl.pools import Pool
-from shared.runtime.pools import WorkerStatus
+from shared.dsl.documents.pools import Pool
+from shared.runtime.stores.pools import Crash, WorkerStatus
 
 
 class Running(Struct, frozen=True):
-    """A worker that a backend looks after."""
+    """A worker that a backend looks after. `crashes` are its latest."""
 
     status: WorkerStatus
     template: str
+    crashes: tuple[Crash, ...] = ()
 
 
 class Backend(Protocol):
@@ -24,6 +25,9 @@ class Backend(Protocol):
 
     def stop(self, name: str, within_s: float) -> None:
         """It is asked to end, and hands back what it has not finished by then; asked again, the earlier end counts."""
+
+    def kill(self, name: str, why: str) -> None:
+        """Its present life is over at once, as if it had ended by itself."""
 
     def workers(self, pool: str) -> Sequence[Running]: ...
 
@@ -45,6 +49,9 @@ class External:
 
     def stop(self, name: str, within_s: float) -> None:
         raise AssertionError("workers of an external pool are not ours to end")
+
+    def kill(self, name: str, why: str) -> None:
+        raise AssertionError("workers of an external pool are not ours to kill")
 
     def workers(self, pool: str) -> Sequence[Running]:
         return ()

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from shared.bus.pool_consumer import Queue
 from shared.bus.ports import Clock
-from shared.engine import pools as engine
+from shared.engine.pools import reconcile as engine
 from shared.events.beat import Beat
-from shared.runtime.pools import DrainStatus, Entry, Status
+from shared.runtime.stores.pools import DrainStatus, Entry, Status
 
 IDLE_S = 3.5  # two beats: by then a worker has said what it took before the delivery stopped
 

@@ -9,7 +9,7 @@ import structlog
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Entry
 from shared.errors import Conflict, NoetlError
-from shared.runtime.pools import LEADER, Leader, decode
+from shared.runtime.stores.pools import LEADER, Leader, leader
 
 LEASE_S = 6.0
 RENEW_S = 2.0
@@ -38,13 +38,13 @@ class Leadership:
         return self.held
 
     async def _take(self, found: Entry | None, now: float) -> bool:
-        holder = decode(found.value, Leader).holder if found is not None else ""
+        holder = leader(found.value).holder if found is not None else ""
         if found is not None and holder != self._instance and not self._is_over(found, now):
             if self.held:
                 log.warning("pools.lost_the_lead", to=holder)
             return False
         revision = found.revision if found is not None else 0
-        lease = msgspec.json.encode(Leader(self._instance, now))
+        lease = msgspec.json.encode(Leader(self._instance, now, round(self._clock.skew, 1)))
         self._revision = await self._bus.kv_put(topology.POOLS, LEADER, lease, expected=revision)
         self._renewed = now
         if not self.held:

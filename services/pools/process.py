@@ -1,12 +1,12 @@
 """Workers as children of this service: started again with backoff when they die, ended with SIGTERM, with a second
-one when their time is over (they hand back what they hold), and at last for certain. When this service is killed,
-the kernel tells them to end."""
+one when their time is over (they hand back what they hold), and at last for certain. One that is frozen is killed, and
+started again. When this service is killed, the kernel tells them to end."""
 
 import asyncio
 import secrets
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,37 +15,44 @@ import structlog
 from msgspec.structs import replace
 
 from services.pools.backends import Running
-from shared.dsl.pools import Pool
-from shared.runtime.child import Child
-from shared.runtime.nats_config import worker_user
-from shared.runtime.pools import WorkerStatus
-from shared.runtime.settings import Settings
-from shared.runtime.supervise import HEALTHY_AFTER_S, supervise
-from shared.runtime.unit import environment
+from shared.bus.permissions import worker_user
+from shared.bus.ports import Clock
+from shared.dsl.documents.pools import Pool
+from shared.runtime.embedded.child import Child
+from shared.runtime.service.settings import Settings, passed_on
+from shared.runtime.service.supervise import HEALTHY_AFTER_S, supervise
+from shared.runtime.stores.pools import Crash, WorkerStatus
 
 COMMAND = (sys.executable, "-m", "services.worker")
 HAND_BACK_S = 5.0  # for handing back, once its time is over
 AGAIN_S = 0.5
+MAX_CRASHES = 10  # remembered of a worker
 log = structlog.get_logger()
 
 
 class Worker:
     """One place in a pool: one process after another under one name."""
 
-    def __init__(self, pool: Pool, number: int, template: str, settings: Settings, tag: str) -> None:
-        self.pool, self.number, self.template = pool.name, number, template
+    def __init__(
+        self, pool: Pool, number: int, template: str, settings: Settings, tag: str, clock: Clock,
+        told: Callable[[str, str], None],
+    ) -> None:
+        self.pool, self.number, self.template, self._clock = pool.name, number, template, clock
         self.name = f"{pool.name}-{number}-{tag}"
         self.log = Path(settings.logs or ".") / f"worker-{pool.name}-{number}.log"
         user = worker_user(pool.name) if settings.nats_user else ""
         own = replace(
             settings, nats_user=user, pool=pool.name, slots=pool.slots, provides=pool.provides,
             tools_disabled=pool.tools_disabled, drain_s=pool.drain_s, instance=self.name,
-            health_port=0, passwords="", logs="", postgres_dsn="",
+            health_port=0, passwords="", logs="", postgres_dsn="", postgres_admin_dsn="",
         )
-        self._child = Child(self.name, COMMAND, environment(own), self.log)
+        self._child = Child(self.name, COMMAND, *passed_on(own), self.log)
+        self._told = told
         self._stop = asyncio.Event()
         self._began = 0.0
         self._failures = 0
+        self.crashes: tuple[Crash, ...] = ()
+        self._killed = ""
         self._ended = ""
         self._since = 0.0
         self._due = float("inf")
@@ -53,12 +60,24 @@ class Worker:
         self._ending: asyncio.Task[None] | None = None
 
     async def _life(self) -> int:
-        self._began, self._since = time.monotonic(), time.time()
+        self._began, self._since = time.monotonic(), self._clock.now()
         code = await self._child.life()
         short = time.monotonic() - self._began < HEALTHY_AFTER_S
         self._failures = self._failures + 1 if short else 1
-        self._ended = f"exit code {code}"
+        self._ended = f"exit code {code}" + (f", killed: {self._killed}" if self._killed else "")
+        self._killed = ""
+        if not self._stop.is_set():
+            crash = Crash(self._clock.now(), self.name, self._ended, str(self.log))
+            self.crashes = (*self.crashes[1 - MAX_CRASHES :], crash)
+        self._told(self.pool, self.name)
         return code
+
+    def kill(self, why: str) -> None:
+        """Once in a life: one that is killed may take a while to be gone."""
+        if not self._killed and self._child.pid is not None:
+            log.error("worker.killed", worker=self.name, pool=self.pool, why=why)
+            self._killed = why
+            self._child.kill()
 
     def stop(self, within_s: float) -> None:
         self._due = min(self._due, time.monotonic() + within_s)
@@ -98,10 +117,11 @@ class Worker:
 
 
 class ProcessBackend:
-    """`settings` are those of this service; the passwords of worker users are read when one is needed."""
+    """`settings` are those of this service; the passwords of worker users are read when one is needed. `told(pool,
+    worker)` is called when a process has ended, however it did."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, clock: Clock, told: Callable[[str, str], None]) -> None:
+        self._settings, self._clock, self._told = settings, clock, told
         self._tag = secrets.token_hex(2)  # a worker of an earlier life may still be ending under its name
         self._workers: dict[str, Worker] = {}
         if settings.logs:
@@ -125,7 +145,7 @@ class ProcessBackend:
         for _ in range(count):
             taken = {worker.number for worker in self._workers.values() if worker.pool == pool.name}
             number = next(n for n in range(1, len(taken) + 2) if n not in taken)
-            worker = Worker(pool, number, template, settings, self._tag)
+            worker = Worker(pool, number, template, settings, self._tag, self._clock, self._told)
             self._workers[worker.name] = worker
             log.info("worker.started", worker=worker.name, pool=pool.name)
 
@@ -135,9 +155,12 @@ class ProcessBackend:
             log.info("worker.stopping", worker=name, pool=worker.pool, within_s=within_s)
         worker.stop(within_s)
 
+    def kill(self, name: str, why: str) -> None:
+        self._workers[name].kill(why)
+
     def workers(self, pool: str) -> Sequence[Running]:
         self._forget()
-        return [Running(w.status, w.template) for w in self._workers.values() if w.pool == pool]
+        return [Running(w.status, w.template, w.crashes) for w in self._workers.values() if w.pool == pool]
 
     def pools(self) -> Sequence[str]:
         self._forget()

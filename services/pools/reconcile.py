@@ -9,34 +9,37 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from services.pools.backends import Backend, Running
 from services.pools.draining import Drains
+from services.pools.silence import Hearing, Life
 from shared.bus import pool_consumer, topology
 from shared.bus.pool_consumer import Queue
 from shared.bus.ports import Bus, Clock
-from shared.dsl.pools import DEFAULT_DRAIN_S, Pool
-from shared.engine import pools as engine
-from shared.engine.pools import Seen, Start, Stop, Wanted
+from shared.dsl.documents.pools import DEFAULT_DRAIN_S, Pool
+from shared.engine.pools import reconcile as engine
+from shared.engine.pools.reconcile import CRASHING_S, Kill, Seen, Start, Stop, Wanted
 from shared.errors import Corrupt
 from shared.events.beat import Beat
-from shared.events.stamp import seconds
-from shared.runtime import pools
-from shared.runtime.pools import DrainStatus, Entry, Status
+from shared.events.stamp import seconds, stamp
+from shared.runtime.stores import pools
+from shared.runtime.stores.pools import Crash, DrainStatus, Entry, Status, WorkerStatus
 
 CLOCKS_S = 1.0  # a pause that ends so much earlier or later than wanted is the same
+MAX_CRASHES = 20  # of a pool, remembered
 log = structlog.get_logger()
 
 
 class Reconciler:
     def __init__(self, bus: Bus, clock: Clock, backends: Mapping[str, Backend]) -> None:
         self._bus, self._clock, self._backends = bus, clock, backends
-        self._drains = Drains(clock)
+        self._drains, self._hearing = Drains(clock), Hearing(bus, clock)
         self.settled = False  # nothing is on its way to what is wanted
 
     async def look(self) -> None:
         bucket = await self._bus.kv_all(topology.POOLS)
-        beats = await self._beats()
+        beats = await self._hearing.listen(self._ours())
         states = []
         known = pools.entries(bucket)
         for name, entry in known.items():
@@ -45,19 +48,17 @@ class Reconciler:
             states.append(after.state)
             if after != before:
                 await self._bus.kv_put(topology.POOLS, pools.status_key(name), msgspec.json.encode(after))
-        self._end_forgotten(known)
+        self._end_forgotten(pools.names(bucket))
         for name in pools.without_document(bucket):
             await self._bus.kv_delete(topology.POOLS, pools.status_key(name))
         self.settled = "scaling" not in states and "waiting" not in states
 
-    async def _beats(self) -> dict[str, list[Beat]]:
-        found: dict[str, list[Beat]] = {}
-        for data in (await self._bus.kv_all(topology.WORKERS)).values():
-            beat = msgspec.json.decode(data, type=Beat)
-            found.setdefault(beat.pool, []).append(beat)
-        return found
+    def _ours(self) -> set[Life]:
+        """The processes of workers that are looked after here."""
+        return {(each.status.name, each.status.pid) for backend in self._backends.values()
+                for pool in backend.pools() for each in backend.workers(pool)}
 
-    def _end_forgotten(self, known: Mapping[str, Entry]) -> None:
+    def _end_forgotten(self, known: Sequence[str]) -> None:
         """Workers of pools that are gone."""
         for backend in self._backends.values():
             for pool in backend.pools():
@@ -77,18 +78,46 @@ class Reconciler:
         queue = await self._deliver(name, entry)
         drain = self._drains.advance(name, entry, before, queue, beats)
         wanted = _wanted(pool, entry, drain, _blocked(backend.missing(pool), queue), beats)
-        seen = _seen(backend.workers(name), beats) if wanted.ours else _said(beats)
+        seen = self._seen(backend.workers(name), beats) if wanted.ours else _said(beats)
         for action in engine.decide(wanted, seen):
             self._do(backend, pool, wanted.template, action)
-        state = engine.state(wanted, seen, paused=entry.pause_at(self._clock.now()) is not None)
+        crashes = self._crashes(before, backend.workers(name))
+        paused = entry.pause_at(self._clock.now()) is not None
+        state = engine.state(wanted, seen, paused=paused, crashes=len(crashes))
         if state == "drained" and drain is not None and drain.report is None:
             left = await pool_consumer.look(self._bus, name)  # anew: someone may have finished at the last moment
             drain = self._drains.reported(drain, left, () if wanted.ours else beats)
-        running = backend.workers(name)
+        workers = tuple(self._told(each.status) for each in backend.workers(name))
         return Status(
-            entry.generation, state, _message(state, wanted, running, pool), socket.gethostname(),
-            tuple(each.status for each in running), drain, engine.settled(wanted, seen),
+            entry.generation, state, _message(state, wanted, workers, crashes, pool), socket.gethostname(),
+            workers, drain, engine.settled(wanted, seen), crashes,
         )
+
+    def _seen(self, running: Sequence[Running], beats: Sequence[Beat]) -> list[Seen]:
+        """A beat of an earlier life under the same name says nothing of this one."""
+        said = {(beat.worker, beat.pid): beat for beat in beats}
+        found = []
+        for each in running:
+            status = each.status
+            beat, heard = said.get((status.name, status.pid)), self._hearing.of(status.name, status.pid)
+            silent_s = heard.silent_s if heard is not None else 0.0
+            worker = Seen(status.name, each.template, beat is not None, len(beat.held) if beat is not None else 0,
+                          status.stopping, status.failures, silent_s)
+            found.append(replace(worker, ready=worker.ready and not engine.is_silent(worker)))
+        return found
+
+    def _told(self, status: WorkerStatus) -> WorkerStatus:
+        """With since when it is silent, if it is."""
+        heard = self._hearing.of(status.name, status.pid)
+        silent = heard is not None and heard.silent_s > engine.SILENT_S
+        return replace(status, silent_since=heard.at) if heard is not None and silent else status
+
+    def _crashes(self, before: Status, running: Sequence[Running]) -> tuple[Crash, ...]:
+        """Of the workers there are, and those that this reconciler or the one before it knew."""
+        found = {(crash.at, crash.worker): crash for crash in before.crashes}
+        found |= {(crash.at, crash.worker): crash for each in running for crash in each.crashes}
+        late = self._clock.now() - CRASHING_S
+        return tuple(found[at] for at in sorted(found) if at[0] > late)[-MAX_CRASHES:]
 
     async def _deliver(self, name: str, entry: Entry) -> Queue | None:
         """The consumer delivers, or does not, as people want it; it may have been made anew."""
@@ -113,6 +142,8 @@ class Reconciler:
                 backend.start(pool, template, count)
             case Stop(name=name, within_s=within_s):
                 backend.stop(name, within_s)
+            case Kill(name=name, silent_s=silent_s):
+                backend.kill(name, f"silent for {silent_s:.0f} s")
 
     def _stop_all(self, backend: Backend, pool: str, within_s: float) -> None:
         for each in backend.workers(pool):
@@ -126,6 +157,7 @@ def _wanted(pool: Pool, entry: Entry, drain: DrainStatus | None, blocked: str, b
     return Wanted(
         entry.workers if ours else sum(not beat.draining for beat in beats), _template(pool, entry), pool.drain_s,
         entry.drain is not None, drain is not None and drain.over, entry.deleting, blocked, ours,
+        pool.silent_s,
     )
 
 
@@ -133,18 +165,6 @@ def _blocked(missing: str, queue: Queue | None) -> str:
     if missing:
         return missing
     return "" if queue is not None else f"no consumer on {topology.COMMANDS}: a scheduler makes it"
-
-
-def _seen(running: Sequence[Running], beats: Sequence[Beat]) -> list[Seen]:
-    """A beat of an earlier life under the same name says nothing of this one."""
-    said = {(beat.worker, beat.pid): beat for beat in beats}
-    found = []
-    for each in running:
-        status = each.status
-        beat = said.get((status.name, status.pid))
-        held = len(beat.held) if beat is not None else 0
-        found.append(Seen(status.name, each.template, beat is not None, held, status.stopping, status.failures))
-    return found
 
 
 def _said(beats: Sequence[Beat]) -> list[Seen]:
@@ -157,12 +177,27 @@ def _template(pool: Pool, entry: Entry) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=6).hexdigest()
 
 
-def _message(state: str, wanted: Wanted, running: Sequence[Running], pool: Pool) -> str:
+def _message(
+    state: str, wanted: Wanted, workers: Sequence[WorkerStatus], crashes: Sequence[Crash], pool: Pool
+) -> str:
     if state == "waiting":
         return wanted.blocked
     if state == "failing":
-        worst = max(running, key=lambda each: each.status.failures).status
+        worst = max(workers, key=lambda status: status.failures)
         return f"{worst.name} ended {worst.failures} times in a row, with {worst.ended}: see {worst.log}"
+    if state == "crashing":
+        last = crashes[-1]
+        return (f"its workers ended by themselves {len(crashes)} times in {CRASHING_S / 60:g} minutes, the last of "
+                f"them {last.worker} with {last.ended} at {stamp(last.at)}: see {last.log}")
+    if state == "silent":
+        return _silent(workers, wanted.silent_s)
     if state == "empty" and not wanted.ours:
         return f"no worker has said that it is there (NOETL_POOL={pool.name} python -m services.worker)"
     return ""
+
+
+def _silent(workers: Sequence[WorkerStatus], silent_s: float) -> str:
+    first, *more = sorted((status for status in workers if status.silent_since), key=lambda each: each.silent_since)
+    others = f", and {len(more)} more are silent" if more else ""
+    return (f"{first.name} has said nothing since {stamp(first.silent_since)}{others}: its process is there, and is "
+            f"killed and started anew after {silent_s:g} s of silence")

@@ -9,17 +9,15 @@ from services.pools.backends import Backend, External
 from services.pools.leader import Leadership
 from services.pools.process import HAND_BACK_S, ProcessBackend
 from services.pools.reconcile import Reconciler
-from shared.bus import topology
-from shared.bus.kv import stream_of
+from shared.bus.permissions import WANTED
 from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError
-from shared.runtime.clock import SystemClock
-from shared.runtime.settings import Settings
-from shared.runtime.supervise import sleep_or_stop
-from shared.runtime.tasks import run_until
+from shared.events import subjects
+from shared.runtime.service.background import run_until
+from shared.runtime.service.settings import Settings
+from shared.runtime.service.supervise import sleep_or_stop
 
 TICK_S = 0.5  # workers and consumers change without a word
-RETRY_S = 1.0
 SETTLE_S = 15.0  # by then it says that it is ready, whatever the workers do
 MARGIN_S = 3.0
 log = structlog.get_logger()
@@ -29,14 +27,22 @@ class Pools:
     def __init__(self, bus: Bus, settings: Settings, clock: Clock) -> None:
         self._bus, self._settings, self._clock = bus, settings, clock
         self._leadership = Leadership(bus, clock, settings.instance)
-        self._backends: dict[str, Backend] = {"process": ProcessBackend(settings), "external": External()}
+        process = ProcessBackend(settings, clock, self._tell)
+        self._backends: dict[str, Backend] = {"process": process, "external": External()}
         self._reconciler = Reconciler(bus, clock, self._backends)
         self._changed = asyncio.Event()
+        self._telling: set[asyncio.Future[None]] = set()
         self._began = clock.now()
         self._stands_by = False
 
+    def _tell(self, pool: str, worker: str) -> None:
+        """Schedulers need not wait for its silence. Said once: if it is lost, they notice by themselves."""
+        task = asyncio.ensure_future(self._bus.publish(subjects.ended(pool), f"{pool}.{worker}".encode()))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-        await run_until(stop, self._look_after(ready), self._follow(), finish=self._end(stop))
+        await run_until(stop, self._look_after(ready), self._hear(), finish=self._end(stop))
 
     async def _look_after(self, ready: Callable[[], None]) -> None:
         said = False
@@ -61,19 +67,15 @@ class Pools:
         elif led:  # the next leader starts workers of its own
             await self._close()
 
-    async def _follow(self) -> None:
-        """What people say is done at once."""
-        while True:
-            follower = self._bus.follow(stream_of(topology.POOLS), [f"$KV.{topology.POOLS}.pool.*"], 0)
-            try:
-                while True:
-                    await follower.batch()
-                    self._changed.set()
-            except NoetlError as error:
-                log.warning("pools.reread", error=str(error))
-                await self._clock.sleep(RETRY_S)
-            finally:
-                await follower.close()
+    async def _hear(self) -> None:
+        """What people say is done at once; what was said unheard, at the next look."""
+        inbox = await self._bus.subscribe(WANTED)
+        try:
+            while True:
+                await inbox.message()
+                self._changed.set()
+        finally:
+            await inbox.close()
 
     async def _end(self, stop: asyncio.Event) -> None:
         await stop.wait()
@@ -85,5 +87,5 @@ class Pools:
         await asyncio.gather(*(backend.close(within) for backend in self._backends.values()))
 
 
-async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    await Pools(bus, settings, SystemClock()).run(stop, ready)
+async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    await Pools(bus, settings, clock).run(stop, ready)

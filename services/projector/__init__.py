@@ -1,0 +1,1 @@
+"""The projector: the read model in PostgreSQL."""

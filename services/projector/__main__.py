@@ -1,7 +1,7 @@
 import os
 
 from services.projector.service import serve
-from shared.runtime.main import run_service
+from shared.runtime.service.main import run_service
 
 NICE = 15  # the read model may lag: the engine goes first
 

@@ -5,35 +5,35 @@ one connection, so that it leaves the cores to the engine.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import structlog
 
-from services.projector.database import Database
-from services.projector.migrate import migrate
-from services.projector.store import Moved, cursor_of, project
-from shared.bus import topology
-from shared.bus.ports import Bus, Follower, Message
+from shared.bus.ports import Bus, Clock, Follower
 from shared.errors import Corrupt
-from shared.events import subjects
-from shared.runtime.settings import BadSettings, Settings
+from shared.runtime.readmodel.batches import follow, store
+from shared.runtime.readmodel.database import Database
+from shared.runtime.readmodel.migrate import migrate
+from shared.runtime.readmodel.store import Moved, cursor_of
+from shared.runtime.service.health import hindrance
+from shared.runtime.service.settings import BadSettings, Settings
 
-MAX_BATCH = 1024               # messages in a transaction
-MAX_BATCH_BYTES = 8 * 1_048_576
-BUSY = 1024                    # a batch this large means that more is waiting: no rest
+BUSY = 1024    # a batch this large means that more is waiting: no rest
 REST_S = 1.0
 
 log = structlog.get_logger()
 
 
 async def serve(
-    bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None] | None = None
+    bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None] | None = None,
+    clock: Clock | None = None,  # noqa: ARG001 - every service gets one; here nothing depends on time
 ) -> None:
     """Until `stop`. A batch cut short by it is rolled back, and projected by the next start."""
     if not settings.postgres_dsn:
         raise BadSettings("the projector needs a database: set NOETL_POSTGRES_DSN")
     database = Database(settings.postgres_dsn)
+    hindrance("postgres", database.trouble)
     work = asyncio.create_task(_work(bus, database, settings.partitions, ready))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -55,17 +55,17 @@ async def _work(bus: Bus, database: Database, partitions: int, ready: Callable[[
     try:
         async with asyncio.TaskGroup() as group:
             for partition in range(partitions):
-                group.create_task(_keep(bus, database, partition))
+                group.create_task(_keep(bus, database, partition, partitions))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
 
 
-async def _keep(bus: Bus, database: Database, partition: int) -> None:
+async def _keep(bus: Bus, database: Database, partition: int, partitions: int) -> None:
     while True:
         after = await database.run(partial(cursor_of, partition=partition))
         follower = follow(bus, partition, after)
         try:
-            await _follow(follower, database, partition, after)
+            await _follow(follower, database, partition, partitions, after)
         except Moved as moved:
             log.info("projector.moved", partition=partition, reason=str(moved))
         except Corrupt as error:
@@ -77,37 +77,9 @@ async def _keep(bus: Bus, database: Database, partition: int) -> None:
             await follower.close()
 
 
-def follow(bus: Bus, partition: int, after: int) -> Follower:
-    return bus.follow(topology.events_stream(partition), [f"{subjects.EVENTS}.{partition}.>"], after, lazy=True)
-
-
-async def _follow(follower: Follower, database: Database, partition: int, after: int) -> None:
+async def _follow(follower: Follower, database: Database, partition: int, partitions: int, after: int) -> None:
     while True:
         messages = await follower.batch()
-        after = await store(database, partition, messages, after)
+        after = await store(database, partition, partitions, messages, after)
         if len(messages) < BUSY:
             await asyncio.sleep(REST_S)
-
-
-async def store(database: Database, partition: int, messages: Sequence[Message], after: int) -> int:
-    """The sequence up to which the partition is projected."""
-    for chunk in chunks(messages):
-        if after and chunk[0].seq != after + 1:
-            log.error("projector.gap", partition=partition, first=after + 1, last=chunk[0].seq - 1)
-        await database.run(partial(project, partition=partition, messages=chunk, after=after))
-        after = chunk[-1].seq
-    return after
-
-
-def chunks(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """One transaction's worth each: a bounded number of messages and of bytes."""
-    chunk: list[Message] = []
-    size = 0
-    for message in messages:
-        if chunk and (len(chunk) == MAX_BATCH or size + len(message.data) > MAX_BATCH_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(message)
-        size += len(message.data)
-    if chunk:
-        yield chunk

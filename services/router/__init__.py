@@ -1,0 +1,1 @@
+"""The router: execution requests, control requests, and the decisions of routing."""

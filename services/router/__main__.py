@@ -1,4 +1,4 @@
 from services.router.service import serve
-from shared.runtime.main import run_service
+from shared.runtime.service.main import run_service
 
 run_service("router", serve)

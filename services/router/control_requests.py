@@ -5,15 +5,15 @@ import structlog
 
 from services.router.notes import Notes
 from shared.bus.ports import Bus, Delivery
-from shared.errors import Corrupt, NoetlError
+from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events import subjects
+from shared.events.headers import MESSAGE_ID
 from shared.events.note import Note
 from shared.events.request import Control, decode_control, derive_id
-from shared.runtime.endings import standing
+from shared.runtime.stores.execution_status import standing
 
 log = structlog.get_logger()
-MSG_ID_HEADER = "Nats-Msg-Id"
 MAX_TRIES = 10  # a request may come before the execution it is about
 
 
@@ -25,16 +25,12 @@ class Wishes:
         self._bus, self._partitions, self._notes = bus, partitions, notes
 
     async def take(self, delivery: Delivery) -> dict[str, object] | None:
-        """The answer for whoever asked; None: try again later. Corrupt when it will never be understood."""
+        """The answer for whoever asked; None: the execution may come yet. Corrupt when it will never be understood."""
         asked = decode_control(delivery.data)
         event = _event(delivery, asked)
-        try:
-            if await standing(self._bus, asked.execution_id, self._partitions) == "unknown":
-                return self._unknown(delivery, asked)
-            await self._notes.tell(Note(asked.execution_id, _source(delivery), event))
-        except NoetlError as error:
-            log.warning("request.later", execution_id=asked.execution_id, error=str(error))
-            return None
+        if await standing(self._bus, asked.execution_id, self._partitions) == "unknown":
+            return self._unknown(delivery, asked)
+        await self._notes.tell(Note(asked.execution_id, _source(delivery), event))
         return {"execution_id": asked.execution_id, "status": "accepted", "error": None}
 
     def _unknown(self, delivery: Delivery, asked: Control) -> dict[str, object] | None:
@@ -42,6 +38,14 @@ class Wishes:
             return None
         error = {"kind": "request", "message": f"there is no execution {asked.execution_id}"}
         return {"execution_id": asked.execution_id, "status": "failed", "error": error}
+
+
+def about(delivery: Delivery) -> str:
+    """The execution it is about; nothing when it cannot be read."""
+    try:
+        return decode_control(delivery.data).execution_id
+    except Corrupt:
+        return ""
 
 
 def _event(delivery: Delivery, asked: Control) -> ev.Event:
@@ -60,5 +64,5 @@ def _event(delivery: Delivery, asked: Control) -> ev.Event:
 
 def _source(delivery: Delivery) -> str:
     """The request's own id, or its place in the stream of requests."""
-    message_id = (delivery.headers or {}).get(MSG_ID_HEADER)
+    message_id = (delivery.headers or {}).get(MESSAGE_ID)
     return derive_id("request", message_id) if message_id else f"request-{delivery.seq}"

@@ -3,16 +3,19 @@ same fact; what was not told when the router stops is told by its successor."""
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
+import msgspec
 import structlog
 
+from shared.bus import dead_letters
 from shared.bus.ports import Bus, Clock
-from shared.errors import NoetlError
+from shared.engine.core import Outgoing
+from shared.errors import NoetlError, Refused
 from shared.events import subjects
 from shared.events.note import Note
 from shared.events.record import Record, encode
 from shared.events.stamp import stamp
-from shared.runtime.core import Outgoing
 
 log = structlog.get_logger()
 RETRY_S = 0.5
@@ -44,9 +47,19 @@ class Notes:
             try:
                 await self.tell(note)
                 return
+            except Refused as error:  # it will not be taken later either
+                await self._bury(note, error)
+                return
             except NoetlError as error:
                 log.warning("note.waits", execution_id=note.execution_id, source=note.source, error=str(error))
                 await self._clock.sleep(RETRY_S)
+
+    async def _bury(self, note: Note, error: Refused) -> None:
+        """Whoever waits for it waits on: people have to look."""
+        log.error("note.refused", execution_id=note.execution_id, source=note.source, error=str(error))
+        with suppress(NoetlError):
+            place = f"note {note.source} to {note.execution_id}"
+            await dead_letters.bury(self._bus, subjects.ROUTER, place, str(error), msgspec.json.encode(note.event))
 
     async def tell(self, note: Note) -> None:
         partition = subjects.partition_of(note.execution_id, self._partitions)

@@ -6,38 +6,48 @@ execution, however far apart the two are.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
-from services.router import wishes
-from services.router.core import RouterCore
+from services.router import control_requests
+from services.router.capacity import Room
 from services.router.notes import Notes
 from services.router.reruns import Reruns
-from shared.bus import topology
+from shared.bus import dead_letters, topology
 from shared.bus.ports import Bus, Clock, Delivery
-from shared.dsl.plan import Plan
-from shared.engine import offers, routing
-from shared.engine.execution import LIVE, Execution, evolve
-from shared.engine.large import shrink
-from shared.errors import Conflict, Corrupt, NoetlError, Unavailable
+from shared.dsl.model.plan import Plan
+from shared.engine.pools import placement
+from shared.engine.routing import decide as routing
+from shared.engine.routing.state import LIVE, Execution, evolve
+from shared.engine.values.stored_values import shrink
+from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import model as ev
 from shared.events import subjects
+from shared.events.bounds import MAX_LETTER_REASON, MAX_PATH, MAX_REQUEST_ID
+from shared.events.headers import MESSAGE_ID, REPLY_TO
+from shared.events.letter import short
 from shared.events.record import Record, encode
 from shared.events.record import decode as decode_record
-from shared.events.request import Request, decode, decode_control, derive_id
+from shared.events.request import Request, decode, decode_child, decode_control, derive_id
 from shared.events.stamp import seconds, stamp
-from shared.runtime import catalog, pool_offers, results
-from shared.runtime.plans import Plans
+from shared.runtime.stores import catalog, pool_offers, results
+from shared.runtime.stores.plans import Plans
 
 log = structlog.get_logger()
 PREFETCH = 256
-REPLY_HEADER = "Noetl-Reply-To"
-MSG_ID_HEADER = "Nats-Msg-Id"
+HOLD_S = 5.0
+MAX_HELD = 1024  # of the 4,096 requests that may be with routers
+MAX_DELIVERIES = 50  # with the pauses between them, three quarters of an hour
+LONGEST_PAUSE_S = 60.0
+FULL_S = 600.0  # after there was no room: for so long, a request that came often was only held
+INBOX = re.compile(subjects.INBOX + r"[A-Za-z0-9_-]{0,128}(\.[A-Za-z0-9_-]{1,128}){1,8}")
 Adopt = Callable[[int, str, Execution], None]
 
 
@@ -45,7 +55,7 @@ class Requests:
     """`adopt(partition, execution_id, state)` is told of every execution started here."""
 
     def __init__(
-        self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes
+        self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes, room: Room
     ) -> None:
         self._bus = bus
         self._clock = clock
@@ -53,10 +63,13 @@ class Requests:
         self._partitions = partitions
         self._adopt = adopt
         self._notes = notes
-        self._wishes = wishes.Wishes(bus, partitions, notes)
-        self._reruns = Reruns(bus, plans, partitions, RouterCore.listens)
+        self._room = room
+        self._held: set[int] = set()
+        self._full_at = float("-inf")
+        self._wishes = control_requests.Wishes(bus, partitions, notes)
+        self._reruns = Reruns(bus, plans, partitions)
         self._epoch = 0
-        self._offers: list[offers.Offer] | None = None  # read once for a batch that asks for it
+        self._offers: list[placement.Offer] | None = None  # read once for a batch that asks for it
         self._answers: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -80,37 +93,89 @@ class Requests:
     async def take(self, batch: Sequence[Delivery]) -> None:
         """One look into the catalogue per path and version for the whole batch."""
         self._offers = None
+        if self._room.full:
+            self._full_at = self._clock.now()
+        else:
+            self._held.clear()
         wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]] = {}
+        await self._wish_all([delivery for delivery in batch if delivery.subject in control_requests.SUBJECTS])
         for delivery in batch:
-            if delivery.subject in wishes.SUBJECTS:
-                await self._wish(delivery)
-                continue
-            if delivery.subject == subjects.RERUN:
-                await self._rerun(delivery)
-                continue
-            try:
-                request = decode(delivery.data)
-            except Corrupt as error:
-                await self._bury(delivery, str(error))
-                continue
-            wanted.setdefault((request.path, request.version), []).append((delivery, request))
+            if delivery.subject not in control_requests.SUBJECTS:
+                await self._safely(delivery, self._sort(delivery, wanted))
         for (path, version), group in wanted.items():
-            try:
-                plan = await self._plan(path, version)
-            except NoetlError as error:
-                log.warning("request.later", path=path, error=str(error))
-                for delivery, _ in group:
-                    await delivery.nak(1.0)
-                continue
+            plan = await self._plan(path, version)
             for delivery, request in group:
-                await self._begin(delivery, request, plan)
+                if isinstance(plan, NoetlError):
+                    await self._later(delivery, plan, request.execution_id)
+                else:
+                    await self._safely(delivery, self._begin(delivery, request, plan))
+
+    async def _sort(self, delivery: Delivery, wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]]) -> None:
+        """What asks for an execution of a playbook is put to the others that do."""
+        self._check(delivery)
+        match delivery.subject:
+            case subjects.RERUN:
+                await (self._refuse if self._room.full else self._rerun)(delivery)
+            case subjects.CHILD:  # there is always room for one: it lets its parent come to its end
+                request, reason = decode_child(delivery.data)
+                if reason := reason or self._given_up(delivery):  # who waits for it is told
+                    await self._begin(delivery, replace(request, path=request.path[:MAX_PATH], payload={}), reason)
+                else:
+                    wanted.setdefault((request.path, request.version), []).append((delivery, request))
+            case subjects.EXECUTE:
+                request = decode(delivery.data)
+                if self._room.full:
+                    await self._refuse(delivery)
+                else:
+                    wanted.setdefault((request.path, request.version), []).append((delivery, request))
+            case _:
+                raise Corrupt("no router takes requests of this subject")
+
+    async def _safely(self, delivery: Delivery, work: Awaitable[None]) -> None:
+        """Whatever is in one request, the others are served: it is buried, and does not come again."""
+        try:
+            await work
+        except Unavailable as error:
+            await self._later(delivery, error)
+        except NoetlError as error:
+            await self._bury(delivery, str(error))
+        except Exception as error:
+            log.exception("request.crashed", seq=delivery.seq)
+            await self._bury(delivery, f"no router could handle it: {type(error).__name__}")
+
+    def _given_up(self, delivery: Delivery) -> str:
+        """Tried too often: whoever tried it may have ended with it. What waited for room is not counted."""
+        tried = delivery.epoch[1]
+        if tried <= MAX_DELIVERIES or self._clock.now() - self._full_at < FULL_S:
+            return ""
+        return f"tried {tried - 1} times without an end: the routers' logs say why"
+
+    def _check(self, delivery: Delivery) -> None:
+        """Whatever the request is about; Corrupt says why not."""
+        request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
+        if len(request_id) > MAX_REQUEST_ID or not request_id.isprintable():
+            raise Corrupt(f"{MESSAGE_ID} is not a line of at most {MAX_REQUEST_ID} characters")
+        if delivery.subject != subjects.CHILD and (reason := self._given_up(delivery)):
+            raise Corrupt(reason)
+
+    async def _later(self, delivery: Delivery, error: BaseException, execution_id: str = "") -> None:
+        log.warning("request.later", execution_id=execution_id, error=str(error))
+        await delivery.nak(pause_s(delivery.epoch[1]))
+
+    async def _wish_all(self, deliveries: Sequence[Delivery]) -> None:
+        """In order for each execution; thousands that are told to go on do not wait for each other."""
+        groups: dict[str, list[Delivery]] = {}
+        for delivery in deliveries:
+            groups.setdefault(control_requests.about(delivery), []).append(delivery)
+        await asyncio.gather(*map(self._wish_in_order, groups.values()))
+
+    async def _wish_in_order(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            await self._safely(delivery, self._wish(delivery))
 
     async def _wish(self, delivery: Delivery) -> None:
-        try:
-            answer = await self._wishes.take(delivery)
-        except Corrupt as error:
-            await self._bury(delivery, str(error))
-            return
+        self._check(delivery)
+        answer = await self._wishes.take(delivery)
         if answer is None:
             await delivery.nak(1.0)
             return
@@ -118,47 +183,40 @@ class Requests:
         await delivery.ack()
 
     async def _rerun(self, delivery: Delivery) -> None:
-        try:
-            asked = decode_control(delivery.data)
-            execution_id = self._execution_id(delivery)
-            prepared = await self._reruns.prepare(asked, execution_id)
-        except Corrupt as error:
-            await self._bury(delivery, str(error))
-        except NoetlError as error:
-            log.warning("request.later", error=str(error))
-            await delivery.nak(1.0)
+        prepared = await self._reruns.prepare(decode_control(delivery.data), self._execution_id(delivery))
+        if isinstance(prepared, str):
+            await self._reply(delivery, "", "failed", {"kind": "request", "message": prepared})
+            await delivery.ack()
         else:
-            if isinstance(prepared, str):
-                await self._reply(delivery, "", "failed", {"kind": "request", "message": prepared})
-                await delivery.ack()
-            else:
-                await self._begin(delivery, prepared.request, prepared.plan, prepared.restored)
+            await self._begin(delivery, prepared.request, prepared.plan, prepared.restored)
 
     def _execution_id(self, delivery: Delivery) -> str:
         """From the request's own id, or from its place in the stream of requests."""
-        request_id = (delivery.headers or {}).get(MSG_ID_HEADER, "")
+        request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         return derive_id("id", request_id) if request_id else derive_id("seq", self._epoch, delivery.seq)
 
-    async def _plan(self, path: str, version: str) -> Plan | str:
-        """The plan, or the reason why there is none."""
+    async def _plan(self, path: str, version: str) -> Plan | str | NoetlError:
+        """The plan, the reason why there is none, or what is in the way just now."""
         try:
             entry = await catalog.find(self._bus, path, version)
             return await self._plans.load(entry.digest)
-        except (catalog.NotRegistered, Corrupt) as error:
+        except (catalog.NotRegistered, Corrupt, Refused) as error:
             return str(error)
+        except NoetlError as error:
+            return error
 
     async def _pools(self, plan: Plan | str) -> dict[str, str] | str:
         """For the steps that require capabilities; the reason when no pool has them."""
-        if isinstance(plan, str) or not offers.needs(plan.steps):
+        if isinstance(plan, str) or not placement.needs(plan.steps):
             return {}
         if self._offers is None:
             self._offers = await pool_offers.read(self._bus, self._clock.now())
-        return offers.choose(plan.steps, self._offers)
+        return pool_offers.choose(plan.steps, self._offers)
 
     async def _begin(
         self, delivery: Delivery, request: Request, plan: Plan | str, restored: ev.PlaybookRestored | None = None
     ) -> None:
-        request_id = (delivery.headers or {}).get(MSG_ID_HEADER, "")
+        request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         execution_id = request.execution_id or self._execution_id(delivery)
         ts = stamp(self._clock.now())
         partition = subjects.partition_of(execution_id, self._partitions)
@@ -173,9 +231,8 @@ class Requests:
             record = Record(execution_id, "router", 1, ts, tuple(events))
             await results.store(self._bus, execution_id, blobs)
             future = await self._bus.send(subjects.event(partition, execution_id, "router"), encode(record), expected=0)
-        except NoetlError as error:
-            log.warning("request.later", execution_id=execution_id, error=str(error))
-            await delivery.nak(1.0)
+        except Unavailable as error:
+            await self._later(delivery, error, execution_id)
             return
         future.add_done_callback(partial(self._begun, delivery, partition, record))
 
@@ -191,7 +248,7 @@ class Requests:
             answer = self._answer(delivery, state)
         else:
             answer = self._not_begun(delivery, partition, record, error)
-        task = asyncio.ensure_future(answer)
+        task = asyncio.ensure_future(self._safely(delivery, answer))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
@@ -204,39 +261,39 @@ class Requests:
         self, delivery: Delivery, partition: int, record: Record, error: BaseException
     ) -> None:
         if isinstance(error, Conflict):
-            await self._reply(delivery, record.execution_id, "duplicate")
-            await self._again(delivery, partition, record)
+            await self._again(delivery, partition, record.execution_id)
         else:
-            log.warning("request.later", execution_id=record.execution_id, error=str(error))
-            await delivery.nak(1.0)
+            raise error
 
-    async def _again(self, delivery: Delivery, partition: int, record: Record) -> None:
-        """The same request before may have started a child that was over at once, and no one said so."""
-        requested, execution_id = record.events[0], record.execution_id
-        if not isinstance(requested, ev.ExecutionRequested) or requested.parent is None:
-            await delivery.ack()
-            return
+    async def _again(self, delivery: Delivery, partition: int, execution_id: str) -> None:
+        """The same request before may have started a child that was over at once, and no one said so. On replicas it
+        may also be on its way and never arrive: it is taken when it is in the log."""
         subject = subjects.event(partition, execution_id, "router")
-        try:
-            known = await self._bus.read(topology.events_stream(partition), [subject])
-        except NoetlError as error:
-            log.warning("request.later", execution_id=execution_id, error=str(error))
-            known = []
+        known = await self._bus.read(topology.events_stream(partition), [subject])
         if not known:
-            await delivery.nak(1.0)
+            await delivery.nak(pause_s(delivery.epoch[1]))
             return
-        await self._tell_end(delivery, evolve(Execution(execution_id), decode_record(known[0].data), known[0].seq))
+        first = decode_record(known[0], self._partitions)
+        await self._reply(delivery, execution_id, "duplicate")
+        await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))
 
     async def _tell_end(self, delivery: Delivery, state: Execution) -> None:
         """The request is taken when whoever waits for an execution that is over already knows."""
-        try:
-            for note in routing.told(state):
-                await self._notes.tell(note)
-        except NoetlError as error:
-            log.warning("request.later", execution_id=state.execution_id, error=str(error))
-            await delivery.nak(1.0)
-            return
+        for note in routing.told(state):
+            await self._notes.tell(note)
         await delivery.ack()
+
+    async def _refuse(self, delivery: Delivery) -> None:
+        """There is no room. Whoever waits for an answer gets it; what nobody waits for stays in the queue, up to a
+        number that leaves the queue open for cancels and signals, and is a dead letter beyond it."""
+        if REPLY_TO in (delivery.headers or {}):
+            await self._reply(delivery, "", "failed", {"kind": "capacity", "message": self._room.full})
+            await delivery.ack()
+        elif delivery.seq in self._held or len(self._held) < MAX_HELD:
+            self._held.add(delivery.seq)
+            await delivery.nak(HOLD_S)
+        else:
+            await self._bury(delivery, self._room.full)
 
     async def _reply(
         self, delivery: Delivery, execution_id: str, status: str, error: dict[str, object] | None = None
@@ -244,25 +301,27 @@ class Requests:
         await self._send(delivery, {"execution_id": execution_id, "status": status, "error": error})
 
     async def _send(self, delivery: Delivery, answer: dict[str, object]) -> None:
-        inbox = (delivery.headers or {}).get(REPLY_HEADER)
-        if inbox:
+        inbox = (delivery.headers or {}).get(REPLY_TO, "")
+        if INBOX.fullmatch(inbox):  # nothing else: the router may write where whoever asks may not
             with suppress(NoetlError):  # the caller can ask again; the execution does not depend on it
                 await self._bus.publish(inbox, msgspec.json.encode(answer))
 
     async def _bury(self, delivery: Delivery, reason: str) -> None:
         """A request that no router will ever understand: kept where people look, and answered."""
         log.error("request.corrupt", error=reason)
-        request_id = (delivery.headers or {}).get(MSG_ID_HEADER, "")
-        note = msgspec.json.encode({
-            "reason": reason, "subject": delivery.subject, "id": request_id,
-            "request": delivery.data.decode(errors="replace"),
-        })
+        place = dead_letters.at_seq(topology.REQUESTS, delivery.seq)
         try:
-            await self._bus.append(subjects.dead("requests"), note)
-        except NoetlError:
-            await delivery.nak(1.0)
+            await dead_letters.bury(
+                self._bus, "requests", place, reason, delivery.data, subject=delivery.subject, headers=delivery.headers)
+        except NoetlError as error:
+            await self._later(delivery, error)
             return
-        await self._reply(delivery, "", "failed", {"kind": "request", "message": reason})
+        await self._reply(delivery, "", "failed", {"kind": "request", "message": short(reason, MAX_LETTER_REASON)})
         await delivery.ack()
+
+
+def pause_s(delivered: int) -> float:
+    """Before the next try: soon at first, and a minute in the end."""
+    return float(min(LONGEST_PAUSE_S, 2 ** max(0, min(delivered, 10) - 3)))
 
 

@@ -1,24 +1,25 @@
 """A new execution that goes on where an earlier one failed, or from a step of it."""
 
 import asyncio
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from shared.answers.rerun import rerun
 from shared.bus import topology
 from shared.bus.ports import Bus
-from shared.dsl.plan import Plan
-from shared.engine import rerun
-from shared.engine.execution import Execution, evolve, is_over
-from shared.engine.large import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Missing, TooLarge, shrink
+from shared.dsl.model.plan import Plan
+from shared.engine.routing.state import Execution, evolve, is_over
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, TooLarge, shrink
 from shared.events import model as ev
 from shared.events import subjects
-from shared.events.record import Writer, decode
+from shared.events.readers import FOLDED
+from shared.events.record import Writer, readable
 from shared.events.request import Control, Request
-from shared.runtime import results
-from shared.runtime.plans import Plans
+from shared.runtime.stores import results
+from shared.runtime.stores.plans import Plans
 
 
 class Prepared(Struct, frozen=True):
@@ -30,9 +31,8 @@ class Prepared(Struct, frozen=True):
 
 
 class Reruns:
-    def __init__(self, bus: Bus, plans: Plans, partitions: int, listens: Sequence[Writer]) -> None:
+    def __init__(self, bus: Bus, plans: Plans, partitions: int) -> None:
         self._bus, self._plans, self._partitions = bus, plans, partitions
-        self._writers = ("router", *listens)
 
     async def prepare(self, asked: Control, execution_id: str) -> Prepared | str:
         """Or the reason why it cannot be. Large results are stored for the new execution before it starts."""
@@ -68,14 +68,10 @@ class Reruns:
         """What the iterations of loops left is read for this alone; a large loop takes a second or two to fold."""
         entries = await self._entries(execution_id, subjects.ITERATION)
         values: dict[str, Any] = {}
-        while True:
-            try:
-                return await asyncio.to_thread(rerun.what_failed, execution_id, entries, values)
-            except Missing as missing:
-                values[missing.ref.checksum] = await results.load(self._bus, missing.ref)
+        failed = partial(rerun.what_failed, execution_id, entries, values)
+        return await results.brought(self._bus, values, failed, run=asyncio.to_thread)
 
     async def _entries(self, execution_id: str, *more: Writer) -> list[tuple[int, Any]]:
         partition = subjects.partition_of(execution_id, self._partitions)
-        filters = [subjects.event(partition, execution_id, writer) for writer in (*self._writers, *more)]
-        messages = await self._bus.read(topology.events_stream(partition), filters)
-        return [(message.seq, decode(message.data)) for message in messages]
+        filters = subjects.written(partition, execution_id, (*FOLDED["router"], *more))
+        return list(readable(await self._bus.read(topology.events_stream(partition), filters), self._partitions))

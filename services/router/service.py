@@ -3,29 +3,36 @@
 import asyncio
 from collections.abc import Callable
 
-from services.router.core import RouterCore
+from services.router.capacity import Room
 from services.router.notes import Notes
 from services.router.requests import Requests
 from shared.bus.ports import Bus, Clock
-from shared.engine.execution import Execution
-from shared.runtime.clock import SystemClock
-from shared.runtime.partitions import Partitions
-from shared.runtime.plans import Plans
-from shared.runtime.settings import Settings
-from shared.runtime.shell import Shell
-from shared.runtime.tasks import run_until
+from shared.engine.routing.core import RouterCore
+from shared.engine.routing.state import Execution
+from shared.runtime.control.burials import ORIGIN
+from shared.runtime.control.letter_quota import Quota
+from shared.runtime.control.load_pacing import Loads
+from shared.runtime.control.partitions import Partitions
+from shared.runtime.control.shell import Shell
+from shared.runtime.service.background import run_until
+from shared.runtime.service.health import hindrance
+from shared.runtime.service.settings import Settings
+from shared.runtime.stores.plans import Plans
 
 
 class Router:
     def __init__(self, bus: Bus, settings: Settings, clock: Clock) -> None:
+        self.room = Room()
         self._plans = Plans(bus)
         self._notes = Notes(bus, clock, settings.partitions)
-        core = RouterCore(self._plans)
+        core, loads, quota = RouterCore(self._plans), Loads(), Quota(clock.now, ORIGIN)
         self.partitions: Partitions[Execution] = Partitions(
             bus, clock, "router", settings.instance, settings.partitions,
-            lambda partition: Shell(bus, clock, partition, core, self._plans, self._notes.send),
+            lambda partition: Shell(
+                bus, clock, partition, settings.partitions, core, self._plans, self._notes.send, loads, quota
+            ),
         )
-        self.requests = Requests(bus, clock, self._plans, settings.partitions, self._adopt, self._notes)
+        self.requests = Requests(bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room)
 
     def _adopt(self, partition: int, execution_id: str, state: Execution) -> None:
         shell = self.partitions.shells.get(partition)
@@ -39,5 +46,7 @@ class Router:
             await self._notes.stop()
 
 
-async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    await Router(bus, settings, SystemClock()).run(stop, ready)
+async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    router = Router(bus, settings, clock)
+    hindrance("room", router.room.why_not)
+    await run_until(stop, router.room.watch(bus, clock), finish=router.run(stop, ready))

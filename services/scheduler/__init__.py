@@ -1,0 +1,1 @@
+"""The scheduler: loops and waits, commands for worker pools, limits, schedules and triggers."""

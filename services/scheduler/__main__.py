@@ -1,4 +1,4 @@
 from services.scheduler.service import serve
-from shared.runtime.main import run_service
+from shared.runtime.service.main import run_service
 
 run_service("scheduler", serve)

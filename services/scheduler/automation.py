@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import structlog
 
-from services.scheduler.reactor import Reactor
-from services.scheduler.timekeeper import Timekeeper, Watch
+from services.scheduler.schedule_timer import Timekeeper, Watch
+from services.scheduler.trigger_runner import Reactor
 from shared.bus import topology
 from shared.bus.kv import is_deleted, stream_of
 from shared.bus.ports import Bus, Clock, Message
-from shared.dsl.schedules import Schedule
-from shared.dsl.triggers import Trigger
+from shared.dsl.documents.schedules import Schedule
+from shared.dsl.documents.triggers import Trigger
 from shared.errors import Corrupt, NoetlError
 from shared.events import subjects
-from shared.runtime import timetable
+from shared.runtime.stores import schedules as store_schedules
 
 log = structlog.get_logger()
 TICK_S = 1.0  # ownership and clocks may change without a word
@@ -94,7 +94,7 @@ class Automation:
     # -- documents
 
     async def _follow(self) -> None:
-        filters = [timetable.subject("Schedule"), timetable.subject("Trigger")]
+        filters = [store_schedules.subject("Schedule"), store_schedules.subject("Trigger")]
         while True:
             follower = self._bus.follow(stream_of(topology.SCHEDULES), filters, 0)
             try:
@@ -112,13 +112,13 @@ class Automation:
                 await follower.close()
 
     def _read(self, message: Message) -> None:
-        kind, name = timetable.name_of(message.subject)
+        kind, name = store_schedules.name_of(message.subject)
         self._watches.pop(name, None) if kind == "Schedule" else self._triggers.pop(name, None)
         if is_deleted(message.headers):
             return
         try:
-            entry = timetable.decode(message.data)
-            document = timetable.parse(entry, kind)
+            entry = store_schedules.decode(message.data)
+            document = store_schedules.parse(entry, kind)
         except Corrupt as error:
             log.error("schedule.unreadable", kind=kind, name=name, error=str(error))
             return

@@ -9,23 +9,24 @@ from shared.bus import pool_consumer, topology
 from shared.bus.kv import stream_of
 from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError
-from shared.runtime import pools
+from shared.runtime.stores import pools
 
 log = structlog.get_logger()
 RETRY_S = 1.0
 
 
 class Consumers:
-    def __init__(self, bus: Bus, clock: Clock, given: Sequence[str]) -> None:
-        self._bus, self._clock, self._given = bus, clock, given
+    def __init__(self, bus: Bus, clock: Clock, given: Sequence[str], replicas: int = 1) -> None:
+        self._bus, self._clock, self._given, self._replicas = bus, clock, given, replicas
 
     async def make(self) -> None:
-        await pool_consumer.ensure(self._bus, await pools.consumers(self._bus, self._given, self._clock.now()))
+        wanted = await pools.consumers(self._bus, self._given, self._clock.now())
+        await pool_consumer.ensure(self._bus, wanted, self._replicas)
 
     async def follow(self) -> None:
         """For ever: a new pool gets its consumer at once."""
         while True:
-            follower = self._bus.follow(stream_of(topology.POOLS), [f"$KV.{topology.POOLS}.pool.*"], 0)
+            follower = self._bus.follow(stream_of(topology.POOLS), [pools.subject()], 0)
             try:
                 while True:
                     await follower.batch()

@@ -1,39 +1,57 @@
 """Which commands go to a pool's queue next, when more are due than its workers can begin.
 
-1. Every execution has at least one command under way, whatever the others do: nothing starves.
+An execution and all that descend from it (`kind: playbook`) are one family, named by its root: what one may have under
+way does not grow with the number of children it starts.
+
+1. Every family has at least one command under way, whatever the others do: nothing starves.
 2. Beyond the first of each, as many are under way as the workers say they have room for (`Beat.room`); they are
-   shared evenly: who has the fewest gets the next.
-3. A higher priority goes first, in both.
+   shared evenly: the family that has the fewest gets the next, and in it the execution that has the fewest.
+3. A higher priority goes first, in all of this.
 A command is under way from here until the log says that its run has ended or waits. What is held back is in memory
 only: it follows from the log, and whoever loads the execution offers it again.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from shared.events.beat import Key
 
 T = TypeVar("T")
-Rank = tuple[int, int, int, str]  # priority (the highest first), how many are under way, turn, execution
+Rank = tuple[int, int, int, str]  # priority (the highest first), how many are under way, turn, execution or root
 
 
 class Lane(Generic[T]):
     """One execution in one pool."""
 
-    __slots__ = ("held", "priority", "rank", "under_way")
+    __slots__ = ("family", "held", "priority", "rank", "under_way")
 
-    def __init__(self) -> None:
+    def __init__(self, family: "Family") -> None:
+        self.family = family
         self.priority = 0
         self.held: deque[tuple[Key, T]] = deque()
         self.under_way: set[Key] = set()
+        self.rank: Rank | None = None  # its valid place among the executions of the family
+
+
+class Family:
+    """Executions of one root in one pool."""
+
+    __slots__ = ("lanes", "order", "rank", "root", "under_way")
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.lanes = 0
+        self.under_way = 0
+        self.order: list[Rank] = []
         self.rank: Rank | None = None  # its valid place in a heap
 
 
 class Fair(Generic[T]):
     def __init__(self) -> None:
         self._lanes: dict[str, Lane[T]] = {}
+        self._families: dict[str, Family] = {}
         self._first: list[Rank] = []
         self._more: list[Rank] = []
         self._held: set[Key] = set()
@@ -46,28 +64,36 @@ class Fair(Generic[T]):
     def is_holding(self) -> bool:
         return bool(self._held)
 
-    def offer(self, key: Key, item: T, priority: int) -> bool:
-        """False when it is there already: held back, or under way."""
-        lane = self._lanes.setdefault(key[0], Lane())
+    def offer(self, key: Key, item: T, priority: int, root: str = "") -> bool:
+        """False when it is there already: held back, or under way. Without a root, the execution is its own."""
+        lane = self._lanes.get(key[0])
+        if lane is None:
+            lane = self._new_lane(key[0], root or key[0])
         if key in self._held or key in lane.under_way:
             return False
-        lane.priority = priority
         lane.held.append((key, item))
         self._held.add(key)
-        self._place(key[0], lane)
+        if lane.rank is None or lane.priority != priority:
+            lane.priority = priority
+            self._place(key[0], lane)
         return True
+
+    def is_held(self, key: Key) -> bool:
+        return key in self._held
 
     def is_under_way(self, key: Key) -> bool:
         lane = self._lanes.get(key[0])
         return lane is not None and key in lane.under_way
 
     def released(self, most: int, room: int) -> Iterator[T]:
-        """What goes out now. `most` bounds everything under way, `room` what is beyond the first of each execution."""
-        while (lane := self._next(most, room)) is not None:
+        """What goes out now. `most` bounds everything under way, `room` what is beyond the first of each family."""
+        while (family := self._next(most, room)) is not None:
+            lane = self._lanes[family.order[0][3]]
             key, item = lane.held.popleft()
             self._held.discard(key)
-            self._extra += bool(lane.under_way)
+            self._extra += bool(family.under_way)
             self._under_way += 1
+            family.under_way += 1
             lane.under_way.add(key)
             self._turn += 1
             self._place(key[0], lane)
@@ -91,6 +117,15 @@ class Fair(Generic[T]):
             known = [*lane.under_way, *(key for key, _ in lane.held)]
             self._drop(execution_id, lane, [key for key in known if not due(key)])
 
+    def _new_lane(self, execution_id: str, root: str) -> Lane[T]:
+        family = self._families.get(root)
+        if family is None:
+            family = self._families[root] = Family(root)
+        family.lanes += 1
+        lane: Lane[T] = Lane(family)
+        self._lanes[execution_id] = lane
+        return lane
+
     def _drop(self, execution_id: str, lane: Lane[T], keys: Iterable[Key]) -> None:
         gone = set(keys)
         held = gone & self._held
@@ -99,35 +134,48 @@ class Fair(Generic[T]):
             lane.held = deque(entry for entry in lane.held if entry[0] not in held)
         before = len(lane.under_way)
         lane.under_way -= gone
-        after = len(lane.under_way)
-        self._under_way -= before - after
-        self._extra -= max(0, before - 1) - max(0, after - 1)
-        if lane.held:
-            self._place(execution_id, lane)
-        elif not lane.under_way:
+        ended, family = before - len(lane.under_way), lane.family
+        self._extra -= max(0, family.under_way - 1) - max(0, family.under_way - ended - 1)
+        family.under_way -= ended
+        self._under_way -= ended
+        if not lane.held and not lane.under_way:
             del self._lanes[execution_id]
+            family.lanes -= 1
+            if not family.lanes:
+                del self._families[family.root]
+                return
+        self._place(execution_id, lane)
 
     def _place(self, execution_id: str, lane: Lane[T]) -> None:
-        """Puts the lane where it belongs now; what was pushed before is not valid any more."""
-        lane.rank = None
+        """Puts the lane where it belongs now, and its family; what was pushed before is not valid any more."""
+        lane.rank, family = None, lane.family
         if lane.held:
             lane.rank = (-lane.priority, len(lane.under_way), self._turn, execution_id)
-            heapq.heappush(self._more if lane.under_way else self._first, lane.rank)
+            heapq.heappush(family.order, lane.rank)
+        family.rank = None
+        if family.order and _best(family.order, self._lanes) is not None:
+            family.rank = (family.order[0][0], family.under_way, self._turn, family.root)
+            heapq.heappush(self._more if family.under_way else self._first, family.rank)
 
-    def _next(self, most: int, room: int) -> Lane[T] | None:
+    def _next(self, most: int, room: int) -> Family | None:
         if self._under_way >= most or not self._held:
             return None
-        best = self._best(self._first)
+        first = _best(self._first, self._families)
         if self._extra < room:
-            more = self._best(self._more)
-            if more is not None and (best is None or more < best):
-                best = more
-        return self._lanes[best[3]] if best is not None else None
+            more = _best(self._more, self._families)
+            if more is not None and (first is None or self._more[0] < self._first[0]):
+                return more
+        return first
 
-    def _best(self, heap: list[Rank]) -> Rank | None:
-        while heap:
-            lane = self._lanes.get(heap[0][3])
-            if lane is not None and lane.rank == heap[0]:
-                return heap[0]
-            heapq.heappop(heap)
-        return None
+
+R = TypeVar("R", Family, Lane)  # type: ignore[type-arg]
+
+
+def _best(heap: list[Rank], known: Mapping[str, R]) -> R | None:
+    """Whose valid place is the first; it is then the heap's first."""
+    while heap:
+        found = known.get(heap[0][3])
+        if found is not None and found.rank == heap[0]:
+            return found
+        heapq.heappop(heap)
+    return None

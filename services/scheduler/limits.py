@@ -13,16 +13,18 @@ import structlog
 
 from shared.bus import kv, topology
 from shared.bus.ports import Bus, Clock
-from shared.engine import ledger
-from shared.engine.ledger import Ledger
-from shared.engine.limiting import Want, holder
+from shared.engine.scheduling import limit_ledger
+from shared.engine.scheduling.limit_ledger import Ledger
+from shared.engine.scheduling.limits import Want, holder
+from shared.engine.scheduling.messages import Free
 from shared.errors import Conflict, NoetlError
 from shared.events import model as ev
 from shared.events import subjects
+from shared.events.headers import KV_OPERATION
 from shared.events.record import Record, encode
+from shared.events.run_index import is_iteration
 from shared.events.stamp import stamp
-from shared.runtime.core import Free
-from shared.runtime.endings import standing
+from shared.runtime.stores.execution_status import standing
 
 log = structlog.get_logger()
 RETRY_S = 0.5
@@ -66,7 +68,7 @@ class Limits:
         places = self._of.get(free.execution_id)
         if not places:
             return
-        if free.run_id and free.index is not None and free.index >= 0:
+        if free.run_id and free.index is not None and is_iteration(free.index):
             self._end(free.execution_id, [holder(free.execution_id, f"{free.run_id}.{free.index}")])
         elif free.run_id:
             whole = holder(free.execution_id, free.run_id)
@@ -99,7 +101,7 @@ class Limits:
             while True:
                 message = await inbox.message()
                 key = kv.decode_key(kv.key_of(topology.LIMITS, message.subject))
-                if self._is_concerned(key, ledger.decode(message.data) if message.data else Ledger()):
+                if self._is_concerned(key, limit_ledger.decode(message.data) if message.data else Ledger()):
                     self._settle_soon(key)
         finally:
             await inbox.close()
@@ -140,7 +142,7 @@ class Limits:
             log.warning("limit.waits", error=str(error))
             found = {}
         for name, data in found.items():
-            if self._is_concerned(kv.decode_key(name), ledger.decode(data)):
+            if self._is_concerned(kv.decode_key(name), limit_ledger.decode(data)):
                 self._settle_soon(kv.decode_key(name))
         self._swept = self._clock.now()
 
@@ -156,15 +158,15 @@ class Limits:
         for want in settled.granted:
             await self._tell(key, want)
 
-    async def _write(self, key: str) -> ledger.Settled:
+    async def _write(self, key: str) -> limit_ledger.Settled:
         name = kv.encode_key(key)
         for _ in range(MAX_TRIES):
             entry = await self._bus.kv_get(topology.LIMITS, name)
-            found = ledger.decode(entry.value) if entry is not None else Ledger()
+            found = limit_ledger.decode(entry.value) if entry is not None else Ledger()
             gone = self._gone.get(key, set()) | await self._leaked(key, found)
             self._let_go(key)
             wants = self._keys.get(key, {}).values()
-            settled = ledger.settle(found, self._me, wants, gone, self._clock.now(), self._others())
+            settled = limit_ledger.settle(found, self._me, wants, gone, self._clock.now(), self._others())
             try:
                 if settled.ledger != found:
                     await self._store(name, settled.ledger, entry.revision if entry is not None else 0)
@@ -184,10 +186,10 @@ class Limits:
 
     async def _store(self, name: str, found: Ledger, revision: int) -> None:
         if found != Ledger() or not revision:
-            await self._bus.kv_put(topology.LIMITS, name, ledger.encode(found), expected=revision)
+            await self._bus.kv_put(topology.LIMITS, name, limit_ledger.encode(found), expected=revision)
         else:
             subject = kv.subject_of(topology.LIMITS, name)
-            await self._bus.append(subject, b"", expected=revision, headers={kv.OPERATION: "DEL"})
+            await self._bus.append(subject, b"", expected=revision, headers={KV_OPERATION: "DEL"})
 
     def _forget(self, key: str, gone: set[str]) -> None:
         if key in self._gone:

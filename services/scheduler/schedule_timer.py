@@ -8,16 +8,17 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from shared.bus import topology
+from shared.bus import dead_letters, topology
 from shared.bus.ports import Bus, Clock
-from shared.dsl.schedules import Schedule
-from shared.engine import firing
-from shared.engine.firing import Fire, State
-from shared.errors import Conflict, NoetlError, TemplateError
+from shared.dsl.documents.schedules import Schedule
+from shared.engine.automation import schedules as automation_schedules
+from shared.engine.automation.schedules import Fire, State
+from shared.errors import Conflict, Corrupt, NoetlError, Refused, TemplateError
 from shared.events import subjects
-from shared.runtime import timetable
-from shared.runtime.endings import standings
-from shared.runtime.timetable import Entry
+from shared.events.request import decode
+from shared.runtime.stores import schedules as store_schedules
+from shared.runtime.stores.execution_status import standings
+from shared.runtime.stores.schedules import Entry
 
 log = structlog.get_logger()
 LOOK_S = 1.0  # while a missed time waits for the execution before it
@@ -56,14 +57,14 @@ class Timekeeper:
     async def _serve(self, watch: Watch) -> None:
         state = watch.state
         if state is None:
-            found, watch.revision = await timetable.read_state(self._bus, "Schedule", watch.schedule.name, State)
+            found, watch.revision = await store_schedules.read_state(self._bus, "Schedule", watch.schedule.name, State)
             state = watch.state = found
         state = await self._told(watch, state)  # what was decided before a stop
         if watch.entry.paused:
             watch.next_at = math.inf
             return
         over = await self._over(state) if watch.schedule.overlap != "allow" else frozenset()
-        decided = firing.decide(watch.schedule, state, watch.entry.since, self._clock.now(), over)
+        decided = automation_schedules.decide(watch.schedule, state, watch.entry.since, self._clock.now(), over)
         if decided != state:
             await self._keep(watch, decided)
             await self._report_new(watch.schedule, state, decided)
@@ -73,16 +74,17 @@ class Timekeeper:
     def _when(self, watch: Watch, state: State) -> float:
         if state.owed:
             return self._clock.now() + (LOOK_S if watch.schedule.overlap != "allow" else 0.0)
-        due = firing.next_due(watch.schedule, state, watch.entry.since)
+        due = automation_schedules.next_due(watch.schedule, state, watch.entry.since)
         return math.inf if due is None else float(due)
 
     async def _keep(self, watch: Watch, state: State) -> None:
-        watch.revision = await timetable.write_state(self._bus, "Schedule", watch.schedule.name, state, watch.revision)
+        name = watch.schedule.name
+        watch.revision = await store_schedules.write_state(self._bus, "Schedule", name, state, watch.revision)
         watch.state = state
 
     async def _told(self, watch: Watch, state: State) -> State:
         """Requests that are decided and not with the broker yet; asked for twice, one is started."""
-        fires, cancels = firing.unsent(state), state.cancels
+        fires, cancels = automation_schedules.unsent(state), state.cancels
         if not fires and not cancels:
             return state
         for execution_id in cancels:
@@ -91,21 +93,21 @@ class Timekeeper:
             await self._bus.append(subjects.CANCEL, msgspec.json.encode(stop))
         for fire in fires:
             await self._ask(watch.schedule, fire)
-        state = firing.told(state, frozenset(fire.execution_id for fire in fires))
+        state = automation_schedules.told(state, frozenset(fire.execution_id for fire in fires))
         await self._keep(watch, state)
         return state
 
     async def _ask(self, schedule: Schedule, fire: Fire) -> None:
         try:
-            request = msgspec.json.encode(firing.request(schedule, fire.at))
-        except TemplateError as error:  # the document was changed after the decision
+            request = msgspec.json.encode(automation_schedules.request(schedule, fire.at))
+            decode(request)  # the router would not take it
+            await self._bus.append(subjects.EXECUTE, request)
+        except (TemplateError, Corrupt, Refused, RecursionError, TypeError, ValueError) as error:
             await self._report(schedule, replace(fire, verdict="failed", why=str(error)))
-            return
-        await self._bus.append(subjects.EXECUTE, request)
 
     async def _over(self, state: State) -> frozenset[str]:
         """A request that no router took while requests are kept is gone."""
-        found = await standings(self._bus, firing.running(state), self._partitions)
+        found = await standings(self._bus, automation_schedules.running(state), self._partitions)
         oldest = self._clock.now() - topology.REQUESTS_KEPT_S
         asked = {fire.execution_id: fire.at for fire in state.recent}
         return frozenset(
@@ -124,5 +126,5 @@ class Timekeeper:
         log.info("schedule.fired", schedule=schedule.name, at=fire.at, execution_id=fire.execution_id,
                  verdict=fire.verdict, why=fire.why)
         if fire.verdict == "failed":
-            note = {"schedule": schedule.name, "at": fire.at, "reason": fire.why}
-            await self._bus.append(subjects.dead("schedules"), msgspec.json.encode(note))
+            place = f"schedule {schedule.name} at {fire.at}"
+            await dead_letters.bury(self._bus, "schedules", place, fire.why, name=schedule.name, at=fire.at)

@@ -6,36 +6,43 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from services.scheduler.automation import Automation
 from services.scheduler.consumers import Consumers
-from services.scheduler.core import SchedulerCore
 from services.scheduler.limits import Limits
 from services.scheduler.queue import CommandQueue
+from services.scheduler.takeover import Known
 from shared.bus.ports import Bus, Clock
-from shared.engine import limiting
-from shared.engine.large import Missing
-from shared.engine.schedule import Schedule
+from shared.dsl.model.plan import PlanMissing
+from shared.engine.scheduling import limits as scheduling_limits
+from shared.engine.scheduling.core import SchedulerCore
+from shared.engine.scheduling.state import Schedule
+from shared.engine.values.stored_values import Missing
 from shared.events import subjects
 from shared.events.command import Command
-from shared.runtime.clock import SystemClock
-from shared.runtime.partitions import Partitions
-from shared.runtime.plans import PlanMissing, Plans
-from shared.runtime.settings import Settings
-from shared.runtime.shell import Shell
-from shared.runtime.tasks import run_until
+from shared.runtime.control.actor import Actor
+from shared.runtime.control.burials import ORIGIN
+from shared.runtime.control.letter_quota import Quota
+from shared.runtime.control.load_pacing import Loads
+from shared.runtime.control.partitions import Partitions
+from shared.runtime.control.shell import Shell
+from shared.runtime.service.background import run_until
+from shared.runtime.service.settings import Settings
+from shared.runtime.stores.plans import Plans
 
 
 class Scheduler:
     def __init__(
         self, bus: Bus, settings: Settings, clock: Clock, remake_queue: Callable[[], Awaitable[object]]
     ) -> None:
-        plans = Plans(bus)
+        plans, loads, quota = Plans(bus), Loads(), Quota(clock.now, ORIGIN)
         self._core = SchedulerCore(plans)
         self.limits = Limits(
             bus, clock, settings.instance, settings.partitions, self._owns, lambda: self.partitions.members, self._knows
         )
-        self.queue = CommandQueue(bus, clock, remake_queue, self._due, self._share, self.limits)
+        self.queue = CommandQueue(bus, clock, remake_queue, self, self.limits)
         self.partitions: Partitions[Schedule] = Partitions(
             bus, clock, "scheduler", settings.instance, settings.partitions,
-            lambda partition: Shell(bus, clock, partition, self._core, plans, self.queue.send),
+            lambda partition: Shell(
+                bus, clock, partition, settings.partitions, self._core, plans, self.queue.send, loads, quota
+            ),
         )
         self.automation = Automation(
             bus, clock, settings.instance, settings.partitions, lambda: frozenset(self.partitions.shells)
@@ -43,7 +50,7 @@ class Scheduler:
 
         self._count = settings.partitions
 
-    def _share(self) -> float:
+    def share(self) -> float:
         return len(self.partitions.shells) / self._count
 
     def _shell(self, execution_id: str) -> Shell[Schedule] | None:
@@ -61,26 +68,48 @@ class Scheduler:
         if actor is None or actor.state is None:
             shell.load(execution_id)
             return None
-        return limiting.is_live(actor.state, place)
+        return scheduling_limits.is_live(actor.state, place)
 
-    def _due(self) -> Iterable[Command]:
-        """What the owned partitions say is outstanding; a state that lacks something is loaded anew,
-        which publishes its commands too."""
+    def due(self) -> Iterable[Command]:
+        """What the owned partitions say is outstanding."""
         for shell in list(self.partitions.shells.values()):
             for actor in list(shell.actors.values()):
-                if actor.state is None:
-                    continue
-                try:
-                    yield from self._core.commands(actor.state, actor.values)
-                except (Missing, PlanMissing):
-                    shell.reload(actor)
+                yield from self._commands(shell, actor) or ()
+
+    def live(self) -> Iterable[Schedule]:
+        for shell in self.partitions.shells.values():
+            for actor in shell.actors.values():
+                if actor.state is not None:
+                    yield actor.state
+
+    def known(self, execution_id: str) -> Known:
+        """What is outstanding of one execution: those that are live are all in memory, or are being loaded. Whoever
+        looks after it may be gone as well, and this one next."""
+        shell = self._shell(execution_id)
+        if shell is None:
+            return None
+        actor = shell.actors.get(execution_id)
+        return () if actor is None else self._commands(shell, actor)
+
+    def _commands(self, shell: Shell[Schedule], actor: Actor[Schedule]) -> Known:
+        """A state that lacks something is loaded anew, which publishes its commands too."""
+        if actor.state is None:
+            return None
+        try:
+            return self._core.commands(actor.state, actor.values)
+        except (Missing, PlanMissing):
+            shell.reload(actor)
+        except Exception as error:
+            if not actor.busy:
+                shell.stumbled(actor, error)
+        return None
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         sender = asyncio.create_task(self.queue.run())
         try:
             await run_until(
-                stop, self.queue.watch(), self.queue.listen(), self.limits.run(), self.limits.hear(),
-                self.automation.run(), finish=self.partitions.run(stop, ready),
+                stop, *self.queue.loops(), self.limits.run(), self.limits.hear(), self.automation.run(),
+                finish=self.partitions.run(stop, ready),
             )
         finally:
             sender.cancel()
@@ -88,8 +117,7 @@ class Scheduler:
             await self.queue.close()
 
 
-async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    clock = SystemClock()
-    consumers = Consumers(bus, clock, settings.pools)
+async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    consumers = Consumers(bus, clock, settings.pools, settings.replicas)
     scheduler = Scheduler(bus, settings, clock, consumers.make)
     await run_until(stop, consumers.follow(), finish=scheduler.run(stop, ready))

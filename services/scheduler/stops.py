@@ -16,6 +16,7 @@ from shared.events.stop import Stop
 log = structlog.get_logger()
 AGAIN_S = (0.3, 1.0, 3.0, 6.0)
 PAUSE_AGAIN_S = (0.3, 1.0)  # it may soon be over
+MAX_REMOVED = 1000  # commands of one run at a time; what is left is removed when it is said again
 REMEMBER_S = 60.0  # a command that was on its way when its run was stopped is not published
 
 
@@ -42,16 +43,26 @@ class Stops:
 
     async def _again(self, stop: Stop) -> None:
         """The command of a loop that pauses stays: whoever holds it finishes what is in flight first."""
-        gone = [] if stop.pause else subjects.commands_for(stop.pool, stop.execution_id, stop.run_id)
         for pause in (0.0, *(PAUSE_AGAIN_S if stop.pause else AGAIN_S)):
             if pause:
                 await self._clock.sleep(pause)
             try:
-                for subject in gone:
-                    await self._bus.purge(topology.COMMANDS, subject)
+                if not stop.pause:
+                    await self._remove(stop)
                 await self._bus.publish(subjects.stops(stop.pool), msgspec.json.encode(stop))
             except NoetlError as error:
                 log.warning("stop.waits", execution_id=stop.execution_id, run_id=stop.run_id, error=str(error))
+
+    async def _remove(self, stop: Stop) -> None:
+        """One message after the other: a purge by subject would lose what workers hold of other runs."""
+        for subject in subjects.commands_for(stop.pool, stop.execution_id, stop.run_id):
+            after = 0
+            for _ in range(MAX_REMOVED):
+                found = await self._bus.find(topology.COMMANDS, subject, after)
+                if found is None:
+                    break
+                after = found.seq
+                await self._bus.delete(topology.COMMANDS, after)
 
     async def close(self) -> None:
         for task in list(self._tasks):

@@ -11,12 +11,13 @@ from itertools import count
 import msgspec
 import structlog
 
-from services.scheduler.places import Places
+from services.scheduler.trigger_slots import Places
+from shared.bus import dead_letters
 from shared.bus.ports import Bus, Clock, Delivery, Inbox, Message
 from shared.bus.trigger_consumer import durable
-from shared.dsl.triggers import Trigger
-from shared.engine.reacting import Arrived, Broken, react
-from shared.errors import NoetlError
+from shared.dsl.documents.triggers import Trigger
+from shared.engine.automation.triggers import Arrived, Broken, react
+from shared.errors import Corrupt, NoetlError, Refused
 from shared.events import subjects
 from shared.events.request import Request
 
@@ -25,6 +26,8 @@ BATCH = 32
 MAX_WAITING = 1000  # core messages waiting for a place; more are dropped, and the log says so
 LOOK_S = 1.0
 RETRY_S = 1.0
+MAX_TRIES = 50  # of one message; with the pauses between them, three quarters of an hour
+LONGEST_PAUSE_S = 60.0
 
 
 class Reactor:
@@ -70,14 +73,13 @@ class Reactor:
         source = (self._trigger.stream, delivery.seq, delivery.epoch[0])
         arrived = Arrived(delivery.subject, delivery.data, delivery.headers or {}, source)
         try:
-            await self._handle(arrived, delivery.progress)
+            if not await self._handled(arrived, delivery.progress, delivery.epoch[1]):
+                await delivery.nak(pause_s(delivery.epoch[1]))
+                return
             await delivery.ack()
         except asyncio.CancelledError:
             await delivery.nak()  # whoever looks after the trigger next need not wait for the lease
             raise
-        except NoetlError as error:
-            self._log.warning("trigger.later", seq=delivery.seq, error=str(error))
-            await delivery.nak(RETRY_S)
 
     # -- a core subject
 
@@ -90,8 +92,9 @@ class Reactor:
                 message = await waiting.get()
                 source = (self._instance, int(self._clock.now() * 1e6), next(self._count))
                 arrived = Arrived(message.subject, message.data, message.headers or {}, source)
-                while not await self._handled(arrived):
-                    await self._clock.sleep(RETRY_S)
+                tries = count(1)
+                while not await self._handled(arrived, _nothing, tried := next(tries)):
+                    await self._clock.sleep(pause_s(tried))
         finally:
             pump.cancel()
             await asyncio.wait({pump})
@@ -105,15 +108,30 @@ class Reactor:
             except asyncio.QueueFull:
                 self._log.warning("trigger.dropped", subject=message.subject, limit=MAX_WAITING)
 
-    async def _handled(self, arrived: Arrived) -> bool:
+    # -- both
+
+    async def _handled(self, arrived: Arrived, hold: Callable[[], Awaitable[None]], tried: int) -> bool:
+        """False: not yet. Whatever is in a message, those after it get their turn: what cannot be is buried."""
         try:
-            await self._handle(arrived, _nothing)
+            if tried > MAX_TRIES:
+                await self._bury(arrived, f"tried {tried - 1} times without an end: the schedulers' logs say why")
+            else:
+                await self._handle_or_bury(arrived, hold)
         except NoetlError as error:
-            self._log.warning("trigger.later", error=str(error))
+            self._log.warning("trigger.later", error=str(error), tried=tried)
             return False
         return True
 
-    # -- both
+    async def _handle_or_bury(self, arrived: Arrived, hold: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await self._handle(arrived, hold)
+        except (Corrupt, Refused) as error:
+            await self._bury(arrived, str(error))
+        except NoetlError:
+            raise
+        except Exception as error:
+            self._log.exception("trigger.crashed")
+            await self._bury(arrived, f"no scheduler could handle it: {type(error).__name__}")
 
     async def _handle(self, arrived: Arrived, hold: Callable[[], Awaitable[None]]) -> None:
         """Returns when nothing more is to be done for the message."""
@@ -140,9 +158,17 @@ class Reactor:
 
     async def _bury(self, arrived: Arrived, reason: str) -> None:
         self._log.error("trigger.broken", subject=arrived.subject, error=reason)
-        note = {"trigger": self._trigger.name, "reason": reason, "subject": arrived.subject,
-                "message": arrived.data.decode(errors="replace")}
-        await self._bus.append(subjects.dead("triggers"), msgspec.json.encode(note))
+        stream, source = self._trigger.stream, arrived.source
+        place = dead_letters.at_seq(stream, int(source[1])) if stream else " ".join(map(str, source))
+        await dead_letters.bury(
+            self._bus, "triggers", place, reason, arrived.data, subject=arrived.subject,
+            headers=arrived.headers, name=self._trigger.name,
+        )
+
+
+def pause_s(tried: int) -> float:
+    """Before the next try: soon at first, and a minute in the end."""
+    return float(min(LONGEST_PAUSE_S, RETRY_S * 2 ** max(0, min(tried, 10) - 3)))
 
 
 async def _nothing() -> None:

@@ -6,11 +6,11 @@ from typing import Literal
 
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
-from shared.dsl.triggers import Trigger
+from shared.dsl.documents.triggers import Trigger
 from shared.errors import Conflict
-from shared.runtime import timetable
-from shared.runtime.endings import standing, standings
-from shared.runtime.timetable import Holders
+from shared.runtime.stores import schedules as store_schedules
+from shared.runtime.stores.execution_status import standing, standings
+from shared.runtime.stores.schedules import Holders
 
 CORE_KEPT_S = 600.0  # a core message may be lost after it got its place and before its request is out
 FULL_S = 0.9  # found full, it is not looked at again for so long, however many wait
@@ -40,7 +40,7 @@ class Places:
 
     async def _take(self, execution_id: str) -> bool:
         name = self._trigger.name
-        holders, revision = await timetable.read_state(self._bus, "Trigger", name, Holders)
+        holders, revision = await store_schedules.read_state(self._bus, "Trigger", name, Holders)
         running = holders.running
         if execution_id in running:
             return True
@@ -52,7 +52,7 @@ class Places:
             self._full_until = self._clock.now() + FULL_S
             return False
         running = {**running, execution_id: self._clock.now()}
-        await timetable.write_state(self._bus, "Trigger", name, Holders(running), revision)
+        await store_schedules.write_state(self._bus, "Trigger", name, Holders(running), revision)
         return True
 
     async def _still(self, running: dict[str, float]) -> dict[str, float]:

@@ -1,0 +1,1 @@
+"""The worker: commands of one pool, run under leases."""

@@ -1,32 +1,33 @@
-"""A tool's call, made of a task and the names its templates see: rendered, with its credentials."""
+"""A tool's call: what it is rendered to, with the credentials it names."""
 
 from contextlib import suppress
 from typing import Any
 
 from services.worker import credentials
 from shared.bus.ports import Bus
-from shared.dsl.names import names_used
-from shared.dsl.plan import Plan, Task
-from shared.engine import calling
-from shared.tools.contract import Call
-from shared.tools.open import Tools
+from shared.dsl.model.plan import Plan
+from shared.engine.pipeline import effects as ef
+from shared.events.outcome import Outcome, failed
+from shared.tools.base.contract import Call
 
 
-async def prepare(
-    bus: Bus, tools: Tools, plan: Plan, task: Task, names: dict[str, Any], key: str, left: float
-) -> Call:
-    """Raises TemplateError and NoCredential. `key` names the attempt, `left` is the time it has."""
-    secrets: dict[str, Any] = {}
-    if task.config and "keychain" in names_used(task.config).names:
-        secrets = await _keychain(bus, plan)
-        names = {**names, "keychain": secrets}
-    asked = calling.rendered(task, tools.spec(task.kind).keys, names)
-    auth = await credentials.resolve(bus, asked.auth) if asked.auth is not None else None
-    others = {path: await credentials.resolve(bus, each) or {} for path, each in asked.credentials.items()}
-    return Call(asked.config, asked.spec, auth, key, left, secrets, others)
+def call_of(effect: ef.Call | ef.ClaimRows) -> Call:
+    asked, found = effect.prepared.asked, effect.prepared.found
+    return Call(
+        asked.config, asked.spec, found.auth, effect.key, effect.limit, effect.prepared.secrets, found.others)
 
 
-async def _keychain(bus: Bus, plan: Plan) -> dict[str, Any]:
+async def find(bus: Bus, effect: ef.FindCredentials) -> ef.Found | Outcome:
+    """What the names of a call stand for; the outcome of the call when one is unknown."""
+    try:
+        auth = await credentials.resolve(bus, effect.auth) if effect.auth is not None else None
+        others = {path: await credentials.resolve(bus, each) or {} for path, each in effect.others.items()}
+    except credentials.NoCredential as error:
+        return failed("auth", str(error))
+    return ef.Found(auth, others)
+
+
+async def keychain(bus: Bus, plan: Plan) -> dict[str, Any]:
     """The declared credentials that are stored; using one that is not is the template's error."""
     found: dict[str, Any] = {}
     for entry in plan.keychain:

@@ -7,8 +7,13 @@ import msgspec
 
 from shared.bus import topology
 from shared.bus.ports import Bus
-from shared.dsl.auths import ALIAS_KEYS
-from shared.errors import NoetlError, Refused
+from shared.dsl.read.auth import ALIAS_KEYS
+from shared.errors import Corrupt, NoetlError, Refused
+from shared.events.bounds import MAX_CREDENTIAL_NAME
+from shared.events.decoding import read
+
+MAX_CREDENTIAL_BYTES = 1_048_576
+_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 class NoCredential(NoetlError):
@@ -17,13 +22,16 @@ class NoCredential(NoetlError):
 
 async def find(bus: Bus, name: str) -> dict[str, Any]:
     try:
-        entry = await bus.kv_get(topology.KEYCHAIN, name)
+        entry = await bus.kv_get(topology.KEYCHAIN, name) if len(name) <= MAX_CREDENTIAL_NAME else None
     except Refused:
         raise NoCredential(f"a credential cannot be called {name[:60]!r}") from None
     if entry is None:
+        name = name[:60]
         raise NoCredential(f"no credential {name!r} in the keychain (noetlctl credential {name}=JSON)")
-    value: dict[str, Any] = msgspec.json.decode(entry.value)
-    return value
+    try:
+        return read(_decoder, entry.value, "a credential", MAX_CREDENTIAL_BYTES)
+    except Corrupt as error:
+        raise NoCredential(f"credential {name!r}: {error}") from None
 
 
 async def resolve(bus: Bus, auth: Any) -> dict[str, Any] | None:

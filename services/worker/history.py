@@ -1,17 +1,17 @@
-"""Reads what the log says of runs that may have been held before (`engine/held.py` says what counts of it)."""
+"""Reads what the log says of runs that may have been held before (`engine/leases/fence.py` says what counts of it)."""
 
 import asyncio
 from weakref import WeakValueDictionary
 
 from shared.bus import topology
 from shared.bus.ports import Bus
-from shared.engine.held import History, accept
+from shared.engine.pipeline.history import History, accept, known
 from shared.errors import Unavailable
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.command import Command
-from shared.events.index import RUN
-from shared.events.record import Record, decode
+from shared.events.record import Record, readable
+from shared.events.run_index import RUN, is_run
 
 
 class _Ask:
@@ -34,7 +34,7 @@ class Histories:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def read(self, command: Command) -> History:
-        own = subjects.WORKER if command.index == RUN else subjects.ITERATION
+        own = subjects.WORKER if is_run(command.index) else subjects.ITERATION
         subject, ask = (command.execution_id, own), _Ask(command)
         self._asks.setdefault(subject, []).append(ask)
         lock = self._locks.get(subject)
@@ -46,20 +46,19 @@ class Histories:
         assert ask.records is not None
         if command.since and ask.seq < command.since:
             raise Unavailable("the log does not show the end of the wait yet")
-        return accept(ask.records, command.run_id, command.index)
+        return accept(ask.records, command.run_id, command.index, known(command))
 
     async def _look(self, execution_id: str, own: str, asks: set[_Ask]) -> None:
         """If this fails, each of the others looks for itself when its turn comes."""
         partition = subjects.partition_of(execution_id, self._partitions)
         writers = (own, subjects.WAITING, subjects.SCHEDULER)
-        filters = [subjects.event(partition, execution_id, writer) for writer in writers]
+        filters = subjects.written(partition, execution_id, writers)
         after = min(ask.after for ask in asks)
         messages = await self._bus.read(topology.events_stream(partition), filters, after=after)
         known: dict[tuple[str, int], list[tuple[int, Record]]] = {}
-        for message in messages:
-            record = decode(message.data)
+        for seq, record in readable(messages, self._partitions):
             for key in _about(record):
-                known.setdefault(key, []).append((message.seq, record))
+                known.setdefault(key, []).append((seq, record))
         for ask in asks:
             found = known.get(ask.key, [])
             if ask.key[1] != RUN and (whole := known.get((ask.key[0], RUN))):

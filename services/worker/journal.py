@@ -10,74 +10,35 @@ from typing import TypeVar
 
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
-from shared.engine.large import MAX_RECORD_BYTES, TooLarge, shrink
-from shared.errors import Unavailable
+from shared.engine.pipeline.notes import Notes
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, TooLarge
+from shared.errors import Forged, Unavailable
 from shared.events import subjects
-from shared.events.index import RUN
-from shared.events.model import (
-    Event,
-    FrameClaimed,
-    FrameFailed,
-    IterationDone,
-    IterationFailed,
-    LoopHalted,
-    StepDone,
-    StepFailed,
-    TaskWaiting,
-)
-from shared.events.record import Lease, Record, Writer, decode, encode
+from shared.events.bounds import MAX_RECORD_NAME, is_deep
+from shared.events.model import Event
+from shared.events.record import Kept, Record, decode, encode, readable
 from shared.events.stamp import stamp
-from shared.runtime import results
+from shared.runtime.stores import results
 
 FLUSH_S = 0.05
 SETTLE_S = 5.0
-LAST = (
-    StepDone | StepFailed | IterationDone | IterationFailed | FrameClaimed | FrameFailed | LoopHalted | TaskWaiting
-)
 T = TypeVar("T")
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 class Journal:
-    """Nothing of the lease is in the log up to `after`."""
+    """Writes the notes of a lease. Nothing of the lease is in the log up to `after`."""
 
-    def __init__(
-        self, bus: Bus, clock: Clock, execution_id: str, lease: Lease, partitions: int, limit: int, after: int = 0,
-        *, loop: bool = False,
-    ) -> None:
-        """`loop`: the lease is on a loop as a whole, of which the scheduler wants to hear."""
-        self._bus, self._clock = bus, clock
-        self._execution_id, self._lease, self._limit, self._after = execution_id, lease, limit, after
-        self._own: Writer = subjects.WORKER if lease.index == RUN and not loop else subjects.ITERATION
-        self._writer: Writer = self._own
-        self._partition = subjects.partition_of(execution_id, partitions)
-        self._waiting: list[Event] = []
-        self._blobs: dict[str, bytes] = {}
-        self._n = 0
+    def __init__(self, bus: Bus, clock: Clock, notes: Notes, partitions: int, after: int = 0) -> None:
+        self._bus, self._clock, self._notes, self._after = bus, clock, notes, after
+        self._partition = subjects.partition_of(notes.execution_id, partitions)
+        self._partitions = partitions
         self._sent: tuple[asyncio.Future[int], list[Event]] | None = None
-        self._last: Event | None = None
 
     @property
-    def over(self) -> bool:
-        """The lease has said its last word."""
-        return isinstance(self._last, LAST)
-
-    def note(self, *events: Event) -> list[Event]:
-        """These go out with the next record; as they stand in it. TooLarge when a value is over the limit for one."""
-        small, blobs = shrink(self._execution_id, list(events), self._limit)
-        self._waiting += small
-        self._blobs.update(blobs)
-        return small
-
-    def forget(self) -> None:
-        """What was noted and not written is dropped, a wait included."""
-        self._waiting, self._blobs = [], {}
-        self._writer = self._own
-
-    async def park(self) -> None:
-        """What is noted ends with a wait: it goes to the scheduler, and nothing may follow."""
-        self._writer = subjects.WAITING
-        await self.flush()
+    def has_spoken(self) -> bool:
+        """Something of the lease is in the log, or on its way there."""
+        return self._notes.n > 0 or self._sent is not None
 
     async def settle(self) -> None:
         """After a cancellation: what was on its way is in the log, or Unavailable when that cannot be known."""
@@ -90,63 +51,82 @@ class Journal:
         except TimeoutError:
             raise Unavailable("no answer to what was on its way") from None
         self._sent = None
-        self._count(events)
+        self._notes.count(events)
 
-    def _count(self, events: list[Event]) -> None:
-        self._n += len(events)
-        self._last = events[-1]
+    async def release(self, why: str) -> None:
+        """The lease is handed back on purpose."""
+        await self.settle()
+        if self._notes.release(why):
+            await self.flush()
 
-    async def flush(self) -> int:
-        """Everything noted is in the log when this returns; its last sequence. A lease's facts stand
-        each for itself, so what does not fit into one record goes into several."""
-        events, self._waiting = self._waiting, []
-        if self._blobs:
-            await results.store(self._bus, self._execution_id, self._blobs)
-            self._blobs = {}
-        return await self._write(events) if events else 0
+    async def flush(self) -> None:
+        """Everything noted is in the log when this returns. A lease's facts stand each for itself, so what does not
+        fit into one record goes into several."""
+        events = self._notes.take()
+        if blobs := self._notes.take_stored():
+            await self._store(blobs)
+        if events:
+            await self._write(events)
 
-    async def _write(self, events: list[Event]) -> int:
+    async def _store(self, blobs: dict[str, bytes]) -> None:
+        try:
+            await results.store(self._bus, self._notes.execution_id, blobs, self._notes.lease.pool)
+        except results.Occupied as error:
+            raise TooLarge(str(error)) from None
+
+    async def _write(self, events: list[Event]) -> None:
+        notes = self._notes
         record = Record(
-            self._execution_id, self._writer, self._n + 1, stamp(self._clock.now()), tuple(events), lease=self._lease
+            notes.execution_id, notes.writer, notes.n + 1, stamp(self._clock.now()), tuple(events), lease=notes.lease
         )
         data = encode(record)
-        if len(data) > MAX_RECORD_BYTES:
+        subject = subjects.event(self._partition, notes.execution_id, notes.writer, notes.lease.pool)
+        if wrong := self._wrong(Kept(subject, data)):
             if len(events) == 1:
-                raise TooLarge(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")
+                raise TooLarge(wrong)
             half = len(events) // 2
             await self._write(events[:half])
-            return await self._write(events[half:])
-        subject = subjects.event(self._partition, self._execution_id, self._writer)
-        seq = await self._append(subject, data, events)
-        self._count(events)
-        return seq
+            await self._write(events[half:])
+            return
+        await self._append(subject, data, events)
+        notes.count(events)
 
-    async def _append(self, subject: str, data: bytes, events: list[Event]) -> int:
+    def _wrong(self, message: Kept) -> str:
+        """Why readers would not take it: what a worker writes it finds again. A short one is not looked at, since
+        nothing in it is too long; numbers and times are ours."""
+        if len(message.data) > MAX_RECORD_BYTES:
+            return f"a record of {len(message.data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx"
+        if len(message.data) <= MAX_RECORD_NAME and not is_deep(message.data):
+            return ""
+        try:
+            decode(message, self._partitions)
+        except Forged as error:
+            return str(error)
+        return ""
+
+    async def _append(self, subject: str, data: bytes, events: list[Event]) -> None:
         """Tries until the record is in the log; after silence it looks whether it already is."""
         tries = 0
         while True:
             try:
                 future = await self._bus.send(subject, data)
                 self._sent = future, events
-                seq = await asyncio.shield(future)
+                await asyncio.shield(future)
                 self._sent = None
-                return seq
+                return
             except Unavailable:
                 await self._clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
                 tries += 1
             try:
-                if (found := await self._find(subject, self._n + 1)) is not None:
-                    return found
+                if await self._is_there(subject, self._notes.n + 1):
+                    return
             except Unavailable:
                 continue
 
-    async def _find(self, subject: str, n: int) -> int | None:
-        stream = topology.events_stream(self._partition)
-        for message in await self._bus.read(stream, [subject], after=self._after):
-            record = decode(message.data)
-            if record.lease == self._lease and record.n == n:
-                return message.seq
-        return None
+    async def _is_there(self, subject: str, n: int) -> bool:
+        found = await self._bus.read(topology.events_stream(self._partition), [subject], after=self._after)
+        lease = self._notes.lease
+        return any(record.lease == lease and record.n == n for _, record in readable(found, self._partitions))
 
     async def during(self, work: Awaitable[T]) -> T:
         """Runs a tool; if it takes longer, what is noted so far goes out meanwhile."""

@@ -1,30 +1,46 @@
-"""Whether this worker may have been away, stopped or cut off, for so long that its leases were lost.
+"""Whether this worker may have been away, stopped or cut off, for so long that others have its runs.
 
-A lease lasts COMMAND_LEASE_S and is extended every third of it, so a worker whose beats the broker
-confirmed at least that often has lost none. After an absence a run asks the log before it goes on.
+A scheduler gives the runs of a worker to others when it has heard no beat of it for three of them, and a lease that
+is not extended is lost after COMMAND_LEASE_S. So a worker whose beats the broker confirmed at least every AWAY_S has
+lost nothing. After an absence a run asks the log before it goes on; for the time of one lease it does so before every
+effect, because someone may have been given the run and not have claimed it yet.
+Time is that of the event loop, which nobody sets.
 """
 
-from shared.bus import topology
-from shared.bus.ports import Clock
+from collections.abc import Callable
 
-AWAY_S = topology.COMMAND_LEASE_S / 3
+from shared.bus import topology
+
+BEAT_S = 1.5
+AWAY_S = 2 * BEAT_S
+DOUBT_S = topology.COMMAND_LEASE_S
 
 
 class Presence:
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._confirmed = clock.now()
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._confirmed = now()
         self._absences = 0
+        self._back = float("-inf")
+        self._is_away = False
+        self.returns = 0  # absences that have ended with an answer of the broker
 
     def confirm(self) -> None:
         """The broker has just answered."""
         self.absences()
-        self._confirmed = self._clock.now()
+        self._confirmed = self._now()
+        self.returns += self._is_away
+        self._is_away = False
 
     def absences(self) -> int:
         """How many so far; one that is over is noticed here as well, whoever runs first after it."""
-        now = self._clock.now()
+        now = self._now()
         if now - self._confirmed > AWAY_S:
             self._absences += 1
-            self._confirmed = now
+            self._confirmed = self._back = now
+            self._is_away = True
         return self._absences
+
+    def doubts(self, mark: int) -> bool:
+        """Whether what was taken when `absences` said `mark` may be with someone who has not said so yet."""
+        return self.absences() != mark and self._now() - self._back < DOUBT_S

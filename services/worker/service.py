@@ -2,73 +2,76 @@
 
 import asyncio
 import os
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from importlib import metadata
 
-import msgspec
 import structlog
 
+from services.worker.capacity import Room
 from services.worker.frame import FrameRun
+from services.worker.heartbeat import Beating
 from services.worker.history import Histories
-from services.worker.local import MAX_CRASHES, HandedBack, LocalRun
+from services.worker.hold import Around, Hold, Run
+from services.worker.interpreter import Outside
+from services.worker.lease_keeper import Minding
+from services.worker.local import MAX_CRASHES, LocalRun
 from services.worker.presence import Presence
-from services.worker.room import LOOK_S, Room
-from services.worker.run import Fenced, StepRun
+from services.worker.run import StepRun
+from services.worker.tool_turn import NoRoom
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
-from shared.engine.held import History
-from shared.errors import Corrupt, NoetlError
+from shared.engine.pipeline.local_machine import HandedBack
+from shared.engine.pipeline.ownership import Fenced
+from shared.errors import Corrupt, NoetlError, Refused
 from shared.events import command as commands
 from shared.events import stop as stops
 from shared.events import subjects
-from shared.events.beat import Beat, Key
-from shared.events.command import Command
-from shared.events.index import frame_of
-from shared.runtime import results
-from shared.runtime.clock import SystemClock
-from shared.runtime.plans import Plans
-from shared.runtime.settings import Settings
-from shared.runtime.tasks import run_until
-from shared.tools.contract import ToolOptions
-from shared.tools.open import Tools
+from shared.events.beat import Key
+from shared.events.run_index import is_frame
+from shared.runtime.service.background import run_until
+from shared.runtime.service.settings import Settings
+from shared.runtime.stores import results
+from shared.runtime.stores.plans import Plans
+from shared.tools.base.contract import ToolOptions
+from shared.tools.toolbox import Tools
 
 log = structlog.get_logger()
-BEAT_S = 1.5
-EXTEND_S = topology.COMMAND_LEASE_S / 3
 LATER_S = 2.0
-Held = StepRun | LocalRun | FrameRun
 
 
 class Worker:
     def __init__(self, bus: Bus, settings: Settings, clock: Clock, tools: Tools) -> None:
         self._bus, self._settings, self._clock, self._tools = bus, settings, clock, tools
+        self._now = asyncio.get_running_loop().time
         self._plans = Plans(bus)
-        self._presence = Presence(clock)
-        self._histories = Histories(bus, settings.partitions)
-        self._held: dict[Key, Delivery] = {}
-        self._running: dict[Key, asyncio.Task[None]] = {}
-        self._stopped: set[Key] = set()
+        self._presence = Presence(self._now)
+        histories = Histories(bus, settings.partitions)
+        self._outside = Outside(bus, clock, tools, histories, settings.instance, settings.partitions)
+        self._holds: dict[Key, Hold] = {}
+        self._around = Around(bus, clock, self._presence, settings.pool, settings.instance, os.getpid())
+        self._minding = Minding(self._around, self._holds)
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Event()
         self._room = Room(settings.slots)
-        self._taken = asyncio.Event()
         self._draining = False
-        self._started, self._version = clock.now(), _version()
-        self._local: dict[tuple[str, str], LocalRun] = {}
+        self._beating = Beating(
+            bus, clock, settings, self._presence, self._holds, self._room, tools, lambda: self._draining,
+        )
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `stop`; then takes nothing new and finishes what it holds. Cancelled, it hands back."""
-        loops = [asyncio.create_task(work) for work in (self._extend(), self._beat(), self._hear())]
+        minding = self._minding
+        work = (minding.extend(), minding.hear(), self._beating.run(), self._hear())
+        loops = [asyncio.create_task(each) for each in work]
         try:
             await run_until(stop, self._take(ready), finish=self._drain(stop))
         finally:
             for task in (*loops, *self._tasks):
                 task.cancel()
             await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
-            await self._say_goodbye()
+            await minding.close()
+            await self._beating.goodbye()
             await self._tools.close()
 
     async def _take(self, ready: Callable[[], None]) -> None:
@@ -83,7 +86,7 @@ class Worker:
                 mark = self._presence.absences()
                 for delivery in await consumer.batch(slots - len(self._tasks)):
                     self._start(delivery, mark)
-                self._taken.set()
+                self._beating.took()
         finally:
             await consumer.close()
 
@@ -104,6 +107,8 @@ class Worker:
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
+    # -- one run -----------------------------------------------------------------------
+
     async def _work(self, delivery: Delivery, mark: int) -> None:
         try:
             command = commands.decode(delivery.data)
@@ -112,68 +117,103 @@ class Worker:
             await delivery.ack()  # commands are derived: the scheduler issues a good one when asked to
             return
         key = (command.execution_id, command.run_id, command.index)
-        if key in self._held:
-            await delivery.nak(LATER_S)  # issued again while it runs here: by then it may be over
+        if (held := self._holds.get(key)) is not None:
+            await held.take(command, delivery, mark)
+            self._minding.look(held)
             return
+        hold = self._holds[key] = Hold(self._around, command, delivery, mark, self._now())
+        hold.task = asyncio.current_task()
+        try:
+            await self._turn(hold)
+            while hold.renew():
+                if self._draining:
+                    await hold.refuse()
+                    break
+                await self._turn(hold)
+        finally:
+            del self._holds[key]
+
+    async def _turn(self, hold: Hold) -> None:
+        """From a delivery to its acknowledgement."""
+        self._room.took(hold.command.root or hold.key[0])
+        try:
+            hold.run = await self._made(hold)
+            await hold.run.run()
+            await hold.end()
+        except Fenced as fenced:
+            await hold.lose(fenced)
+        except HandedBack:
+            await hold.hand_back("the worker stops")
+        except NoRoom as full:
+            if not full.begun:
+                hold.run = None  # nothing of the lease is in the log, and nothing has to be
+            await hold.hand_back(str(full), full.delay)
+        except Refused as error:  # nobody allows it later either
+            log.error("run.refused", execution_id=hold.key[0], run_id=hold.key[1], error=str(error))
+            await self._fail(hold, error)
+        except NoetlError as error:
+            log.warning("run.later", execution_id=hold.key[0], run_id=hold.key[1], error=str(error))
+            await hold.hand_back(str(error), LATER_S)
+        except asyncio.CancelledError:
+            await self._cut_short(hold)
+        except Exception as error:
+            log.exception("run.crashed", execution_id=hold.key[0], run_id=hold.key[1])
+            await self._crashed(hold, error)
+
+    async def _cut_short(self, hold: Hold) -> None:
+        """It was told to stop, it is another's, or the worker ends."""
         task = asyncio.current_task()
         assert task is not None
-        self._held[key], self._running[key] = delivery, task
-        self._room.took(command.execution_id)
-        run: Held | None = None
-        try:
-            run = await self._made(command, delivery, mark)
-            await run.run()
-            await delivery.ack()
-        except Fenced as fenced:
-            if fenced.needless:
-                await delivery.ack()
-        except HandedBack:
-            await delivery.nak()
-        except NoetlError as error:
-            log.warning("run.later", execution_id=key[0], run_id=key[1], error=str(error))
-            await delivery.nak(LATER_S)
-        except asyncio.CancelledError:
-            if key not in self._stopped:
-                await delivery.nak()
-                raise
+        if hold.stopped:
             task.uncancel()
-            await self._say_stopped(delivery, run)
-        except Exception as error:
-            log.exception("run.crashed", execution_id=key[0], run_id=key[1])
-            await self._crashed(delivery, run, error)
-        finally:
-            del self._held[key], self._running[key]
-            self._local.pop(key[:2], None)
-            self._stopped.discard(key)
+            await self._say_stopped(hold)
+        elif hold.fenced is not None:
+            task.uncancel()
+            log.info("run.fenced", execution_id=hold.key[0], run_id=hold.key[1], index=hold.key[2])
+            await hold.lose(hold.fenced)
+        else:
+            await hold.hand_back("the worker stops")
+            raise asyncio.CancelledError
 
-    async def _made(self, command: Command, delivery: Delivery, mark: int) -> Held:
-        plan, settings = await self._plans.load(command.digest), self._settings
-
-        def one(command: Command, mark: int, before: History | None = None) -> StepRun:
-            return StepRun(
-                self._bus, self._clock, self._tools, plan, command, delivery, settings.instance, settings.partitions,
-                self._presence.absences, mark, self._histories, before,
-            )
-
-        if frame_of(command.index) >= 0:
-            return FrameRun(
-                self._bus, self._clock, self._tools, plan, command, delivery, settings.instance, settings.partitions,
-                self._presence.absences, mark, self._histories,
-            )
+    async def _made(self, hold: Hold) -> Run:
+        command, settings = hold.command, self._settings
+        plan = await self._plans.load(command.digest)
+        if is_frame(command.index):
+            return FrameRun(self._outside, plan, command, hold)
         if command.local is None:
-            return one(command, mark)
-        run = self._local[command.execution_id, command.run_id] = LocalRun(
-            self._bus, self._clock, plan.steps[command.step], command, delivery, settings.instance,
-            settings.partitions, self._presence.absences, mark, one, lambda: self._draining, settings.slots,
-        )
-        return run
+            return StepRun(self._outside, plan, command, hold)
+        return LocalRun(self._outside, plan, command, hold, lambda: self._draining, settings.slots)
 
-    async def _say_stopped(self, delivery: Delivery, run: Held | None) -> None:
+    async def _say_stopped(self, hold: Hold) -> None:
         """Someone waits to hear it. A second stop, or the worker's own end, may cut this short."""
-        if run is not None:
+        if hold.run is not None:
             with suppress(NoetlError):
-                await run.stopped()
-        await delivery.ack()
+                await hold.run.stopped()
+        await hold.end()
+
+    async def _crashed(self, hold: Hold, error: Exception) -> None:
+        """A fault of ours: tried again on another delivery, then the run fails instead of coming for ever."""
+        if hold.epoch[1] < MAX_CRASHES:
+            await self._hand_back(hold, error)
+        else:
+            await self._fail(hold, error)
+
+    async def _fail(self, hold: Hold, error: Exception) -> None:
+        """If not even that can be written, someone has to change something first."""
+        if hold.run is not None:
+            try:
+                await hold.run.give_up(error)
+            except NoetlError as unsaid:
+                log.error("run.not_failed", execution_id=hold.key[0], run_id=hold.key[1], error=str(unsaid))
+            else:
+                await hold.end()
+                return
+        await self._hand_back(hold, error)
+
+    async def _hand_back(self, hold: Hold, error: Exception) -> None:
+        await hold.hand_back(f"{type(error).__name__}: {error}", LATER_S * min(hold.epoch[1], MAX_CRASHES))
+
+    # -- words to the pool -------------------------------------------------------------
 
     async def _hear(self) -> None:
         """Runs that are to stop."""
@@ -190,82 +230,16 @@ class Worker:
         except Corrupt as error:
             log.error("stop.corrupt", error=str(error))
             return
-        if stop.pause:
-            held = self._local.get((stop.execution_id, stop.run_id))
-            if held is not None:
-                held.pause(stop.at)
-            return
-        for key, task in self._running.items():
-            if key[:2] == (stop.execution_id, stop.run_id) and key not in self._stopped:
-                log.info("run.stops", execution_id=key[0], run_id=key[1], index=key[2])
-                self._stopped.add(key)
-                task.cancel()
-
-    async def _crashed(self, delivery: Delivery, run: Held | None, error: Exception) -> None:
-        """A fault of ours: tried again on another delivery, then the run fails instead of coming for ever."""
-        tries = delivery.epoch[1]
-        if run is None or tries < MAX_CRASHES:
-            await delivery.nak(LATER_S * tries)
-            return
-        await run.give_up(error)
-        await delivery.ack()
-
-    async def _extend(self) -> None:
-        while True:
-            await self._clock.sleep(EXTEND_S)
-            for delivery in list(self._held.values()):
-                await delivery.progress()
-
-    async def _beat(self) -> None:
-        """Every BEAT_S, and as soon as there is more or less room."""
-        while True:
-            try:
-                await self._bus.kv_put(topology.WORKERS, self._beat_key(), msgspec.json.encode(self._said()))
-                self._presence.confirm()
-            except NoetlError as error:
-                log.warning("beat.lost", error=str(error))
-            until = self._clock.now() + BEAT_S
-            while self._clock.now() < until:
-                await self._rest(until - self._clock.now())
-                if self._room.look(self._tools.under_way):
-                    break
-
-    async def _rest(self, left: float) -> None:
-        """A worker that has nothing to do is not woken to look at its room."""
-        if self._running or not self._room.is_quiet:
-            await self._clock.sleep(min(LOOK_S, left))
-            return
-        self._taken.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(left):
-                await self._taken.wait()
-
-    def _said(self) -> Beat:
-        settings = self._settings
-        return Beat(
-            settings.instance, settings.pool, settings.slots, list(self._held), self._room.size,
-            host=socket.gethostname(), pid=os.getpid(), started=self._started, version=self._version,
-            provides=settings.provides, draining=self._draining,
-        )
-
-    async def _say_goodbye(self) -> None:
-        try:
-            await self._bus.kv_delete(topology.WORKERS, self._beat_key())
-        except NoetlError:
-            log.warning("beat.lost", error="could not say goodbye; the entry expires by itself")
-
-    def _beat_key(self) -> str:
-        return f"{self._settings.pool}.{self._settings.instance}"
+        for hold in [hold for key, hold in self._holds.items() if key[:2] == (stop.execution_id, stop.run_id)]:
+            if stop.pause:
+                hold.pause(stop.at)
+            elif hold.stop():
+                log.info("run.stops", execution_id=hold.key[0], run_id=hold.key[1], index=hold.key[2])
 
 
-def _version() -> str:
-    try:
-        return metadata.version("noetl-jetstream")
-    except metadata.PackageNotFoundError:  # run from its source
-        return ""
-
-
-async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    tools = Tools(ToolOptions(settings.python_processes, duckdb_extensions=settings.duckdb_extensions,
-                              scripts=settings.scripts, load=partial(results.load, bus)), settings.tools_disabled)
-    await Worker(bus, settings, SystemClock(), tools).run(stop, ready)
+async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    options = ToolOptions(settings.python_processes, duckdb_extensions=settings.duckdb_extensions,
+                          duckdb_files=settings.duckdb_files, scripts=settings.scripts,
+                          load=partial(results.load, bus))
+    tools = Tools(options, settings.tools_disabled)
+    await Worker(bus, settings, clock, tools).run(stop, ready)

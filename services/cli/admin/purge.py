@@ -6,15 +6,14 @@ from datetime import UTC, datetime
 import asyncpg
 from msgspec import Struct
 
-from services.cli import retention
-from services.cli.checks import peek
-from services.cli.exits import CliError
-from services.cli.retention import Choice
-from shared.bus import topology
+from services.cli.admin import retention
+from services.cli.admin.retention import Choice
+from services.cli.console.exits import CliError
+from shared.bus import api, peek, topology
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.kv import stream_of
 from shared.events import subjects
-from shared.runtime.endings import standings
+from shared.runtime.stores.execution_status import standings
 
 BATCH = 200
 DETAILS = ("event", "step_run", "iteration", "loop", "task_run", "ctx")
@@ -109,20 +108,20 @@ class Purge:
         return deleted
 
     async def _held(self, stream: str, subject: str) -> int:
-        info = await self._bus.requests.api(f"STREAM.INFO.{stream}", {"subjects_filter": subject})
+        info = await self._bus.requests.api(api.stream_info(stream), {"subjects_filter": subject})
         return sum((info["state"].get("subjects") or {}).values())
 
     async def _emptied(self, stream: str, subject: str) -> int:
-        answer = await self._bus.requests.api(f"STREAM.PURGE.{stream}", {"filter": subject})
+        answer = await self._bus.requests.api(api.stream_purge(stream), {"filter": subject})
         return int(answer["purged"])
 
     async def _purge_letters(self) -> int:
         young = await peek.since(self._bus, topology.DEAD, self._before)
         body = {"seq": young.seq} if young is not None else None
-        return int((await self._bus.requests.api(f"STREAM.PURGE.{topology.DEAD}", body))["purged"])
+        return int((await self._bus.requests.api(api.stream_purge(topology.DEAD), body))["purged"])
 
     async def _old_letters(self) -> int:
-        state = (await self._bus.requests.api(f"STREAM.INFO.{topology.DEAD}"))["state"]
+        state = (await self._bus.requests.api(api.stream_info(topology.DEAD)))["state"]
         young = await peek.since(self._bus, topology.DEAD, self._before)
         return int(state["messages"]) - (1 + young.more if young is not None else 0)
 
@@ -131,7 +130,7 @@ def _snapshots(execution_id: str) -> list[tuple[str, str]]:
     """The entry of an execution, and the parts of a large one."""
     buckets = (topology.CTX, topology.LOOPS)
     keys = (execution_id, f"{execution_id}.>")
-    return [(stream_of(bucket), f"$KV.{bucket}.{key}") for bucket in buckets for key in keys]
+    return [(stream_of(bucket), subjects.key(bucket, key)) for bucket in buckets for key in keys]
 
 
 def _batches(executions: Sequence[str]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""noetlctl admin: what is done to a stack as a whole. `services/cli/admin_<name>.py` holds each command."""
+"""noetlctl admin: what is done to a stack as a whole. `admin_<name>.py` beside it holds each command."""
 
 import importlib
 
@@ -19,7 +19,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command = importlib.import_module(f"services.cli.admin_{name.replace('-', '_')}").command
+        command = importlib.import_module(f"services.cli.commands.admin_{name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

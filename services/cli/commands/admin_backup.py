@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, render
+from services.cli.console import exits, render
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from shared.runtime.archive import Manifest
+    from shared.runtime.backup.archive import Manifest
 
 
 @click.command("backup", epilog="Example: noetlctl admin backup /backups/monday")
@@ -22,16 +23,14 @@ def command(folder: Path, secrets: bool, output: str, context_file: Path | None)
     The stack goes on meanwhile. Snapshots, cursors, the command queue and the read model are left out: they follow from
     the log.
     """
-    from services.cli import aio
-    from shared.runtime import logging
+    from services.cli.console import run_async
 
-    logging.configure("error")
-    return aio.run(_backup(folder, secrets, output, context_file))
+    return run_async.run(_backup(folder, secrets, output, context_file))
 
 
 async def _backup(folder: Path, secrets: bool, output: str, context_file: Path | None) -> int:
     from shared.bus.jetstream import JetStreamBus
-    from shared.runtime import backup
+    from shared.runtime.backup import save as backup
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:

@@ -1,17 +1,17 @@
 """noetlctl admin purge: what executions that ended long ago have left behind. The log itself stays."""
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, options, render
-from services.cli.confirm import confirmed
-from services.cli.exits import CliError
+from services.cli.console import exits, options, render
+from services.cli.console.confirm import confirmed
+from services.cli.console.exits import CliError
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from shared.runtime.settings import Settings
+    from shared.runtime.service.settings import Settings
 
 ENDINGS = ("completed", "failed", "cancelled")
 LIMIT = 10_000
@@ -35,9 +35,8 @@ def command(
     Their events stay in the log, and one row each in the read model. An execution goes together with those that it
     called, that called it, or that were rerun from it; all of them must be over.
     """
-    from services.cli import aio
-    from shared.dsl.durations import seconds_of
-    from shared.runtime import logging
+    from services.cli.console import run_async
+    from shared.dsl.model.durations import seconds_of
 
     age = seconds_of(older)
     if not age:
@@ -50,20 +49,20 @@ def command(
         raise CliError("old executions are found in the read model: set NOETL_POSTGRES_DSN")
     what = f"remove the results and details of executions that ended over {older} ago"
     confirmed(what, yes or dry_run, ", or --dry-run to see what would go")
-    logging.configure("error")
-    return aio.run(_purge(settings, time.time() - age, wanted, limit, dry_run, output))
+    return run_async.run(_purge(settings, age, wanted, limit, dry_run, output))
 
 
 async def _purge(
-    settings: "Settings", before: float, statuses: tuple[str, ...], limit: int, dry_run: bool, output: str
+    settings: "Settings", age_s: float, statuses: tuple[str, ...], limit: int, dry_run: bool, output: str
 ) -> int:
-    from services.cli.purging import Purge
-    from services.cli.readmodel import connected
+    from services.cli.admin.purge import Purge
+    from services.cli.executions.readmodel import connected
     from shared.bus.jetstream import JetStreamBus
     from shared.events.stamp import stamp
 
-    async with context.connected(settings) as bus, connected(settings.postgres_dsn) as connection:
+    async with context.connected(settings) as bus, connected(context.writing(settings)) as connection:
         assert isinstance(bus, JetStreamBus)
+        before = await bus.time() - age_s
         purge = Purge(bus, connection, settings.partitions, before)
         choice = await purge.choose(statuses, limit)
         removed = await (purge.count(choice.chosen) if dry_run else purge.remove(choice.chosen))

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from services.cli import context, exits, options, render
-from services.cli.confirm import confirmed
-from services.cli.exits import CliError
+from services.cli.console import exits, options, render, screen
+from services.cli.console.confirm import confirmed
+from services.cli.console.exits import CliError
+from services.cli.stack import context
 
 COUNTS = """
 SELECT (SELECT count(*) FROM noetl.execution) AS executions, (SELECT count(*) FROM noetl.event) AS events,
@@ -26,26 +27,25 @@ def command(yes: bool, output: str, context_file: Path | None) -> int:
 
     The engine goes on meanwhile; lists and queries are short of executions until it is done.
     """
-    from services.cli import aio
-    from shared.runtime import logging
+    from services.cli.console import run_async
 
     settings = context.find(context_file)
     if not settings.postgres_dsn:
         raise CliError("there is no read model: set NOETL_POSTGRES_DSN")
     confirmed("empty the read model; lists are short until it is written anew", yes)
-    logging.configure("error")
-    return aio.run(_rebuild(settings, output))
+    return run_async.run(_rebuild(settings, output))
 
 
 async def _rebuild(settings: Any, output: str) -> int:
-    from services.cli.readmodel import connected
-    from services.projector.rebuild import rebuild
+    from services.cli.executions.readmodel import connected
+    from shared.runtime.readmodel.rebuild import rebuild
 
-    async with connected(settings.postgres_dsn):
+    dsn = context.writing(settings)
+    async with connected(dsn):
         pass  # the rebuild would wait for a database for ever
     async with context.connected(settings) as bus:
-        await rebuild(bus, settings.postgres_dsn, settings.partitions, Progress(settings.partitions))
-    async with connected(settings.postgres_dsn) as connection:
+        await rebuild(bus, dsn, settings.partitions, Progress(settings.partitions))
+    async with connected(dsn) as connection:
         counts = dict(await connection.fetchrow(COUNTS) or {})
         rows = await connection.fetch("SELECT partition, seq FROM noetl.cursor ORDER BY partition")
     found = {**counts, "partitions": [dict(row) for row in rows]}
@@ -64,7 +64,7 @@ class Progress:
         share = (partition + seq / max(1, last)) / self._partitions
         text = f"  partition {partition}: {seq} of {last} ({share:.0%})"
         if sys.stderr.isatty():
-            click.echo(f"\r{text}", err=True, nl=share >= 1.0)
+            click.echo(screen.control("\r") + text, err=True, nl=share >= 1.0)
         elif share >= min(1.0, self._told + STEP):
             self._told = share
             click.echo(text, err=True)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, render
-from services.cli.exits import CliError
+from services.cli.console import exits, render
+from services.cli.console.exits import CliError
+from services.cli.stack import context
 
 if TYPE_CHECKING:
     from shared.bus.jetstream import JetStreamBus
-    from shared.runtime.archive import Manifest
-    from shared.runtime.settings import Settings
+    from shared.runtime.backup.archive import Manifest
+    from shared.runtime.service.settings import Settings
 
 
 @click.command("restore", epilog="Example: noetlctl admin restore /backups/monday --folder .noetl && noetlctl up")
@@ -32,21 +33,19 @@ def command(
 
     Nothing is ever written over. The read model, snapshots and commands are built again when the services start.
     """
-    from services.cli import aio
-    from shared.runtime import logging
+    from services.cli.console import run_async
 
     if folder is not None and context_file is not None:
         raise CliError("--folder and --context exclude each other", exits.USAGE)
-    logging.configure("error")
-    return aio.run(_restore(backup, folder, replicas, check, output, context_file))
+    return run_async.run(_restore(backup, folder, replicas, check, output, context_file))
 
 
 async def _restore(
     backup: Path, folder: Path | None, replicas: int, check: bool, output: str, context_file: Path | None
 ) -> int:
-    from services.cli.admin_backup import say, shape
+    from services.cli.commands.admin_backup import say, shape
     from shared.errors import Corrupt
-    from shared.runtime import archive, restore
+    from shared.runtime.backup import archive, restore
 
     try:
         manifest = archive.read(backup)
@@ -69,20 +68,20 @@ async def _restore(
 async def _embedded(folder: Path, manifest: "Manifest") -> "AsyncIterator[tuple[JetStreamBus, str]]":
     """A server on the folder, for as long as it takes. The folder is held, so no stack can start in it."""
     from shared.bus import jetstream, topology
-    from shared.runtime import orphan
-    from shared.runtime.folder import held
-    from shared.runtime.nats_server import NatsServer
+    from shared.runtime.embedded import orphan_server
+    from shared.runtime.embedded.nats_server import NatsServer
+    from shared.runtime.embedded.stack_folder import held
 
     if manifest.partitions != topology.PARTITIONS:
         raise CliError(f"the backup has {manifest.partitions} partitions; `noetlctl up` runs {topology.PARTITIONS}")
     with held(folder) as home:
         if (home / "postgres").exists():
             raise CliError(f"{home} has a read model of another log: give a new folder")
-        orphan.end(home / "nats")
+        orphan_server.end(home / "nats")
         server = NatsServer(home / "nats", own_session=True)
         await asyncio.to_thread(server.start)
         try:
-            orphan.remember(server.folder, server.pid)
+            orphan_server.remember(server.folder, server.pid)
             bus = await jetstream.connect(server.url_for("admin"), name="noetl-restore")
             try:
                 yield bus, str(home)
@@ -90,13 +89,13 @@ async def _embedded(folder: Path, manifest: "Manifest") -> "AsyncIterator[tuple[
                 await bus.close()
         finally:
             await asyncio.to_thread(server.stop)
-            orphan.forget(server.folder)
+            orphan_server.forget(server.folder)
 
 
 @asynccontextmanager
 async def _running(settings: "Settings | None", manifest: "Manifest") -> "AsyncIterator[tuple[JetStreamBus, str]]":
-    from services.cli.checks import hearing
-    from services.cli.checks.patient import bare
+    from services.cli.doctor import worker_beats
+    from services.cli.doctor.target import bare
     from shared.bus.jetstream import JetStreamBus
 
     assert settings is not None
@@ -104,7 +103,7 @@ async def _running(settings: "Settings | None", manifest: "Manifest") -> "AsyncI
         raise CliError(f"the backup has {manifest.partitions} partitions: set NOETL_PARTITIONS={manifest.partitions}")
     async with context.connected(settings) as bus:
         assert isinstance(bus, JetStreamBus)
-        there = sorted(instance for instances in (await hearing.members(bus)).values() for instance in instances)
+        there = sorted(instance for instances in (await worker_beats.members(bus)).values() for instance in instances)
         if there:
             why = "they would decide on half a log: stop them, or give --folder"
             raise CliError(f"services are running ({', '.join(there)}): {why}", exits.CONFLICT)
@@ -118,12 +117,12 @@ async def _make_the_rest(
     from shared.bus import streams, topology
 
     pools = settings.pools if settings is not None else ("default",)
-    await streams.ensure(bus, topology.wanted(pools, manifest.partitions), replicas=replicas)
+    await streams.ensure(bus, topology.wanted(pools, manifest.partitions), replicas=replicas, apply=True)
 
 
 async def _read_model(settings: "Settings | None") -> str:
     """`other`: PostgreSQL holds what was projected from another log."""
-    from services.cli.checks import database
+    from services.cli.doctor import database
 
     if settings is None or not settings.postgres_dsn:
         return "none"

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import bulk, context, control, options, render, selection
+from services.cli.console import options, render
+from services.cli.executions import bulk, control_requests, selection
+from services.cli.stack import context
 from shared.events import subjects
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
-    from shared.runtime.settings import Settings
+    from shared.runtime.service.settings import Settings
 
 
 @click.command("cancel", epilog="Examples: noetlctl cancel 4f1c… --reason 'wrong input' --wait   "
@@ -31,13 +33,13 @@ def command(
 
     Several may be named; or they are chosen by what they are, of those that still run unless --status says otherwise.
     """
-    from services.cli import aio
+    from services.cli.console import run_async
 
     async def ask(bus: "Bus", settings: "Settings", name: str) -> bulk.Row:
-        from services.cli import requests
+        from services.cli.executions import requests
         from shared.events.request import Control
 
-        await control.send(bus, settings, subjects.CANCEL, Control(name, reason, control.me(), grace))
+        await control_requests.send(bus, settings, subjects.CANCEL, Control(name, reason, control_requests.me(), grace))
         status = "accepted"
         if wait:
             quiet = len(what.names) != 1
@@ -45,7 +47,7 @@ def command(
         return {"execution_id": name, "status": status, "error": None}
 
     wish = bulk.Wish("cancel", subjects.CANCEL, selection.LIVE, ask, _waited if wait else bulk.named)
-    return aio.run(bulk.carry_out(wish, what, output, context_file))
+    return run_async.run(bulk.carry_out(wish, what, output, context_file))
 
 
 def _waited(row: bulk.Row) -> str:

@@ -2,7 +2,7 @@
 
 import click
 
-from services.cli import exits
+from services.cli.console import exits
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_NOETLCTL_COMPLETE"

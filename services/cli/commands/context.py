@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, render
-from services.cli.exits import CliError
+from services.cli.console import exits, render
+from services.cli.console.exits import CliError
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from services.cli.config import Config
-    from services.cli.context import Context
+    from services.cli.stack.config import Config
+    from services.cli.stack.context import Context
 
 HIDDEN = "***"
 COLUMNS = (
@@ -48,7 +49,7 @@ def add(
     partitions: int, file: Path | None, use_it: bool, output: str,
 ) -> int:
     """Add a context, or change the one of that name. The first one added is the one in use."""
-    from services.cli import config
+    from services.cli.stack import config
 
     if not config.NAME.fullmatch(name):
         raise CliError(f"{name!r} is not a name for a context: {config.NAME_FIX}", exits.USAGE)
@@ -72,7 +73,7 @@ def add(
 @render.option()
 def use(name: str, output: str) -> int:
     """Talk to this stack where nothing else is said."""
-    from services.cli import config
+    from services.cli.stack import config
 
     new = config.Config(name, _known(name).contexts)
     config.save(new)
@@ -84,7 +85,7 @@ def use(name: str, output: str) -> int:
 @render.option()
 def list_(output: str) -> int:
     """List the contexts; * marks the one in use."""
-    from services.cli import config
+    from services.cli.stack import config
 
     found = config.load()
     render.rows([_row(found, name) for name in found.contexts], COLUMNS, output, "name")
@@ -96,7 +97,7 @@ def list_(output: str) -> int:
 @render.option()
 def show(name: str | None, output: str) -> int:
     """Show a context, the one in use unless named; passwords are hidden."""
-    from services.cli import config
+    from services.cli.stack import config
 
     found = config.load() if name is None else _known(name)
     if name is None and found.in_use is None:
@@ -111,7 +112,7 @@ def show(name: str | None, output: str) -> int:
 @render.option()
 def remove(name: str, output: str) -> int:
     """Forget a context; the stack itself is left alone."""
-    from services.cli import config
+    from services.cli.stack import config
 
     old = _known(name)
     current = "" if old.current == name else old.current
@@ -121,7 +122,7 @@ def remove(name: str, output: str) -> int:
 
 
 def _known(name: str) -> "Config":
-    from services.cli import config
+    from services.cli.stack import config
 
     found = config.load()
     if name not in found.contexts:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from services.cli import context, exits, options, render
+from services.cli.console import exits, options, render
+from services.cli.stack import context
 
 
 @click.command("ctx", epilog="Examples: noetlctl ctx 4f1c…   noetlctl ctx 4f1c… --at 1742 --path total")
@@ -17,15 +18,15 @@ from services.cli import context, exits, options, render
 @context.option
 def command(execution: str, seq: int | None, path: str, raw: bool, output: str, context_file: Path | None) -> int:
     """Print the context of an execution, now or at an earlier point."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_ctx(execution, seq, path, raw, output, context_file))
+    return run_async.run(_ctx(execution, seq, path, raw, output, context_file))
 
 
 async def _ctx(
     execution_id: str, seq: int | None, path: str, raw: bool, output: str, context_file: Path | None
 ) -> int:
-    from services.cli import logbook, values
+    from services.cli.executions import logbook, values
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, exits, render
-from services.cli.exits import CliError
+from services.cli.console import exits, render
+from services.cli.console.exits import CliError
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from services.cli.debugger import Debugger
+    from services.cli.executions.debugger import Debugger
 
 
 @click.command("debug", epilog="Examples: noetlctl debug 4f1c… --at '#12'   "
@@ -34,19 +35,19 @@ def command(
     Tokens, runs, loops, waits, ctx and results as they were, the record there, and what router and scheduler decide
     next. On a terminal, without --eval and -o, it steps back and forth.
     """
-    from services.cli import aio
+    from services.cli.console import run_async
 
     plain = expression is None and ctx.get_parameter_source("output") is click.core.ParameterSource.DEFAULT
     stepping = interactive or (plain and sys.stdin.isatty() and sys.stdout.isatty())
-    return aio.run(_debug(execution, at, expression, run, stepping, output, context_file))
+    return run_async.run(_debug(execution, at, expression, run, stepping, output, context_file))
 
 
 async def _debug(
     execution: str, at: str | None, expression: str | None, run: str | None, stepping: bool, output: str,
     context_file: Path | None,
 ) -> int:
-    from services.cli import logbook
-    from services.cli.debugger import Debugger
+    from services.cli.executions import logbook
+    from services.cli.executions.debugger import Debugger
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
@@ -70,8 +71,8 @@ def _print_value(value: object, output: str) -> None:
 
 async def _step(debugger: "Debugger") -> None:
     """A line is a command. What is wrong with it is said, and the next one is read."""
-    from services.cli.debugger import PROMPT
-    from services.cli.typed import Typed
+    from services.cli.console.line_input import Typed
+    from services.cli.executions.debugger import PROMPT
 
     typed = Typed()
     click.echo(await debugger.answer("s"))

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, render, times
+from services.cli.console import exits, render, screen, times
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from services.cli.logbook import Logbook
+    from services.cli.executions.logbook import Logbook
 
 RECENT = 10  # events
 MAX_RUNS = 200  # lines about runs; JSON has them all
@@ -24,6 +25,13 @@ RUN_COLUMNS = (
     render.Column("POOL", "pool", wide=True),
     render.Column("WORKER", "worker", wide=True),
     render.Column("LEASES", "leases", wide=True),
+)
+HELD_COLUMNS = (
+    render.Column("RUN", "run_id"), render.Column("WORKER", "worker"),
+    render.Column("PID", lambda row: row["pid"] or ""),
+    render.Column("SINCE", lambda row: times.local(times.parsed(row["since"]))),
+    render.Column("LAST WORD", lambda row: times.local(times.parsed(row["last"]))),
+    render.Column("LEASE", lambda row: row["ended"] or "held", colour=True),
 )
 CHILD_COLUMNS = (
     render.Column("CHILD", "execution_id"), render.Column("STATUS", "status", colour=True),
@@ -45,23 +53,24 @@ EVENT_COLUMNS = (
 @context.option
 def command(execution: str, output: str, context_file: Path | None) -> int:
     """Show everything the log says about an execution: who asked, runs, waits, errors, children, recent events."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_describe(execution, output, context_file))
+    return run_async.run(_describe(execution, output, context_file))
 
 
 async def _describe(execution_id: str, output: str, context_file: Path | None) -> int:
-    from services.cli import logbook
+    from services.cli.executions import logbook, set_aside
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
         found = await described(await logbook.read(bus, execution_id, settings.partitions))
+        found["aside"] = [] if found["finished_at"] else await set_aside.shown(bus, execution_id)
     render.document(found, output, "execution_id", lambda: tell(found, output))
     return exits.OK
 
 
 async def described(book: "Logbook") -> dict[str, Any]:
-    from services.cli.portrait import Portrait, shown
+    from services.cli.executions.description import Portrait, shown
     from shared.events.record import envelopes
 
     portrait = Portrait(book.execution_id)
@@ -91,7 +100,9 @@ async def _place(book: "Logbook", digest: str, error: dict[str, Any] | None) -> 
 
 
 def tell(found: Mapping[str, Any], output: str) -> None:
-    status = click.style(found["status"], fg=render.COLOURS.get(found["status"]))
+    from services.cli.executions.set_aside import sentence
+
+    status = screen.style(found["status"], fg=render.COLOURS.get(found["status"]))
     parent = found["parent"]
     render.fields({
         "execution": f"{found['execution_id']}  {status}",
@@ -101,6 +112,7 @@ def tell(found: Mapping[str, Any], output: str) -> None:
         "key": found["request_id"],
         "priority": found["priority"],
         "waits": found["waits"],
+        "aside": "; ".join(map(sentence, found.get("aside", ()))),
         "took": _took(found["requested_at"], found["finished_at"]),
         "parent": f"{parent['execution_id']}, run {parent['run_id']}" if parent else "",
         "rerun of": found["rerun_of"],
@@ -109,10 +121,17 @@ def tell(found: Mapping[str, Any], output: str) -> None:
     runs = found["runs"]
     more = len(runs) - MAX_RUNS
     _section(runs[-MAX_RUNS:], RUN_COLUMNS, output, f"{more} earlier runs: -o json has them" if more > 0 else "")
+    _section(_held_again(runs[-MAX_RUNS:]), HELD_COLUMNS, output)
     _section(found["children"], CHILD_COLUMNS, output)
     _section(found["control"], ASKED_COLUMNS, output)
     left = found["events"] - len(found["recent"])
     _section(found["recent"], EVENT_COLUMNS, output, f"{left} earlier events: noetlctl events" if left else "")
+
+
+def _held_again(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The leases of runs that have lost one."""
+    return [{"run_id": run["run_id"], **held} for run in runs for held in run["held"]
+            if any(each["ended"] == "lost" for each in run["held"])]
 
 
 def _section(

@@ -1,14 +1,14 @@
 """noetlctl diff: two executions side by side."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import click
 
-from services.cli import context, exits, render
-from services.cli.render import Column
+from services.cli.console import exits, render
+from services.cli.console.render import Column
+from services.cli.stack import context
 
 MAX_CHANGES = 20
 MAX_TEXT = 80
@@ -25,26 +25,28 @@ def command(first: str, second: str, output: str, context_file: Path | None) -> 
     Runs are aligned by step and occurrence, iterations by index, tasks by their order. Exits 0 when both went the
     same way and left the same status, result and ctx; 1 when they did not. Times never count.
     """
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_diff(first, second, output, context_file))
+    return run_async.run(_diff(first, second, output, context_file))
 
 
 async def _diff(first: str, second: str, output: str, context_file: Path | None) -> int:
-    from services.cli import logbook
-    from shared.engine.comparing_view import compare, side
+    from services.cli.executions import histories, logbook
+    from shared.answers.diff.shape import compare, side
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
         books = [await logbook.read(bus, each, settings.partitions) for each in (first, second)]
-    now = time.time()
-    found = compare(*(side(book.execution_id, book.entries, now) for book in books))
-    render.document(found, output, "", lambda: _text(found))
+        now = await bus.time()
+    with histories.fitting():
+        sides = [side(book.execution_id, book.entries, now) for book in books]
+    found = compare(*sides)
+    render.document(found, output, "", lambda: show(found))
     return exits.OK if found["same"] else exits.ERROR
 
 
-def _text(found: dict[str, Any]) -> None:
-    from services.cli.gantt import took
+def show(found: dict[str, Any]) -> None:
+    from services.cli.console.gantt import took
 
     for name in ("a", "b"):
         about = found[name]
@@ -103,7 +105,7 @@ def _cut(value: Any) -> str:
 
 def _of(name: str, field: str) -> Column:
     def text(run: Any) -> Any:
-        from services.cli.gantt import took
+        from services.cli.console.gantt import took
 
         unit = run[name]
         if unit is None:

@@ -5,21 +5,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, exits, inputs, options, render
-from services.cli.confirm import confirmed
-from services.cli.exits import CliError
+from services.cli.console import exits, options, render
+from services.cli.console.confirm import confirmed
+from services.cli.console.exits import CliError
+from services.cli.playbooks import inputs
+from services.cli.stack import context
+from shared.events.letter import short
 
 if TYPE_CHECKING:
-    from shared.bus.letters import Letter
+    from shared.bus.dead_letters import Letter
     from shared.bus.ports import Bus
     from shared.events.request import Control, Request
-    from shared.runtime.settings import Settings
+    from shared.runtime.service.settings import Settings
 
 MAX_LISTED = 10_000
+MAX_ABOUT = 80  # characters of a subject in the list
 SEQ = click.argument("seq", type=click.IntRange(min=1))
 COLUMNS = (
     render.Column("SEQ", "seq"), render.Column("TIME", "time"), render.Column("ORIGIN", "origin"),
-    render.Column("ABOUT", "about"), render.Column("BYTES", "bytes", wide=True), render.Column("REASON", "reason"),
+    render.Column("ABOUT", lambda row: short(row["about"], MAX_ABOUT)), render.Column("PLACE", "place", wide=True),
+    render.Column("BYTES", "bytes", wide=True), render.Column("REASON", "reason"),
 )
 
 
@@ -29,24 +34,24 @@ def command() -> None:
 
 
 @command.command("list", epilog="Example: noetlctl dlq list --origin requests -o json")
-@click.option("--origin", default="", help="requests, triggers, schedules, router or scheduler alone.")
+@click.option("--origin", default="", help="requests, triggers, schedules, records, router or workers alone.")
 @click.option("--limit", type=click.IntRange(1, MAX_LISTED), default=100, show_default=True, help="The latest ones.")
 @render.option()
 @context.option
 def list_(origin: str, limit: int, output: str, context_file: Path | None) -> int:
     """List dead letters, the latest last."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_list(origin, limit, output, context_file))
+    return run_async.run(_list(origin, limit, output, context_file))
 
 
 async def _list(origin: str, limit: int, output: str, context_file: Path | None) -> int:
-    from services.cli import deadletters
-    from shared.bus import letters
+    from services.cli.admin import letters as admin_letters
+    from shared.bus import dead_letters
 
     async with context.connected(context.find(context_file)) as bus:
-        found = await letters.latest(bus, limit, origin)
-    render.rows([deadletters.row(letter) for letter in found], COLUMNS, output, "seq")
+        found = await dead_letters.latest(bus, limit, origin)
+    render.rows([admin_letters.row(letter) for letter in found], COLUMNS, output, "seq")
     return exits.OK
 
 
@@ -55,18 +60,18 @@ async def _list(origin: str, limit: int, output: str, context_file: Path | None)
 @render.option()
 @context.option
 def show(seq: int, output: str, context_file: Path | None) -> int:
-    """Show a dead letter with its body."""
-    from services.cli import aio
+    """Show a dead letter with what is kept of the message: the first 4 KiB."""
+    from services.cli.console import run_async
 
-    return aio.run(_show(seq, output, context_file))
+    return run_async.run(_show(seq, output, context_file))
 
 
 async def _show(seq: int, output: str, context_file: Path | None) -> int:
-    from services.cli import deadletters
+    from services.cli.admin import letters as admin_letters
 
     async with context.connected(context.find(context_file)) as bus:
-        found = deadletters.whole(await _letter(bus, seq))
-    render.document(found, output, "seq", lambda: render.fields({**found, "note": ""}))
+        found = admin_letters.whole(await _letter(bus, seq))
+    render.document(found, output, "seq", lambda: render.fields(found))
     return exits.OK
 
 
@@ -82,28 +87,29 @@ def replay(
 ) -> int:
     """Publish a buried request again; of a trigger's message or a schedule's time, what they make of it now.
 
+    The message is taken from where it stands; if it is gone and the letter has only its beginning, give it with --body.
     What would be buried again is refused with exit code 3. A record cannot be replayed.
     """
-    from services.cli import aio
+    from services.cli.console import run_async
 
     text = inputs.text(body, "--body") if body is not None else None
-    return aio.run(_replay(seq, text, drop_it, dry_run, output, context_file))
+    return run_async.run(_replay(seq, text, drop_it, dry_run, output, context_file))
 
 
 async def _replay(
     seq: int, body: str | None, drop_it: bool, dry_run: bool, output: str, context_file: Path | None
 ) -> int:
-    from services.cli import deadletters
-    from shared.bus import letters
+    from services.cli.admin import letters as admin_letters
+    from shared.bus import dead_letters
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
-        subject, asked = await deadletters.again(bus, await _letter(bus, seq), body)
+        subject, asked = await admin_letters.again(bus, await _letter(bus, seq), body)
         execution_id, status = asked.execution_id, "would replay"
         if not dry_run:
             execution_id, status = await _ask(bus, settings, subject, asked)
             if drop_it:
-                await letters.drop(bus, seq)
+                await dead_letters.drop(bus, seq)
     done = {"seq": seq, "execution_id": execution_id, "status": status, "subject": subject,
             "dropped": drop_it and not dry_run}
     render.document(done, output, "execution_id", lambda: click.echo(f"{seq}: {status} {execution_id}".rstrip()))
@@ -112,13 +118,13 @@ async def _replay(
 
 async def _ask(bus: "Bus", settings: "Settings", subject: str, asked: "Request | Control") -> tuple[str, str]:
     """The execution it is about, and what the router says."""
-    from services.cli import control, requests
+    from services.cli.executions import control_requests, requests
     from shared.events.request import Request
 
     if isinstance(asked, Request):
         answer = await requests.start(bus, asked, context.inbox(settings), settings.partitions)
         return answer.execution_id, answer.status
-    return await control.send(bus, settings, subject, asked), "accepted"
+    return await control_requests.send(bus, settings, subject, asked), "accepted"
 
 
 @command.command("drop", epilog="Example: noetlctl dlq drop 7 --yes")
@@ -128,28 +134,28 @@ async def _ask(bus: "Bus", settings: "Settings", subject: str, asked: "Request |
 @context.option
 def drop(seq: int, yes: bool, output: str, context_file: Path | None) -> int:
     """Delete a dead letter for good."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_drop(seq, yes, output, context_file))
+    return run_async.run(_drop(seq, yes, output, context_file))
 
 
 async def _drop(seq: int, yes: bool, output: str, context_file: Path | None) -> int:
-    from services.cli import deadletters
-    from shared.bus import letters
+    from services.cli.admin import letters as admin_letters
+    from shared.bus import dead_letters
 
     async with context.connected(context.find(context_file)) as bus:
-        shown = deadletters.row(await _letter(bus, seq))
+        shown = admin_letters.row(await _letter(bus, seq))
         confirmed(f"drop letter {seq} of {shown['origin']} ({shown['reason']})", yes)
-        await letters.drop(bus, seq)
+        await dead_letters.drop(bus, seq)
     done = {"seq": seq, "status": "dropped"}
     render.document(done, output, "seq", lambda: click.echo(f"dropped {seq}"))
     return exits.OK
 
 
 async def _letter(bus: "Bus", seq: int) -> "Letter":
-    from shared.bus import letters
+    from shared.bus import dead_letters
 
-    found = await letters.one(bus, seq)
+    found = await dead_letters.one(bus, seq)
     if found is None:
         raise CliError(f"no dead letter {seq} (`noetlctl dlq list` shows them)", exits.NOT_FOUND)
     return found

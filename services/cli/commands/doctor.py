@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, render
+from services.cli.console import exits, render, screen
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from services.cli.checks.finding import Finding
-    from services.cli.context import Found
+    from services.cli.doctor.finding import Finding
+    from services.cli.stack.context import Found
 
 COLOURS = {"ok": "green", "skipped": "bright_black", "warning": "yellow", "problem": "red"}
 MARKS = {"ok": "ok", "skipped": "skipped", "warning": "WARNING", "problem": "PROBLEM"}
@@ -27,18 +28,16 @@ def command(strict: bool, monitor: str, output: str, context_file: Path | None) 
     Looks at versions, the promise that holds when something dies, streams, permissions, what waits, who is there, disk,
     PostgreSQL and clocks; changes nothing. Exits 1 when there is a problem.
     """
-    from services.cli import aio
-    from shared.runtime import logging
+    from services.cli.console import run_async
 
-    logging.configure("error")  # probes that are refused are no news
-    return aio.run(_doctor(context.locate(context_file), strict, monitor, output))
+    return run_async.run(_doctor(context.locate(context_file), strict, monitor, output))
 
 
 async def _doctor(found: "Found", strict: bool, monitor: str, output: str) -> int:
-    from services.cli.checks import examination
-    from services.cli.checks.finding import worst
+    from services.cli.doctor import examine
+    from services.cli.doctor.finding import worst
 
-    findings = await examination.examine(found, monitor)
+    findings = await examine.examine(found, monitor)
     render.document(_shape(findings, found.settings.nats_url), output, "status", lambda: _show(findings, output))
     return exits.ERROR if worst(findings) in (("problem", "warning") if strict else ("problem",)) else exits.OK
 
@@ -46,8 +45,8 @@ async def _doctor(found: "Found", strict: bool, monitor: str, output: str) -> in
 def _shape(findings: "list[Finding]", url: str) -> dict[str, Any]:
     import msgspec
 
-    from services.cli.checks.finding import STATUSES, worst
-    from services.cli.checks.patient import bare
+    from services.cli.doctor.finding import STATUSES, worst
+    from services.cli.doctor.target import bare
 
     counts = {status: sum(finding.status == status for finding in findings) for status in STATUSES}
     checks = [msgspec.to_builtins(finding) for finding in findings]
@@ -60,7 +59,7 @@ def _show(findings: "list[Finding]", output: str) -> None:
         return
     wide = max(len(each.name) for each in findings)
     for each in findings:
-        mark = click.style(f"{MARKS[each.status]:<7}", fg=COLOURS[each.status])
+        mark = screen.style(f"{MARKS[each.status]:<7}", fg=COLOURS[each.status])
         click.echo(f"{mark}  {each.name:<{wide}}  {each.found}")
         for title, text in (("why", each.why), ("fix", each.fix)):
             if text:

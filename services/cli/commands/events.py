@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from services.cli import context, exits, render, times
-from services.cli.times import Moment
+from services.cli.console import exits, render, times
+from services.cli.console.times import Moment
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from services.cli.logbook import Entry
+    from services.cli.executions.logbook import Entry
 
 
 @click.command("events", epilog="Examples: noetlctl events 4f1c… -o table   "
@@ -32,16 +33,16 @@ def command(
     execution: str, output: str, names: str, since: datetime | None, follow: bool, context_file: Path | None
 ) -> int:
     """Print the events of an execution in log order."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
     if follow and output in ("json", "yaml"):
         raise click.UsageError("--follow prints event by event: take -o jsonl or table")
-    return aio.run(_events(execution, _Printer(output, names == "formal", since), follow, context_file))
+    return run_async.run(_events(execution, Printer(output, names == "formal", since), follow, context_file))
 
 
-async def _events(execution_id: str, printer: "_Printer", follow: bool, context_file: Path | None) -> int:
-    from services.cli import logbook, requests
-    from shared.engine.summary import Summary
+async def _events(execution_id: str, printer: "Printer", follow: bool, context_file: Path | None) -> int:
+    from services.cli.executions import logbook, requests
+    from shared.answers.history.summary import Summary
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
@@ -60,7 +61,7 @@ async def _events(execution_id: str, printer: "_Printer", follow: bool, context_
     return exits.OK
 
 
-class _Printer(NamedTuple):
+class Printer(NamedTuple):
     output: str
     formal: bool
     since: datetime | None = None

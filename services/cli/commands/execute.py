@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, control, exits, inputs, options, render, selector
-from services.cli.exits import CliError
+from services.cli.console import exits, options, render
+from services.cli.console.exits import CliError
+from services.cli.executions import control_requests, label_selector
+from services.cli.playbooks import inputs
+from services.cli.stack import context
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
@@ -42,21 +45,21 @@ def command(
     context_file: Path | None,
 ) -> int:
     """Start an execution of a registered playbook and print its id."""
-    asked, given = inputs.payload(payload, sets), selector.assigned(labels)
-    from services.cli import aio
+    asked, given = inputs.payload(payload, sets), label_selector.assigned(labels)
+    from services.cli.console import run_async
     from shared.events.request import Request
 
-    request = Request(path, version, asked, priority=priority, labels=given, by=control.me())
+    request = Request(path, version, asked, priority=priority, labels=given, by=control_requests.me())
     if dry_run:
-        return aio.run(_would(request, output, context_file))
-    return aio.run(_execute(request, key, wait, output, timeout, context_file))
+        return run_async.run(_would(request, output, context_file))
+    return run_async.run(_execute(request, key, wait, output, timeout, context_file))
 
 
 async def _execute(
     request: "Request", key: str, wait: bool, output: str, timeout: float | None, context_file: Path | None
 ) -> int:
-    from services.cli import origins, requests
-    from services.cli.output import line, show
+    from services.cli.executions import generated_names, requests
+    from services.cli.executions.result_output import line, show
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
@@ -65,7 +68,7 @@ async def _execute(
             line({"execution_id": answer.execution_id, "status": answer.status}, output)
             return exits.OK
         summary = await requests.finish_within(bus, answer.execution_id, settings.partitions, timeout, family=True)
-        return await show(bus, summary, output, await origins.of(bus, summary.digest))
+        return await show(bus, summary, output, await generated_names.of(bus, summary.digest))
 
 
 async def _would(request: "Request", output: str, context_file: Path | None) -> int:
@@ -82,13 +85,13 @@ async def _would(request: "Request", output: str, context_file: Path | None) -> 
 
 
 async def _rehearsed(bus: "Bus", request: "Request") -> dict[str, object]:
-    import time
 
-    from services.cli import requests
-    from shared.engine import offers, routing
+    from services.cli.executions import requests
+    from shared.engine.pools import placement
+    from shared.engine.routing import decide as routing
     from shared.events import model as ev
-    from shared.runtime import catalog, pool_offers
-    from shared.runtime.plans import Plans
+    from shared.runtime.stores import catalog, pool_offers
+    from shared.runtime.stores.plans import Plans
 
     requests.encoded(request)
     try:
@@ -97,8 +100,8 @@ async def _rehearsed(bus: "Bus", request: "Request") -> dict[str, object]:
         raise CliError(str(error), exits.NOT_FOUND) from None
     plan = await Plans(bus).load(entry.digest)
     found: dict[str, object] = {"path": entry.path, "version": entry.version, "digest": entry.digest}
-    now = time.time()
-    pools = offers.choose(plan.steps, await pool_offers.read(bus, now) if offers.needs(plan.steps) else [])
+    now = await bus.time()
+    pools = pool_offers.choose(plan.steps, await pool_offers.read(bus, now) if placement.needs(plan.steps) else [])
     for event in routing.start("dry-run", request, "", plan, now, pools=pools):
         match event:
             case ev.PlaybookStarted(workload=workload):

@@ -2,8 +2,8 @@
 
 import click
 
-from services.cli import exits
-from services.cli.exits import CliError
+from services.cli.console import exits
+from services.cli.console.exits import CliError
 
 
 @click.command("explain", epilog="Example: noetlctl explain step.spec.policy.admit")
@@ -14,7 +14,7 @@ def command(path: str) -> int:
     PATH is a key such as step.spec.policy.admit or metadata.name, a kind such as http or http.url, or a
     code such as DSL904. Without it, the keys of a playbook are listed.
     """
-    from shared.dsl import explain  # late: `--help` does without the compiler
+    from shared.dsl.authoring import explain  # late: `--help` does without the compiler
     from shared.tools import registry
 
     try:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from services.cli import exits
+from services.cli.console import exits
 
 
 @click.command("graph", epilog="Example: noetlctl graph examples/hello.yaml -o svg > hello.svg")
@@ -15,9 +15,9 @@ from services.cli import exits
 )
 def command(file: Path, output: str) -> int:
     """Draw the steps and arcs of a playbook."""
-    from services.cli import playbooks  # late: `--help` does without the compiler
-    from shared.dsl import graph_svg, graph_view
+    from services.cli.playbooks import read as playbooks  # late: `--help` does without the compiler
+    from shared.dsl.authoring import diagram, diagram_svg
 
-    draw = {"mermaid": graph_view.mermaid, "dot": graph_view.dot, "svg": graph_svg.svg}[output]
+    draw = {"mermaid": diagram.mermaid, "dot": diagram.dot, "svg": diagram_svg.svg}[output]
     click.echo(draw(playbooks.valid(file).plan))
     return exits.OK

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
-from services.cli import exits, init_texts
-from services.cli.exits import CliError
-from services.cli.schema import text as schema_text
+from services.cli.commands.schema import text as schema_text
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.playbooks import init_templates
 
 
 @click.command("init", epilog="Example: noetlctl init orders --ci github && noetlctl test")
@@ -18,7 +19,7 @@ from services.cli.schema import text as schema_text
     help="Where to write; here unless given.",
 )
 @click.option(
-    "--ci", type=click.Choice([*init_texts.CI, "none"]), default="github", show_default=True,
+    "--ci", type=click.Choice([*init_templates.CI, "none"]), default="github", show_default=True,
     help="Whose CI gets a job that runs the tests.",
 )
 def command(name: str, folder: Path, ci: str) -> int:
@@ -27,8 +28,8 @@ def command(name: str, folder: Path, ci: str) -> int:
     Their first lines name schemas for editors, which are written too. A playbook, a test or a job that is there
     already is left alone.
     """
-    from shared.dsl.reader import NAME_FIX, is_name  # late: `--help` does without the compiler
-    from shared.dsl.schema import FILE, TEST_FILE
+    from shared.dsl.authoring.schema import FILE, TEST_FILE
+    from shared.dsl.read.reader import NAME_FIX, is_name  # late: `--help` does without the compiler
 
     if not is_name(name):
         raise CliError(f"{name!r} is not a name for a playbook: {NAME_FIX}", exits.USAGE)
@@ -37,8 +38,8 @@ def command(name: str, folder: Path, ci: str) -> int:
         if each.exists():
             raise CliError(f"{each} exists already; choose another name", exits.USAGE)
     folder.mkdir(parents=True, exist_ok=True)
-    _write(file, init_texts.PLAYBOOK.format(schema=FILE, name=name))
-    _write(test, init_texts.TEST.format(schema=TEST_FILE, name=name))
+    _write(file, init_templates.PLAYBOOK.format(schema=FILE, name=name))
+    _write(test, init_templates.TEST.format(schema=TEST_FILE, name=name))
     (folder / FILE).write_text(schema_text(), encoding="utf-8")
     (folder / TEST_FILE).write_text(schema_text("test"), encoding="utf-8")
     job = _job(folder, ci)
@@ -59,7 +60,7 @@ def _job(folder: Path, ci: str) -> str:
     """What was done about CI, in words."""
     if ci == "none":
         return ""
-    place, text = init_texts.CI[ci]
+    place, text = init_templates.CI[ci]
     file = _root(folder) / place
     if file.exists():
         return f", and left {file} as it is"

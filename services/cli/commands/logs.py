@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from services.cli import context, exits, render, times
-from services.cli.times import Moment
+from services.cli.console import exits, render, screen, times
+from services.cli.console.times import Moment
+from services.cli.stack import context
+from shared.events.run_index import in_brackets
 
 if TYPE_CHECKING:
-    from services.cli.lines import Line, Teller
+    from services.cli.executions.log_lines import Line, Teller
     from shared.events.record import Record
 
 
@@ -46,17 +48,17 @@ def command(
 
     Python tasks and programs are heard when a task ends: stdout and stderr are in what it reports to the log.
     """
-    from services.cli import aio
+    from services.cli.console import run_async
 
     if follow and output in ("json", "yaml"):
         raise click.UsageError("--follow prints line by line: take -o table or jsonl")
-    return aio.run(_logs(execution, Wanted(step, printed, since), follow, output, context_file))
+    return run_async.run(_logs(execution, Wanted(step, printed, since), follow, output, context_file))
 
 
 async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, context_file: Path | None) -> int:
-    from services.cli import logbook, requests
-    from services.cli.lines import Teller
-    from shared.engine.summary import Summary
+    from services.cli.executions import logbook, requests
+    from services.cli.executions.log_lines import Teller
+    from shared.answers.history.summary import Summary
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
@@ -95,9 +97,9 @@ def _print(lines: "Iterable[Line]", output: str) -> None:
 
 
 def _text(line: "Line", output: str) -> str:
-    index = f"[{line.iteration}]" if line.iteration >= 0 else ""
+    index = in_brackets(line.iteration)
     task = f"/{line.task}" + (f"#{line.attempt}" if line.attempt > 1 else "") if line.task else ""
     place = f"{line.step}{index}{task}" or "-"
     ts = line.ts if output == "wide" else times.parsed(line.ts).astimezone().strftime("%H:%M:%S.%f")[:-3]
-    mark = click.style("|", fg="red" if line.stream == "stderr" else "green") if line.stream else "·"
-    return f"{click.style(ts, dim=True)} {click.style(f'{place:<24}', fg='cyan')} {mark} {line.text}"
+    mark = screen.style("|", fg="red" if line.stream == "stderr" else "green") if line.stream else "·"
+    return f"{screen.style(ts, dim=True)} {screen.style(f'{place:<24}', fg='cyan')} {mark} {line.text}"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from services.cli import exits
-from services.cli.exits import CliError
+from services.cli.console import exits, screen
+from services.cli.console.exits import CliError
 
 
 @click.command("migrate", epilog="Example: noetlctl migrate old.yaml --write")
@@ -24,7 +24,7 @@ def command(files: tuple[Path, ...], write: bool, check: bool) -> int:
 
 def _one(file: Path, *, write: bool, check: bool) -> bool:
     """Whether the file is valid and, with `check`, written as it should be."""
-    from shared.dsl.emit import canonical  # late: `--help` does without the compiler
+    from shared.dsl.authoring.format import canonical  # late: `--help` does without the compiler
     from shared.tools import registry
 
     try:
@@ -42,7 +42,7 @@ def _one(file: Path, *, write: bool, check: bool) -> bool:
     if write and text != source:
         _replace(file, text)
     elif not (write or check):
-        click.echo(text, nl=False)
+        screen.exact(migrated.text, nl=False)
     return not check or text == source
 
 

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
-from services.cli import context, options, render
+from services.cli.console import options, render
+from services.cli.stack import context
 
 F = TypeVar("F", bound=Callable[..., Any])
 NAME = click.argument("name")
@@ -18,7 +19,7 @@ class Length(click.ParamType[float]):
     name = "LENGTH"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from shared.dsl.durations import seconds_of
+        from shared.dsl.model.durations import seconds_of
 
         found = seconds_of(str(value))
         if found is None:
@@ -57,9 +58,10 @@ def command() -> None:
 @context.option
 def apply(files: tuple[Path, ...], generation: int | None, **rest: Any) -> int:
     """Store a pool, or change one. Exit code 8 when someone else changed it meanwhile: says who."""
-    from services.cli import aio, pool_ops
+    from services.cli.console import run_async
+    from services.cli.pools import change as pool_ops
 
-    return aio.run(pool_ops.apply(files, generation, **rest))
+    return run_async.run(pool_ops.apply(files, generation, **rest))
 
 
 @command.command("create", epilog="Example: noetlctl pool create gpu --workers 2 --provides gpu,eu")
@@ -74,9 +76,10 @@ def apply(files: tuple[Path, ...], generation: int | None, **rest: Any) -> int:
 @context.option
 def create(name: str, **rest: Any) -> int:
     """Make a new pool without a file. Exit code 8 when it is there."""
-    from services.cli import aio, pool_ops
+    from services.cli.console import run_async
+    from services.cli.pools import change as pool_ops
 
-    return aio.run(pool_ops.create(name, **rest))
+    return run_async.run(pool_ops.create(name, **rest))
 
 
 @command.command("diff", epilog="Example: noetlctl pool diff -f etl.yaml --exit-code")
@@ -86,9 +89,10 @@ def create(name: str, **rest: Any) -> int:
 @context.option
 def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_file: Path | None) -> int:
     """Show what `apply` would change."""
-    from services.cli import aio, pool_ops
+    from services.cli.console import run_async
+    from services.cli.pools import change as pool_ops
 
-    return aio.run(pool_ops.diff(files, exit_code, output, context_file))
+    return run_async.run(pool_ops.diff(files, exit_code, output, context_file))
 
 
 @command.command("list", epilog="Example: noetlctl pool list -o wide")
@@ -96,9 +100,10 @@ def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_file: Pa
 @context.option
 def list_(output: str, context_file: Path | None) -> int:
     """List the pools: workers, what waits, for how long."""
-    from services.cli import aio, pool_show
+    from services.cli.console import run_async
+    from services.cli.pools import show as pool_show
 
-    return aio.run(pool_show.show_list(output, context_file))
+    return run_async.run(pool_show.show_list(output, context_file))
 
 
 @command.command("describe", epilog="Example: noetlctl pool describe etl")
@@ -107,9 +112,10 @@ def list_(output: str, context_file: Path | None) -> int:
 @context.option
 def describe(name: str, output: str, context_file: Path | None) -> int:
     """Show a pool: its document, who paused it and why, its workers."""
-    from services.cli import aio, pool_show
+    from services.cli.console import run_async
+    from services.cli.pools import show as pool_show
 
-    return aio.run(pool_show.describe(name, output, context_file))
+    return run_async.run(pool_show.describe(name, output, context_file))
 
 
 @command.command("scale", epilog="Example: noetlctl pool scale etl 5")
@@ -120,9 +126,10 @@ def describe(name: str, output: str, context_file: Path | None) -> int:
 @context.option
 def scale(name: str, workers: int, **rest: Any) -> int:
     """Set how many workers a pool has. Workers that go finish what they hold first, the idle ones go first."""
-    from services.cli import aio, pool_ops
+    from services.cli.console import run_async
+    from services.cli.pools import change as pool_ops
 
-    return aio.run(pool_ops.scale(name, workers, **rest))
+    return run_async.run(pool_ops.scale(name, workers, **rest))
 
 
 @command.command("pause", epilog='Example: noetlctl pool pause etl --note "database upgrade" --for 10m')
@@ -134,9 +141,10 @@ def scale(name: str, workers: int, **rest: Any) -> int:
 @context.option
 def pause(name: str, note: str, for_s: float | None, **rest: Any) -> int:
     """Deliver nothing to a pool; what its workers hold goes on."""
-    from services.cli import aio, pool_ops
+    from services.cli.console import run_async
+    from services.cli.pools import change as pool_ops
 
-    return aio.run(pool_ops.pause(name, note, for_s, **rest))
+    return run_async.run(pool_ops.pause(name, note, for_s, **rest))
 
 
 @command.command("resume", epilog="Example: noetlctl pool resume etl")
@@ -146,9 +154,10 @@ def pause(name: str, note: str, for_s: float | None, **rest: Any) -> int:
 @context.option
 def resume(name: str, **rest: Any) -> int:
     """Deliver to a paused or drained pool again."""
-    from services.cli import aio, pool_ops
+    from services.cli.console import run_async
+    from services.cli.pools import change as pool_ops
 
-    return aio.run(pool_ops.resume(name, **rest))
+    return run_async.run(pool_ops.resume(name, **rest))
 
 
 @command.command("drain", epilog="Example: noetlctl pool drain etl --timeout 5m")
@@ -161,9 +170,10 @@ def resume(name: str, **rest: Any) -> int:
 @context.option
 def drain(name: str, note: str, within_s: float, **rest: Any) -> int:
     """Deliver nothing, let running work finish, hand back the rest, end the workers; `resume` undoes it."""
-    from services.cli import aio, pool_ops
+    from services.cli.console import run_async
+    from services.cli.pools import change as pool_ops
 
-    return aio.run(pool_ops.drain(name, note, within_s, **rest))
+    return run_async.run(pool_ops.drain(name, note, within_s, **rest))
 
 
 @command.command("restart", epilog="Example: noetlctl pool restart etl")
@@ -173,9 +183,10 @@ def drain(name: str, note: str, within_s: float, **rest: Any) -> int:
 @context.option
 def restart(name: str, **rest: Any) -> int:
     """Replace the workers one by one: each goes when a new one is ready."""
-    from services.cli import aio, pool_ops
+    from services.cli.console import run_async
+    from services.cli.pools import change as pool_ops
 
-    return aio.run(pool_ops.restart(name, **rest))
+    return run_async.run(pool_ops.restart(name, **rest))
 
 
 @command.command("delete", epilog="Example: noetlctl pool delete etl")
@@ -186,9 +197,10 @@ def restart(name: str, **rest: Any) -> int:
 @context.option
 def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
     """Delete a pool. Refused with exit code 8 while work waits in it or is held by its workers."""
-    from services.cli import aio, pool_delete
+    from services.cli.console import run_async
+    from services.cli.pools import delete as pool_delete
 
-    return aio.run(pool_delete.delete(name, force, timeout, output, context_file))
+    return run_async.run(pool_delete.delete(name, force, timeout, output, context_file))
 
 
 @command.command("top", epilog="Example: noetlctl pool top --every 1s")
@@ -197,9 +209,10 @@ def delete(name: str, force: bool, timeout: float, output: str, context_file: Pa
 @context.option
 def top(every: float, output: str, context_file: Path | None) -> int:
     """Show the pools, those with the most waiting first; again and again on a terminal, once in a pipe."""
-    from services.cli import aio, pool_show
+    from services.cli.console import run_async
+    from services.cli.pools import show as pool_show
 
-    return aio.run(pool_show.top(every, output, context_file))
+    return run_async.run(pool_show.top(every, output, context_file))
 
 
 @command.command("workers", epilog="Example: noetlctl pool workers etl -o json")
@@ -208,9 +221,10 @@ def top(every: float, output: str, context_file: Path | None) -> int:
 @context.option
 def workers(name: str | None, output: str, context_file: Path | None) -> int:
     """List the workers of a pool, or of all: their slots, what they hold, since when they are there."""
-    from services.cli import aio, pool_show
+    from services.cli.console import run_async
+    from services.cli.pools import show as pool_show
 
-    return aio.run(pool_show.workers(name or "", output, context_file))
+    return run_async.run(pool_show.workers(name or "", output, context_file))
 
 
 @command.command("logs", epilog="Example: noetlctl pool logs etl --follow")
@@ -221,6 +235,7 @@ def workers(name: str | None, output: str, context_file: Path | None) -> int:
 @context.option
 def logs(name: str, worker: str, follow: bool, lines: int, context_file: Path | None) -> int:
     """Print the log files of the workers that the pools service runs on this machine."""
-    from services.cli import aio, pool_logs
+    from services.cli.console import run_async
+    from services.cli.pools import logs as pool_logs
 
-    return aio.run(pool_logs.logs(name, worker, follow, lines, context_file))
+    return run_async.run(pool_logs.logs(name, worker, follow, lines, context_file))

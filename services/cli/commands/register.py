@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, options, progress, render
+from services.cli.console import exits, options, progress, render
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from services.cli.playbooks import Valid
+    from services.cli.playbooks.read import Valid
     from shared.bus.ports import Bus
 
 COLUMNS = (
@@ -29,13 +30,13 @@ WOULD = {"created": "would register", "changed": "would replace", "unchanged": "
 @context.option
 def command(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
     """Store a playbook in the catalogue. One that cannot run is refused with exit code 3, and then none is stored."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_register(files, dry_run, output, context_file))
+    return run_async.run(_register(files, dry_run, output, context_file))
 
 
 async def _register(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
-    from services.cli import playbooks
+    from services.cli.playbooks import read as playbooks
 
     found = [playbooks.valid(file) for file in files]
     async with context.connected(context.find(context_file)) as bus:
@@ -50,7 +51,7 @@ async def _register(files: tuple[Path, ...], dry_run: bool, output: str, context
 
 async def _one(bus: "Bus", playbook: "Valid", dry_run: bool) -> dict[str, Any]:
     """`status`: what the version of that path was before."""
-    from shared.runtime import catalog
+    from shared.runtime.stores import catalog
 
     entry = catalog.entry_of(playbook.source, playbook.plan)
     try:

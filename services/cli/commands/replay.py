@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import context, exits, progress, render
-from services.cli.exits import CliError
+from services.cli.console import exits, progress, render
+from services.cli.console.exits import CliError
+from services.cli.stack import context
+from shared.events.run_index import iteration_part
 
 if TYPE_CHECKING:
-    from services.cli.logbook import Logbook
+    from services.cli.executions.logbook import Logbook
     from shared.bus.ports import Bus
-    from shared.dsl.plan import Plan
-    from shared.runtime.settings import Settings
+    from shared.dsl.model.plan import Plan
+    from shared.runtime.service.settings import Settings
 
 MAX_REPLAYS = 10_000
 COLUMNS = (
@@ -42,16 +44,16 @@ def command(
     calls that were never recorded. The log keeps outcomes and not how calls were rendered: a task that was edited is
     told as a note. Exits 0 when all are identical, 1 otherwise, 3 when FILE is not valid.
     """
-    from services.cli import aio
+    from services.cli.console import run_async
 
     if (execution is None) == (path is None):
         raise CliError("say what to replay: an execution, or --playbook PATH", exits.USAGE)
     plan = _plan(file) if file is not None else None
-    return aio.run(_replay(execution, path, last, plan, file, output, context.find(context_file)))
+    return run_async.run(_replay(execution, path, last, plan, file, output, context.find(context_file)))
 
 
 def _plan(file: Path) -> "Plan":
-    from services.cli import playbooks
+    from services.cli.playbooks import read as playbooks
 
     return playbooks.valid(file).plan
 
@@ -74,7 +76,7 @@ async def _replay(
 
 
 async def _recorded(bus: "Bus", settings: "Settings", path: str, last: int) -> list[str]:
-    from services.cli.recorded import latest
+    from services.cli.executions.recent import latest
 
     found = await latest(bus, settings, path, last)
     if not found:
@@ -86,8 +88,8 @@ async def _recorded(bus: "Bus", settings: "Settings", path: str, last: int) -> l
 async def _all(
     bus: "Bus", settings: "Settings", wanted: list[str], plan: "Plan | None"
 ) -> AsyncIterator[dict[str, Any]]:
-    from services.cli import logbook
-    from shared.runtime.plans import Plans
+    from services.cli.executions import logbook
+    from shared.runtime.stores.plans import Plans
 
     plans = Plans(bus)
     for execution_id in wanted:
@@ -95,11 +97,11 @@ async def _all(
 
 
 async def _one(book: "Logbook", plan: "Plan | None") -> dict[str, Any]:
-    from shared.engine.replay import replay
-    from shared.engine.replay_recording import Recording, digest_of
-    from shared.engine.replay_words import shape
+    from shared.answers.replay.recording import Recording, digest_of
+    from shared.answers.replay.replay import replay
+    from shared.answers.replay.shape import shape
     from shared.tools import registry
-    from shared.tools.natural import natural
+    from shared.tools.testing.effectless import natural
 
     digest = digest_of(book.entries)
     own = await _own(book, digest) if digest else None
@@ -117,7 +119,7 @@ async def _one(book: "Logbook", plan: "Plan | None") -> dict[str, Any]:
 
 async def _own(book: "Logbook", digest: str) -> "Plan | None":
     """The playbook as it was recorded; without it, edited tasks cannot be told."""
-    from shared.runtime.catalog import NotRegistered
+    from shared.runtime.stores.catalog import NotRegistered
 
     try:
         return await book.plans.load(digest)
@@ -159,7 +161,7 @@ def _at(row: Mapping[str, Any]) -> str:
 
 
 def _need(need: Mapping[str, Any]) -> str:
-    run = need["run_id"] + (f".{need['index']}" if need["index"] >= 0 else "")
+    run = need["run_id"] + iteration_part(need["index"])
     element = f" element {need['element']}" if need["element"] >= 0 else ""
     return f"{run}/{need['task']} ({need['kind']}) attempt {need['attempt']}{element}"
 

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import bulk, context, control, exits, options, render, selection
-from services.cli.exits import CliError
+from services.cli.console import exits, options, render
+from services.cli.console.exits import CliError
+from services.cli.executions import bulk, control_requests, selection
+from services.cli.stack import context
 from shared.events import subjects
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
-    from shared.runtime.settings import Settings
+    from shared.runtime.service.settings import Settings
 
 WAIT = click.option("--wait", is_flag=True, help="Follow the new execution to its end; exit code 4 when it fails.")
 
@@ -44,13 +46,13 @@ def again(
     context_file: Path | None,
 ) -> int:
     """From the step, or without one from what failed."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
     if wait and len(what.names) == 1 and not what.dry_run:
-        return aio.run(_followed(what.names[0], step, output, timeout, context_file))
+        return run_async.run(_followed(what.names[0], step, output, timeout, context_file))
 
     async def ask(bus: "Bus", settings: "Settings", name: str) -> bulk.Row:
-        from services.cli import requests
+        from services.cli.executions import requests
 
         new = await _start(bus, settings, name, step)
         status, error = "started", None
@@ -59,21 +61,22 @@ def again(
             status, error = summary.status, str(summary.error["message"]) if summary.error else None
         return {"execution_id": new, "status": status, "of": name, "error": error}
 
-    return aio.run(bulk.carry_out(bulk.Wish("rerun", subjects.RERUN, statuses, ask), what, output, context_file))
+    return run_async.run(bulk.carry_out(bulk.Wish("rerun", subjects.RERUN, statuses, ask), what, output, context_file))
 
 
 async def _start(bus: "Bus", settings: "Settings", name: str, step: str) -> str:
     from shared.events.request import Control
 
-    return await control.send(bus, settings, subjects.RERUN, Control(name, by=control.me(), name=step))
+    asked = Control(name, by=control_requests.me(), name=step)
+    return await control_requests.send(bus, settings, subjects.RERUN, asked)
 
 
 async def _followed(name: str, step: str, output: str, timeout: float | None, context_file: Path | None) -> int:
-    from services.cli import origins, requests
-    from services.cli.output import show
+    from services.cli.executions import generated_names, requests
+    from services.cli.executions.result_output import show
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
         started = await _start(bus, settings, name, step)
         summary = await requests.finish_within(bus, started, settings.partitions, timeout)
-        return await show(bus, summary, output, await origins.of(bus, summary.digest))
+        return await show(bus, summary, output, await generated_names.of(bus, summary.digest))

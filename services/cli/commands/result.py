@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from services.cli import context, exits, options, render
+from services.cli.console import exits, options, render
+from services.cli.stack import context
 
 
 @click.command("result", epilog="Examples: noetlctl result 4f1c… --path 'rows[0].name' -r   "
@@ -18,16 +19,16 @@ from services.cli import context, exits, options, render
 @context.option
 def command(execution: str, step: str, path: str, raw: bool, output: str, context_file: Path | None) -> int:
     """Print the result of an execution or of a step; values that lie outside the log are fetched."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_result(execution, step, path, raw, output, context_file))
+    return run_async.run(_result(execution, step, path, raw, output, context_file))
 
 
 async def _result(
     execution_id: str, step: str, path: str, raw: bool, output: str, context_file: Path | None
 ) -> int:
-    from services.cli import logbook, values
-    from services.cli.output import whole
+    from services.cli.executions import logbook, values
+    from services.cli.executions.result_output import whole
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:

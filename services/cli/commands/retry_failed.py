@@ -4,7 +4,10 @@ from pathlib import Path
 
 import click
 
-from services.cli import bulk, context, options, render, rerun
+from services.cli.commands import rerun
+from services.cli.console import options, render
+from services.cli.executions import bulk
+from services.cli.stack import context
 
 
 @click.command("retry-failed", epilog="Examples: noetlctl retry-failed 4f1c… --wait   "

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from services.cli import inputs, options, render
+from services.cli.console import options, render
+from services.cli.playbooks import inputs
 
 
 @click.command("run", epilog="Example: noetlctl run examples/hello.yaml --set greeting=Hi -o json")
@@ -39,6 +40,7 @@ def command(
     """
     asked = inputs.payload(payload, sets)
     known = dict(inputs.credential(text) for text in credentials)
-    from services.cli import aio, runner  # late: `--help` does without the engine
+    from services.cli.console import run_async
+    from services.cli.executions import run_once  # late: `--help` does without the engine
 
-    return aio.run(runner.run(runner.Wish(file, others, asked, known, folder, output, timeout)))
+    return run_async.run(run_once.run(run_once.Wish(file, others, asked, known, folder, output, timeout)))

@@ -1,18 +1,17 @@
 """noetlctl schedule: playbooks that run at their times."""
 
-import time
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, exits, options, render
+from services.cli.console import exits, options, render
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from shared.dsl.schedules import Schedule
-    from shared.engine.firing import State
-    from shared.runtime.timetable import Entry
+    from shared.dsl.documents.schedules import Schedule
+    from shared.engine.automation.schedules import State
+    from shared.runtime.stores.schedules import Entry
 
 NAME = click.argument("name")
 SHOWN = 10
@@ -30,21 +29,21 @@ def command() -> None:
 @context.option
 def apply(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
     """Store a schedule, or change one. One that is not valid is refused with exit code 3."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_apply(files, dry_run, output, context_file))
+    return run_async.run(_apply(files, dry_run, output, context_file))
 
 
 async def _apply(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
-    from services.cli import documents
-    from shared.runtime import timetable
+    from services.cli.playbooks import documents
+    from shared.runtime.stores import schedules as store_schedules
 
     found = [documents.valid(file, "Schedule") for file in files]
-    change = timetable.would if dry_run else timetable.apply
+    change = store_schedules.would if dry_run else store_schedules.apply
     rows = []
     async with context.connected(context.find(context_file)) as bus:
         for document, source in found:
-            done = await change(bus, document, source, int(time.time()))
+            done = await change(bus, document, source, int(await bus.time()))
             await documents.warn_unless_registered(bus, document.playbook)
             rows.append({"name": document.name, "status": done, "dry_run": dry_run})
     documents.tell_applied("schedule", rows, output)
@@ -56,26 +55,17 @@ async def _apply(files: tuple[Path, ...], dry_run: bool, output: str, context_fi
 @context.option
 def list_(output: str, context_file: Path | None) -> int:
     """List the schedules with their next times."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_list(output, context_file))
+    return run_async.run(_list(output, context_file))
 
 
 async def _list(output: str, context_file: Path | None) -> int:
-    from services.cli.listing import NOUNS, schedules
+    from services.cli.nouns import NOUNS, schedules
 
     async with context.connected(context.find(context_file)) as bus:
         render.rows(await schedules(bus), NOUNS["schedule"].columns, output, "name")
     return exits.OK
-
-
-def row(name: str, entry: "Entry") -> dict[str, Any]:
-    from services.cli import documents
-
-    schedule = _parsed(entry)
-    due = [] if entry.paused else _next(schedule, 1)
-    return {"name": name, "when": documents.when(schedule), "paused": entry.paused,
-            "next": due[0]["local"] if due else "", "playbook": schedule.playbook.path}
 
 
 @command.command("describe", epilog="Example: noetlctl schedule describe nightly")
@@ -84,40 +74,42 @@ def row(name: str, entry: "Entry") -> dict[str, Any]:
 @context.option
 def describe(name: str, output: str, context_file: Path | None) -> int:
     """Show a schedule: its document, its next times and what became of the last ones."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_describe(name, output, context_file))
+    return run_async.run(_describe(name, output, context_file))
 
 
 async def _describe(name: str, output: str, context_file: Path | None) -> int:
     import msgspec
 
-    from services.cli import documents
-    from shared.engine.firing import State
-    from shared.runtime import timetable
+    from services.cli.playbooks import documents
+    from shared.engine.automation.schedules import State
+    from shared.runtime.stores import schedules as store_schedules
 
     async with context.connected(context.find(context_file)) as bus:
         entry = await documents.entry(bus, "Schedule", name)
-        state, _ = await timetable.read_state(bus, "Schedule", name, State)
-    schedule = _parsed(entry)
+        state, _ = await store_schedules.read_state(bus, "Schedule", name, State)
+    schedule = documents.schedule_in(entry)
     found = {
         "name": name, "schedule": msgspec.to_builtins(schedule), "paused": entry.paused, "since": entry.since,
-        "state": msgspec.to_builtins(state), "next": [] if entry.paused else _next(schedule, 5),
+        "state": msgspec.to_builtins(state), "next": [] if entry.paused else documents.next_times(schedule, 5),
     }
     render.document(found, output, "name", lambda: _tell(schedule, entry, state))
     return exits.OK
 
 
 def _tell(schedule: "Schedule", entry: "Entry", state: "State") -> None:
-    from services.cli import documents
-    from shared.engine import calendar
+    from services.cli.playbooks import documents
+    from shared.engine.automation import calendar
 
     click.echo(documents.summary(schedule))
     rule = f"catch_up {schedule.catch_up}" + (f", at most {schedule.made_up}" if schedule.catch_up == "all" else "")
     click.echo(f"  {rule}; overlap {schedule.overlap}; local times that are missing: {schedule.missing}, "
                f"repeated: {schedule.repeated}")
-    for line in ["paused"] if entry.paused else [f"next     {each['local']}" for each in _next(schedule, 3)]:
-        click.echo(f"  {line}")
+    if entry.paused:
+        click.echo("  paused")
+    for each in [] if entry.paused else documents.next_times(schedule, 3):
+        click.echo(f"  next     {each['local']}")
     for at in state.owed[:SHOWN]:
         click.echo(f"  owed     {calendar.local(schedule, at).isoformat()}")
     if state.left_out:
@@ -136,25 +128,25 @@ def _tell(schedule: "Schedule", entry: "Entry", state: "State") -> None:
 @context.option
 def next_(name: str | None, file: Path | None, count: int, output: str, context_file: Path | None) -> int:
     """Print the next times of a schedule, in UTC and in its time zone."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
     if (name is None) == (file is None):
         raise click.UsageError("give NAME or -f FILE")
-    return aio.run(_show_next(name or "", file, count, output, context_file))
+    return run_async.run(_show_next(name or "", file, count, output, context_file))
 
 
 async def _show_next(name: str, file: Path | None, count: int, output: str, context_file: Path | None) -> int:
-    from services.cli import documents
-    from shared.dsl.schedules import Schedule
+    from services.cli.playbooks import documents
+    from shared.dsl.documents.schedules import Schedule
 
     if file is not None:
         schedule, _ = documents.valid(file, "Schedule")
         assert isinstance(schedule, Schedule)
     else:
         async with context.connected(context.find(context_file)) as bus:
-            schedule = _parsed(await documents.entry(bus, "Schedule", name))
+            schedule = documents.schedule_in(await documents.entry(bus, "Schedule", name))
     columns = (render.Column("TIME", "time"), render.Column("LOCAL", "local"))
-    render.rows(_next(schedule, count), columns, output, "time")
+    render.rows(documents.next_times(schedule, count), columns, output, "time")
     return exits.OK
 
 
@@ -164,9 +156,9 @@ async def _show_next(name: str, file: Path | None, count: int, output: str, cont
 @context.option
 def pause(name: str, output: str, context_file: Path | None) -> int:
     """Let a schedule fire no more; its times are not made up later."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_pause(name, True, output, context_file))
+    return run_async.run(_pause(name, True, output, context_file))
 
 
 @command.command("resume", epilog="Example: noetlctl schedule resume nightly")
@@ -175,18 +167,18 @@ def pause(name: str, output: str, context_file: Path | None) -> int:
 @context.option
 def resume(name: str, output: str, context_file: Path | None) -> int:
     """Let a paused schedule go on, from now."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_pause(name, False, output, context_file))
+    return run_async.run(_pause(name, False, output, context_file))
 
 
 async def _pause(name: str, paused: bool, output: str, context_file: Path | None) -> int:
-    from services.cli import documents
-    from shared.runtime import timetable
+    from services.cli.playbooks import documents
+    from shared.runtime.stores import schedules as store_schedules
 
     async with context.connected(context.find(context_file)) as bus:
         await documents.entry(bus, "Schedule", name)
-        changed = await timetable.pause(bus, name, paused, int(time.time()))
+        changed = await store_schedules.pause(bus, name, paused, int(await bus.time()))
     if changed:
         line = f"{'paused' if paused else 'resumed'} schedule {name}"
     else:
@@ -202,34 +194,17 @@ async def _pause(name: str, paused: bool, output: str, context_file: Path | None
 @context.option
 def delete(name: str, output: str, context_file: Path | None) -> int:
     """Delete a schedule; executions that run go on."""
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_delete(name, output, context_file))
+    return run_async.run(_delete(name, output, context_file))
 
 
 async def _delete(name: str, output: str, context_file: Path | None) -> int:
-    from services.cli import documents
-    from shared.runtime import timetable
+    from services.cli.playbooks import documents
+    from shared.runtime.stores import schedules as store_schedules
 
     async with context.connected(context.find(context_file)) as bus:
         await documents.entry(bus, "Schedule", name)
-        await timetable.delete(bus, "Schedule", name)
+        await store_schedules.delete(bus, "Schedule", name)
     render.document({"name": name, "status": "deleted"}, output, "name", lambda: click.echo(f"deleted schedule {name}"))
     return exits.OK
-
-
-def _parsed(entry: "Entry") -> "Schedule":
-    from shared.dsl.schedules import Schedule
-    from shared.runtime import timetable
-
-    schedule = timetable.parse(entry, "Schedule")
-    assert isinstance(schedule, Schedule)
-    return schedule
-
-
-def _next(schedule: "Schedule", count: int) -> list[dict[str, str]]:
-    from shared.engine import calendar
-    from shared.events.stamp import stamp
-
-    times = islice(calendar.upcoming(schedule, int(time.time())), count)
-    return [{"time": stamp(at), "local": calendar.local(schedule, at).isoformat()} for at in times]

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from services.cli import exits
+from services.cli.console import exits
 
 KINDS = ("playbook", "test")
 
@@ -18,7 +18,7 @@ def command(kind: str) -> int:
 
 
 def text(kind: str = KINDS[0]) -> str:
-    from shared.dsl.schema import schema, schema_of_tests  # late: `--help` does without the compiler
+    from shared.dsl.authoring.schema import schema, schema_of_tests  # late: `--help` does without the compiler
     from shared.tools import registry
 
     found = schema_of_tests() if kind == "test" else schema(registry.specs())

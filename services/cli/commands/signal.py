@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, control, exits, inputs, options, render
+from services.cli.console import exits, options, render
+from services.cli.executions import control_requests
+from services.cli.playbooks import inputs
+from services.cli.stack import context
 
 if TYPE_CHECKING:
     from shared.events.request import Control
@@ -23,18 +26,19 @@ def command(
 ) -> int:
     """Give an execution the signal it waits for, or will wait for."""
     asked = inputs.payload(payload, sets)
-    from services.cli import aio
+    from services.cli.console import run_async
     from shared.events.request import Control
 
-    return aio.run(_signal(Control(execution, by=control.me(), name=name, payload=asked), output, context_file))
+    wanted = Control(execution, by=control_requests.me(), name=name, payload=asked)
+    return run_async.run(_signal(wanted, output, context_file))
 
 
 async def _signal(asked: "Control", output: str, context_file: Path | None) -> int:
-    from services.cli.output import line
+    from services.cli.executions.result_output import line
     from shared.events import subjects
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
-        await control.send(bus, settings, subjects.SIGNAL, asked)
+        await control_requests.send(bus, settings, subjects.SIGNAL, asked)
     line({"execution_id": asked.execution_id, "status": "accepted"}, output)
     return exits.OK

@@ -1,4 +1,4 @@
-"""noetlctl test: tests of playbooks, on the deciders of the services and with no server (`suite_run.py`)."""
+"""noetlctl test: tests of playbooks, on the deciders of the services and with no server (`cli/testing/run.py`)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import exits, render
-from services.cli.exits import CliError
+from services.cli.console import exits, render
+from services.cli.console.exits import CliError
+from services.cli.testing.faults import FAULTS
 
 if TYPE_CHECKING:
-    from services.cli.suite_coverage import Covered
-    from services.cli.suite_run import FileReport, Options
+    from services.cli.testing.coverage import Covered
+    from services.cli.testing.run import FileReport, Options
 
 MAX_SEEDS = 10_000
-FAULTS = ("crash", "dup", "reorder")
 
 
 def _faults(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def command(
     Tests are *.test.yaml files, those here unless files or folders are named. No tool is called: mocks answer, and
     time is virtual.
     """
-    from services.cli.suite_run import Options  # late: `--help` does without the engine
+    from services.cli.testing.run import Options  # late: `--help` does without the engine
 
     options = Options(faults, seeds, seed, fail_fast, select)
     return _run(files or (Path(),), options, coverage or coverage_min is not None, coverage_min, junit, output)
@@ -60,9 +60,13 @@ def _run(
 ) -> int:
     import time
 
-    from services.cli import findings, suite_coverage, suite_run, suite_text, suites
-    from services.cli.suite_tools import RealTools
-    from shared.engine.coverage import Coverage
+    from services.cli.playbooks import diagnostics
+    from services.cli.testing import coverage as testing_coverage
+    from services.cli.testing import run as suite_run
+    from services.cli.testing import suites
+    from services.cli.testing import text as suite_text
+    from services.cli.testing.real_tools import RealTools
+    from shared.answers.playtests.coverage import Coverage
 
     began = time.perf_counter()
     library = suites.Library()
@@ -72,11 +76,11 @@ def _run(
     with RealTools() as tools:
         for report in suite_run.run_files(files, options, tools.call, coverage):
             reports.append(report)
-            findings.report(report.diagnostics)
+            diagnostics.report(report.diagnostics)
             if output == "text" and (report.cases or not report.valid):
                 suite_text.show(report)
     _some_ran(reports, options.select)
-    covered = suite_coverage.covered(coverage, [book for file in files for book in file.books]) if covering else None
+    covered = testing_coverage.covered(coverage, [book for file in files for book in file.books]) if covering else None
     seconds = time.perf_counter() - began
     _write(reports, covered, seconds, junit, output)
     return _code(reports, covered, least)
@@ -91,14 +95,15 @@ def _write(
     reports: "Sequence[FileReport]", covered: "Sequence[Covered] | None", seconds: float, junit: Path | None,
     output: str,
 ) -> None:
-    from services.cli import junit as junit_xml
-    from services.cli import suite_coverage, suite_text
+    from services.cli.testing import coverage as testing_coverage
+    from services.cli.testing import junit as junit_xml
+    from services.cli.testing import text as suite_text
 
     if junit is not None:
         junit.write_text(junit_xml.render(reports), encoding="utf-8")
     if output == "text":
         if covered:
-            suite_coverage.show(covered)
+            testing_coverage.show(covered)
         click.echo(suite_text.total(reports, seconds))
     elif output == "junit":
         click.echo(junit_xml.render(reports), nl=False)

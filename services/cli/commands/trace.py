@@ -3,13 +3,13 @@
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import click
 
-from services.cli import context, exits, render
+from services.cli.console import exits, render
+from services.cli.stack import context
 
 MAX_RUNS = 60     # bars; of more, those that took longest
 MAX_WIDTH = 160
@@ -27,26 +27,28 @@ def command(execution: str, output: str, context_file: Path | None) -> int:
     The critical path is the chain of causes that ends last; its parts add up to the time of the execution. An
     execution that is not over is shown up to now.
     """
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_trace(execution, output, context_file))
+    return run_async.run(_trace(execution, output, context_file))
 
 
 async def _trace(execution_id: str, output: str, context_file: Path | None) -> int:
-    from services.cli import logbook
-    from shared.engine.tracing import trace
-    from shared.engine.tracing_view import told
+    from services.cli.executions import histories, logbook
+    from shared.answers.trace.critical_path import trace
+    from shared.answers.trace.shape import told
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
         book = await logbook.read(bus, execution_id, settings.partitions)
-    found = told(trace(execution_id, book.entries, time.time()))
-    render.document(found, output, "execution_id", lambda: _text(found))
+        now = await bus.time()
+    with histories.fitting():
+        found = told(trace(execution_id, book.entries, now))
+    render.document(found, output, "execution_id", lambda: show(found))
     return exits.OK
 
 
-def _text(found: dict[str, Any]) -> None:
-    from services.cli.gantt import LOOKS, legend, took
+def show(found: dict[str, Any]) -> None:
+    from services.cli.console.gantt import LOOKS, legend, took
 
     terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     wall = found["wall_us"]
@@ -66,7 +68,7 @@ def _text(found: dict[str, Any]) -> None:
 
 
 def _chart(found: dict[str, Any], terminal: bool) -> None:
-    from services.cli.gantt import chart, took
+    from services.cli.console.gantt import chart, took
 
     runs = found["runs"]
     if len(runs) > MAX_RUNS:
@@ -86,7 +88,7 @@ def _label(run: dict[str, Any]) -> str:
 
 
 def _loops(found: dict[str, Any]) -> None:
-    from services.cli.gantt import took
+    from services.cli.console.gantt import took
 
     for run in found["runs"]:
         loop = run["loop"]

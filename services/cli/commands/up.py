@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from services.cli.context import DEFAULT_FOLDER
+from services.cli.stack.context import DEFAULT_FOLDER
 
 DEFAULT_PORT = 4222
 
@@ -30,7 +30,8 @@ def command(folder: Path, port: int, pools: tuple[str, ...]) -> int:
 
     Every service is a process of its own; one that dies is started again.
     """
-    from services.cli import aio, exits, keeper  # late: `--help` does without the engine
+    from services.cli.console import exits, run_async
+    from services.cli.stack import keep_up  # late: `--help` does without the engine
 
-    code = aio.run(keeper.keep(folder, port, tuple(dict.fromkeys(pools)) or ("default",)))
+    code = run_async.run(keep_up.keep(folder, port, tuple(dict.fromkeys(pools)) or ("default",)))
     return exits.OK if code == exits.INTERRUPTED else code  # being stopped is how it ends well

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, exits
+from services.cli.console import exits
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from shared.dsl.diagnostics import Diagnostic
+    from shared.dsl.model.diagnostics import Diagnostic
 
 
 @click.command("validate", epilog="Example: noetlctl validate playbooks/*.yaml --strict -o sarif")
@@ -23,19 +24,20 @@ if TYPE_CHECKING:
 @context.option
 def command(files: tuple[Path, ...], strict: bool, output: str, server: bool, context_file: Path | None) -> int:
     """Say everything that is wrong with a playbook, its tests, a schedule or a trigger. Exits 3 when one cannot run."""
-    from services.cli import findings, sarif  # late: `--help` does without the compiler
+    from services.cli.playbooks import diagnostics as playbook_diagnostics  # late: `--help` does without the compiler
+    from services.cli.playbooks import sarif
 
     pools = _pools(context_file) if server or context_file else None
     checked = {file: _check(file, strict, pools) for file in files}
     diagnostics = [diagnostic for each, _ in checked.values() for diagnostic in each]
     valid = all(summary for _, summary in checked.values())
     if output == "json":
-        click.echo(findings.as_json(valid, diagnostics))
+        click.echo(playbook_diagnostics.as_json(valid, diagnostics))
     elif output == "sarif":
         click.echo(sarif.render(diagnostics))
     else:
         for file, (found, summary) in checked.items():
-            findings.report(found)
+            playbook_diagnostics.report(found)
             if summary:
                 click.echo(f"{file}: valid, {summary}")
     return exits.OK if valid else exits.INVALID
@@ -44,15 +46,19 @@ def command(files: tuple[Path, ...], strict: bool, output: str, server: bool, co
 def _pools(context_file: Path | None) -> dict[str, frozenset[str]]:
     import asyncio
 
-    from services.cli.pools import on_server
+    from services.cli.console import run_async
+    from services.cli.pools.queues import on_server
 
+    run_async.configure_logs()
     return asyncio.run(on_server(context.find(context_file)))
 
 
 def _check(file: Path, strict: bool, pools: Collection[str] | None) -> "tuple[Sequence[Diagnostic], str]":
     """What is wrong, and one line about the file if it can be used."""
-    from services.cli import documents, playbooks, suites
-    from shared.dsl.documents import TEST
+    from services.cli.playbooks import documents
+    from services.cli.playbooks import read as playbooks
+    from services.cli.testing import suites
+    from shared.dsl.documents.compile import TEST
 
     kind = documents.kind(file)
     if kind == TEST:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, exits, render
-from services.cli.exits import CliError
-from services.cli.times import Moment
+from services.cli.console import exits, render, screen
+from services.cli.console.exits import CliError
+from services.cli.console.times import Moment
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from services.cli.verifying import Checker, Summary
-    from shared.runtime.settings import Settings
+    from services.cli.verify.walk import Checker, Summary
+    from shared.runtime.service.settings import Settings
 
 WAIT_S = 10.0
 
@@ -22,7 +23,7 @@ WAIT_S = 10.0
 @click.argument("execution", required=False)
 @click.option("--all", "everything", is_flag=True, help="Every execution in the log.")
 @click.option("--all-violations", is_flag=True, help="Tell every violation, not the first one of an execution.")
-@click.option("--log-only", is_flag=True, help="Leave the read model alone.")
+@click.option("--log-only", is_flag=True, help="Leave the read model alone, and the queue too.")
 @click.option(
     "--wait", "wait_s", type=click.FloatRange(min=0), default=WAIT_S, show_default=True, metavar="S",
     help="How long the read model may take to catch up with the log.",
@@ -37,10 +38,11 @@ def command(
     """Prove from the log that an execution is right.
 
     Every decision is made again from what it had folded, and must be the same; tokens, runs, loops, ctx, tasks and
-    waits are counted; the read model is compared with the log. Exits 0 when nothing is wrong, also for an execution
-    that is not over; 1 when something is, or when it cannot be told.
+    waits are counted; the read model is compared with the log. An execution that is not over and stands still is asked
+    what moves it: if nothing does, that is wrong too, and it may take a minute to be certain. Exits 0 when nothing is
+    wrong, also for an execution that is not over; 1 when something is, or when it cannot be told.
     """
-    from services.cli import aio
+    from services.cli.console import run_async
 
     if everything == (execution is not None):
         raise click.UsageError("name an execution, or use --all")
@@ -48,42 +50,49 @@ def command(
         raise click.UsageError("--since goes with --all")
     settings = context.find(context_file)
     most = None if all_violations else 1
-    return aio.run(_verify(execution, settings, log_only, wait_s, since, output, most))
+    return run_async.run(_verify(execution, settings, log_only, wait_s, since, output, most))
 
 
 async def _verify(
     execution: str | None, settings: "Settings", log_only: bool, wait_s: float, since: datetime | None, output: str,
     most: int | None,
 ) -> int:
-    from services.cli.projected import ReadModel
-    from services.cli.verifying import Checker
+    from services.cli.verify.read_model import ReadModel
+    from services.cli.verify.walk import Checker
+    from services.cli.verify.watch import watch
+    from shared.bus.jetstream import JetStreamBus
 
     async with context.connected(settings) as bus, ReadModel("" if log_only else settings.postgres_dsn) as model:
-        checker = Checker(bus, settings.partitions, None if log_only else model, wait_s)
-        return await (_one(checker, execution, output, most) if execution else _all(checker, output, most, since))
+        around = watch(bus, settings.partitions) if isinstance(bus, JetStreamBus) and not log_only else None
+        checker = Checker(bus, settings.partitions, None if log_only else model, wait_s, around)
+        if execution:
+            return await verify_one(checker, execution, output, most)
+        return await verify_all(checker, output, most, since)
 
 
-async def _one(checker: "Checker", execution_id: str, output: str, most: int | None) -> int:
-    from services.cli import verify_text
-    from services.cli.verdict import shown
+async def verify_one(checker: "Checker", execution_id: str, output: str, most: int | None) -> int:
+    from services.cli.console.progress import patiently
+    from services.cli.verify import text as verify_text
+    from services.cli.verify.verdict import shown
 
     found = await checker.one(execution_id)
     if found is None:
         what = f"no execution {execution_id} in the log (`noetlctl get` lists the recent ones)"
         raise CliError(what, exits.NOT_FOUND)
     verdict, messages = found
+    await patiently(checker.look_around(verdict), "looking at what moves it")
     told = shown(verdict, messages, most)
     render.document(told, output, "execution_id", lambda: verify_text.one(told, len(verdict.violations)))
     return exits.OK if verdict.verdict in ("verified", "unfinished") else exits.ERROR
 
 
-async def _all(checker: "Checker", output: str, most: int | None, since: datetime | None = None) -> int:
-    from services.cli import verify_text
-    from services.cli.verifying import everything
+async def verify_all(checker: "Checker", output: str, most: int | None, since: datetime | None = None) -> int:
+    from services.cli.verify import text as verify_text
+    from services.cli.verify.walk import everything
 
     summary = await everything(checker, _progress if sys.stderr.isatty() else lambda _: None, since)
     if sys.stderr.isatty():
-        click.echo("\r\x1b[K", err=True, nl=False)
+        click.echo(screen.control("\r\x1b[K"), err=True, nl=False)
     told = verify_text.totals(summary, most)
     if output == "name":
         render.rows(told["listed"], (), output, "execution_id")
@@ -94,5 +103,5 @@ async def _all(checker: "Checker", output: str, most: int | None, since: datetim
 
 def _progress(summary: "Summary") -> None:
     bad = len(summary.listed)
-    told = f"\r{len(summary.known)} executions" + (f", {bad} not right" if bad else "")
+    told = screen.control("\r") + f"{len(summary.known)} executions" + (f", {bad} not right" if bad else "")
     click.echo(told, err=True, nl=False)

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli import context, exits, render
-from services.cli.exits import CliError
+from services.cli.console import exits, render
+from services.cli.console.exits import CliError
+from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from shared.engine.why_facts import Answer
-    from shared.runtime.settings import Settings
+    from shared.answers.why.facts import Answer
+    from shared.runtime.service.settings import Settings
 
 
 @click.command("why", epilog="Example: noetlctl why 4f1c…")
@@ -22,14 +23,14 @@ def command(execution: str, output: str, context_file: Path | None) -> int:
 
     Exits 0 whatever the answer is, 7 when nobody has heard of the execution.
     """
-    from services.cli import aio
+    from services.cli.console import run_async
 
-    return aio.run(_why(execution, output, context.find(context_file)))
+    return run_async.run(_why(execution, output, context.find(context_file)))
 
 
 async def _why(execution_id: str, output: str, settings: "Settings") -> int:
-    from services.cli import why_text
-    from services.cli.progress import patiently
+    from services.cli.console.progress import patiently
+    from services.cli.why import text as why_text
 
     answer = await patiently(answered(execution_id, settings), "asking around")
     render.document(why_text.shape(answer), output, "execution_id", lambda: why_text.tell(answer, output == "wide"))
@@ -37,7 +38,7 @@ async def _why(execution_id: str, output: str, settings: "Settings") -> int:
 
 
 async def answered(execution_id: str, settings: "Settings") -> "Answer":
-    from services.cli.why_ask import Asker
+    from services.cli.why.ask import Asker
     from shared.bus.jetstream import JetStreamBus
 
     async with context.connected(settings) as bus:

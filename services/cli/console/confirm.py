@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from services.cli import exits
-from services.cli.exits import CliError
+from services.cli.console import exits
+from services.cli.console.exits import CliError
 
 
 def confirmed(what: str, yes: bool, hint: str = "") -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import click
+from services.cli.console import screen
 
 
 class Look(NamedTuple):
@@ -57,7 +57,7 @@ def _part(spans: list[dict[str, Any]], start: int, end: int, cells: int) -> str:
 def _cells(part: str, count: int, colour: bool) -> str:
     if not part:
         return " " * count
-    return click.style(BLOCK * count, fg=LOOKS[part].colour) if colour else LOOKS[part].letter * count
+    return screen.style(BLOCK * count, fg=LOOKS[part].colour) if colour else LOOKS[part].letter * count
 
 
 def legend(parts: Iterable[str], colour: bool) -> str:

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 import click
 
-from services.cli import render
-from services.cli.render import Column
+from services.cli.console import render, screen
+from services.cli.console.render import Column
 
 EVERY_S = 1.0
 Row = Mapping[str, Any]
@@ -23,13 +23,14 @@ async def watched(load: Load, columns: Sequence[Column], output: str, name: str)
 
 
 async def _drawn(load: Load, columns: Sequence[Column], output: str) -> NoReturn:
+    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    with Live(auto_refresh=False, screen=False) as live:
+    with Live(console=Console(file=screen.under(sys.stdout)), auto_refresh=False, screen=False) as live:
         while True:
             lines = render.table_lines(await load(), columns, output)
-            live.update(Text.from_ansi("\n".join(lines)), refresh=True)
+            live.update(Text.from_ansi(screen.ansi("\n".join(lines))), refresh=True)
             await asyncio.sleep(EVERY_S)
 
 

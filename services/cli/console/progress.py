@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from services.cli.console import screen
+from shared.visible import line
+
 WORTH = 2  # fewer things need no bar
 PATIENCE_S = 0.5  # what is over sooner needs no spinner
 T = TypeVar("T")
@@ -20,8 +23,8 @@ def bar(label: str, total: int) -> Iterator[Callable[[], None]]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(label, total=total)
+    with Progress(console=Console(file=screen.under(sys.stderr)), transient=True) as shown:
+        task = shown.add_task(line(label), total=total)
         yield lambda: shown.advance(task)
 
 
@@ -34,7 +37,7 @@ async def patiently(work: Awaitable[T], label: str) -> T:
             return task.result()
         from rich.console import Console
 
-        with Console(stderr=True).status(label):
+        with Console(file=screen.under(sys.stderr)).status(line(label)):
             return await task
     finally:
         if not task.done():

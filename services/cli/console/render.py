@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from services.cli.console import screen
+from shared.visible import is_hostile, line
+
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("table", "wide", "json", "yaml", "name", "jsonl")
 GAP = "  "
@@ -57,8 +60,8 @@ def rows(found: Sequence[Mapping[str, Any]], columns: Sequence[Column], output: 
             for row in found:
                 click.echo(row[name])
         case _:
-            for line in table_lines(found, columns, output):
-                click.echo(line)
+            for each in table_lines(found, columns, output):
+                click.echo(each)
 
 
 def table_lines(found: Sequence[Mapping[str, Any]], columns: Sequence[Column], output: str) -> list[str]:
@@ -97,7 +100,8 @@ def value(found: Any, output: str) -> None:
     if output == "yaml":
         import yaml
 
-        text = yaml.safe_dump(json.loads(_json(found)), sort_keys=False, allow_unicode=True, width=120)
+        text = yaml.safe_dump(json.loads(_json(found)), sort_keys=False, width=120,
+                              allow_unicode=not is_hostile(_json(found)))  # which escapes what a terminal obeys
         click.echo(text, nl=False)
     else:
         click.echo(_json(found))
@@ -108,19 +112,19 @@ def fields(found: Mapping[str, Any]) -> None:
     width = max(map(len, found), default=0) + 1
     for key, each in found.items():
         if each not in (None, "", [], {}):
-            click.echo(f"{key + ':':<{width}} {each if isinstance(each, str) else _json(each)}")
+            click.echo(f"{key + ':':<{width}} {line(text(each))}")
 
 
 def text(found: Any) -> str:
     """A value within a line."""
-    return found if isinstance(found, str) else _json(found)
+    return line(found) if isinstance(found, str) else _json(found)
 
 
 def table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
     """Columns as wide as they have to be; the last one is not padded."""
-    everything = [list(titles), *(list(line) for line in lines)]
-    for line in aligned(everything, [_plain] * len(titles), [_plain] * len(titles)):
-        click.echo(line)
+    everything = [list(titles), *(list(each) for each in lines)]
+    for each in aligned(everything, [_plain] * len(titles), [_plain] * len(titles)):
+        click.echo(each)
 
 
 def aligned(
@@ -128,13 +132,14 @@ def aligned(
     styles: Sequence[Callable[[str], str | None]],
 ) -> list[str]:
     """The lines with their columns under each other; `styles` give the colours, `first` those of the first line."""
-    widths = [max(len(line[at]) for line in lines) for at in range(len(styles))]
+    lines = [[line(cell) for cell in each] for each in lines]
+    widths = [max(len(each[at]) for each in lines) for at in range(len(styles))]
     return [
         GAP.join(
             _coloured(text, width, style(text))
-            for text, width, style in zip(line, widths, styles if at else first, strict=True)
+            for text, width, style in zip(each, widths, styles if at else first, strict=True)
         ).rstrip()
-        for at, line in enumerate(lines)
+        for at, each in enumerate(lines)
     ]
 
 
@@ -143,7 +148,7 @@ def labels(found: Mapping[str, str] | None) -> str:
 
 
 def _coloured(text: str, width: int, colour: str | None) -> str:
-    shown = click.style(text, fg=colour) if colour else text
+    shown = screen.style(text, fg=colour) if colour else text
     return shown + " " * (width - len(text))
 
 

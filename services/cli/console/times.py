@@ -11,7 +11,7 @@ UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 def moment(text: str, now: datetime) -> datetime:
     """A length is that long ago. ValueError when it is none of the forms."""
-    from shared.dsl.durations import seconds_of
+    from shared.dsl.model.durations import seconds_of
 
     text = text.strip()
     if text == "now":

@@ -9,18 +9,20 @@ from typing import Literal
 
 from msgspec import Struct
 
-from services.cli.checks.finding import Finding, ok, problem, skipped
-from services.cli.checks.patient import Patient
-from shared.bus import topology
+from services.cli.doctor.finding import Finding, ok, problem, skipped
+from services.cli.doctor.target import Patient
+from shared.bus import api, topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.kv import stream_of
+from shared.bus.permissions import worker_user
 from shared.errors import Conflict, NoetlError, Refused
 from shared.events import subjects
-from shared.runtime.nats_config import inbox_prefix, worker_user
+from shared.events.beat import PROBE
 
 NEVER = 2**53 - 1  # a last sequence that no subject has
-WHO = "doctor-probe"
+WHO = PROBE
 SHOWN = 4
+LEASED = (subjects.WORKER, subjects.ITERATION, subjects.WAITING)
 Verdict = Literal["allowed", "refused", "unclear"]
 _PERMISSION = re.compile("not allowed to")
 
@@ -38,22 +40,30 @@ class Seen(Struct, frozen=True):
 
 
 def probes(pools: tuple[str, ...]) -> list[Probe]:
-    """A short list of `shared/runtime/nats_config.py`: what each role lives by, and what would break a promise."""
-    keychain = f"$JS.API.DIRECT.GET.{stream_of(topology.KEYCHAIN)}.$KV.{topology.KEYCHAIN}.{WHO}"
+    """A short list of `shared/bus/permissions.py`: what each role lives by, and what would break a promise."""
+    keychain = api.subject(api.direct_get(stream_of(topology.KEYCHAIN), subjects.key(topology.KEYCHAIN, WHO)))
     queue = subjects.command(pools[0], WHO, "r")
     wanted: list[tuple[str, list[str], list[str]]] = [
-        ("router", [_event("router"), _event("control")], [_event("worker"), _event("scheduler"), queue, keychain]),
-        ("scheduler", [_event("scheduler"), queue], [_event("router"), _event("worker"), keychain]),
-        ("projector", [_read(topology.events_stream(0))],
-         [*map(_event, ("router", "scheduler", "worker")), subjects.EXECUTE, keychain]),
+        ("router", [_event("router"), _event("control")],
+         [_event("scheduler"), *_events(pools[0]), subjects.CHILD, queue, keychain]),
+        ("scheduler", [_event("scheduler"), queue], [_event("router"), *_events(pools[0]), keychain]),
+        ("projector", [api.subject(api.direct_get(topology.events_stream(0)))],
+         [*map(_event, ("router", "scheduler")), *_events(pools[0]), subjects.EXECUTE, subjects.CHILD, keychain,
+          _make(topology.events_stream(0))]),
+        ("pools", [subjects.key(topology.POOLS, f"status.{WHO}")],
+         [_event("router"), *_events(pools[0]), subjects.EXECUTE, queue, keychain,
+          subjects.key(topology.POOLS, f"pool.{WHO}"), _make(stream_of(topology.POOLS))]),
     ]
     for pool in pools:
-        others = [f"$KV.{topology.WORKERS}.{other}.{WHO}" for other in pools if other != pool]
+        others = [
+            subject for other in pools if other != pool
+            for subject in (subjects.key(topology.WORKERS, f"{other}.{WHO}"), *_events(other))
+        ]
         wanted.append((
             worker_user(pool),
-            [*map(_event, ("worker", "iteration", "waiting")), f"$KV.{topology.WORKERS}.{pool}.{WHO}", keychain],
-            [*map(_event, ("router", "scheduler", "control")), subjects.EXECUTE, subjects.command(pool, WHO, "r"),
-             f"$KV.{topology.KEYCHAIN}.{WHO}", *others],
+            [*_events(pool), subjects.key(topology.WORKERS, f"{pool}.{WHO}"), keychain],
+            [*map(_event, ("router", "scheduler", "control", *LEASED)), subjects.EXECUTE, subjects.CHILD,
+             subjects.command(pool, WHO, "r"), subjects.key(topology.KEYCHAIN, WHO), *others],
         ))
     return [
         Probe(user, subject, may)
@@ -63,12 +73,17 @@ def probes(pools: tuple[str, ...]) -> list[Probe]:
     ]
 
 
-def _event(writer: str) -> str:
-    return subjects.event(0, WHO, writer)
+def _event(writer: str, pool: str = "") -> str:
+    return subjects.event(0, WHO, writer, pool)
 
 
-def _read(stream: str) -> str:
-    return f"$JS.API.STREAM.INFO.{stream}"
+def _events(pool: str) -> list[str]:
+    return [_event(writer, pool) for writer in LEASED]
+
+
+def _make(stream: str) -> str:
+    """A consumer, which could be sent to any subject. Without a body the broker makes none."""
+    return api.subject(api.consumer_create(stream, WHO))
 
 
 async def look(patient: Patient) -> list[Finding]:
@@ -86,7 +101,7 @@ async def _as(patient: Patient, user: str, asked: list[Probe]) -> list[Seen]:
     try:
         bus = await connect(
             patient.settings.nats_url, user=user, password=patient.users[user], name="noetl-doctor",
-            inbox_prefix=inbox_prefix(user),
+            inbox_prefix=subjects.inbox_prefix(user),
         )
     except NoetlError as error:
         return [Seen(probe, "unclear", str(error)) for probe in asked]
@@ -98,7 +113,7 @@ async def _as(patient: Patient, user: str, asked: list[Probe]) -> list[Seen]:
 
 async def _try(bus: JetStreamBus, subject: str) -> tuple[Verdict, str]:
     try:
-        if subject.startswith("$JS.API."):
+        if subject.startswith(api.PREFIX):
             await bus.requests.one(subject)
         else:
             await bus.append(subject, b"{}", expected=NEVER)

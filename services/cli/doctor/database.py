@@ -1,20 +1,20 @@
 """PostgreSQL: reachable, migrated, with connections to spare, and not far behind the log."""
 
-import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import asyncpg
 from msgspec import Struct
 
-from services.cli.checks import peek
-from services.cli.checks.finding import Finding, duration, ok, problem, skipped, warning
-from services.cli.checks.lag import Behind
-from services.cli.checks.patient import Patient
-from shared.bus import topology
+from services.cli.doctor.finding import Finding, duration, ok, problem, skipped, warning
+from services.cli.doctor.lag import Behind
+from services.cli.doctor.target import Patient
+from shared.bus import peek, topology
 from shared.events import subjects
+from shared.runtime.embedded import postgres
 
 CONNECT_S = 5.0
-AWAY = (OSError, TimeoutError, asyncpg.PostgresError)
+AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 OLDEST = 130_000  # PostgreSQL 13
 FEW_CONNECTIONS = 5
 LATE_S = 30.0
@@ -25,6 +25,8 @@ SELECT current_setting('max_connections')::int - current_setting('superuser_rese
     - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
 """
 
+_READ_ONLY = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
+
 
 class Facts(Struct, frozen=True):
     version: int
@@ -33,6 +35,7 @@ class Facts(Struct, frozen=True):
     applied: frozenset[int]
     corrupt: int
     cursors: dict[int, int]
+    read_only: bool = False
 
 
 async def look(patient: Patient) -> list[Finding]:
@@ -42,10 +45,10 @@ async def look(patient: Patient) -> list[Finding]:
     try:
         facts = await read(dsn)
     except AWAY as error:
-        return [reachable(str(error) or "timed out")]
+        return [reachable(str(error) or "timed out", fix=_fix(patient))]
     partitions = range(patient.settings.partitions)
     behind = [await _behind(patient, facts, partition) for partition in partitions]
-    return [reachable("", facts.text), old(facts), connections(facts.free), migrated(facts.applied),
+    return [reachable("", facts.text), old(facts), writable(facts), connections(facts.free), migrated(facts.applied),
             corrupt(facts.corrupt), projector(behind)]  # fmt: skip
 
 
@@ -63,6 +66,7 @@ async def read(dsn: str) -> Facts:
             frozenset(row["version"] for row in applied),
             await connection.fetchval("SELECT count(*) FROM noetl.corrupt") if tables else 0,
             {row["partition"]: row["seq"] for row in cursors},
+            await connection.fetchval(_READ_ONLY),
         )
     finally:
         await connection.close()
@@ -72,14 +76,29 @@ async def _behind(patient: Patient, facts: Facts, partition: int) -> Behind:
     stream, cursor = topology.events_stream(partition), facts.cursors.get(partition, 0)
     last = await patient.bus.last_seq(stream)
     first = await peek.first(patient.bus, stream, f"{subjects.EVENTS}.>", cursor) if cursor < last else None
-    return Behind(partition, cursor, last, max(0, last - cursor), time.time() - first.at if first else 0.0)
+    return Behind(partition, cursor, last, max(0, last - cursor), await patient.bus.time() - first.at if first else 0.0)
 
 
-def reachable(error: str, text: str = "") -> Finding:
+def reachable(error: str, text: str = "", fix: str = START) -> Finding:
     name = "postgres.reachable"
     if error:
-        return problem(name, f"no answer: {error}", "there are no lists and no read model; the engine goes on", START)
+        return problem(name, f"no answer: {error}", "there are no lists and no read model; the engine goes on", fix)
     return ok(name, f"PostgreSQL {text}")
+
+
+def _fix(patient: Patient) -> str:
+    own = patient.folder / "postgres" if patient.folder is not None else None
+    if own is None or not postgres.is_of(own, patient.settings.postgres_dsn):
+        return START
+    return embedded(own, postgres.pid_of(own))
+
+
+def embedded(folder: Path, pid: int | None) -> str:
+    """What to do about that of `noetlctl up`, which starts it again by itself."""
+    if pid is None:
+        return f"wait, `noetlctl up` starts it again; if it does not, look at what that prints and at {folder / 'log'}"
+    return (f"wait if it is starting ({folder / 'log'} says so); if process {pid} is frozen: kill -9 {pid}, "
+            "and `noetlctl up` starts it again")  # fmt: skip
 
 
 def old(facts: Facts) -> Finding:
@@ -87,6 +106,14 @@ def old(facts: Facts) -> Finding:
     if facts.version < OLDEST:
         return problem(name, found, "it has no support any more", f"use PostgreSQL {OLDEST // 10_000} or newer")
     return ok(name, found)
+
+
+def writable(facts: Facts) -> Finding:
+    name = "postgres.writable"
+    if facts.read_only:
+        why = "the projector waits until it can write; lists and queries show an old state"
+        return problem(name, "it is read-only", why, "use the primary, or reset default_transaction_read_only")
+    return ok(name, "it takes writes")
 
 
 def connections(free: int) -> Finding:
@@ -98,7 +125,7 @@ def connections(free: int) -> Finding:
 
 
 def migrated(applied: frozenset[int], wanted: Mapping[int, object] | None = None) -> Finding:
-    from services.projector.migrate import migrations
+    from shared.runtime.readmodel.migrate import migrations
 
     name, files = "postgres.migrations", frozenset(wanted if wanted is not None else migrations())
     if pending := sorted(files - applied):

@@ -4,8 +4,9 @@ import os
 
 from msgspec import Struct
 
-from services.cli.checks.finding import Finding, ok, problem, size, skipped, warning
-from services.cli.checks.patient import Patient
+from services.cli.doctor.finding import Finding, ok, problem, size, skipped, warning
+from services.cli.doctor.target import Patient
+from shared.bus import api
 
 LOW_BYTES, LOW_SHARE = 2 * 1024**3, 0.10
 FULL_BYTES, FULL_SHARE = 256 * 1024**2, 0.02
@@ -34,11 +35,11 @@ async def look(patient: Patient) -> list[Finding]:
     if store is not None and store.exists():
         stat = os.statvfs(store)
         free = Free(stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize, str(store))
-    return [space(free), limits(await _limits(patient))]
+    return [space(free), limits(await _limits(patient)), writes(await patient.healthz())]
 
 
 async def _limits(patient: Patient) -> list[Limit]:
-    info = await patient.bus.requests.api("INFO")
+    info = await patient.bus.requests.api(api.INFO)
     found = []
     if info["limits"]["max_storage"] >= 0:
         found.append(Limit(int(info["storage"]), int(info["limits"]["max_storage"]), "the account's"))
@@ -75,3 +76,15 @@ def limits(known: list[Limit]) -> Finding:
     why = "at the limit the broker refuses every record, and nothing goes on"
     make = problem if share >= REACHED else warning
     return make(name, found, why, "raise max_file_store of the server or the account; " + FIX)
+
+
+def writes(health: dict[str, object] | None) -> Finding:
+    name = "disk.writes"
+    if health is None:
+        found = "whether the broker can write to its files cannot be seen from here"
+        return skipped(name, found, "give the server's monitoring address: noetlctl doctor --monitor URL")
+    error = str(health.get("error", ""))
+    if "write error" in error:
+        why = "it does not write to that stream again by itself, however much space there is"
+        return problem(name, error, why, "free space, then restart the server (`noetlctl up` restarts its own)")
+    return ok(name, "the broker writes to its files")

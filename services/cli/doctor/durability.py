@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from services.cli.checks.finding import Finding, duration, ok, problem, warning
-from services.cli.checks.patient import Patient
-from shared.bus import topology
-from shared.bus.request import NotFound
+from services.cli.doctor.finding import Finding, duration, ok, problem, warning
+from services.cli.doctor.target import Patient
+from shared.bus import api, topology
+from shared.bus.codes import NotFound
 
 NAME = "log.durability"
 DEFAULT_SYNC_S = 120.0
@@ -30,7 +30,7 @@ async def look(patient: Patient) -> list[Finding]:
     configs = []
     for partition in range(patient.settings.partitions):
         try:
-            info = await patient.bus.requests.api(f"STREAM.INFO.{topology.events_stream(partition)}")
+            info = await patient.bus.requests.api(api.stream_info(topology.events_stream(partition)))
         except NotFound:
             continue  # told by the check of the streams
         configs.append(info["config"])

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from services.cli.checks import access, clock, database, disk, durability, lag, members, streams, versions
-from services.cli.checks.finding import Finding, problem
-from services.cli.checks.patient import Patient, bare
-from services.cli.context import Found
+from services.cli.doctor import access, clock, database, disk, durability, lag, members, set_aside, streams, versions
+from services.cli.doctor.finding import Finding, problem
+from services.cli.doctor.target import Patient, bare
+from services.cli.stack.context import Found
 from shared.bus.jetstream import JetStreamBus
 from shared.errors import NoetlError
-from shared.runtime.main import connect
+from shared.runtime.service.main import connect
 
 Look = Callable[[Patient], Awaitable[list[Finding]]]
 AREAS: dict[str, Look] = {
@@ -19,6 +19,7 @@ AREAS: dict[str, Look] = {
     "permissions": access.look,
     "members": members.look,
     "lag": lag.look,
+    "executions": set_aside.look,
     "disk": disk.look,
     "postgres": database.look,
     "clock": clock.look,

@@ -1,18 +1,17 @@
 """What waits to be done: records not yet decided on, requests not yet taken, and what nobody could read."""
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
 
-from services.cli.checks import peek
-from services.cli.checks.finding import Finding, duration, ok, problem, warning
-from services.cli.checks.patient import Patient
-from shared.bus import topology
-from shared.bus.request import NotFound
+from services.cli.doctor import dead_letters
+from services.cli.doctor.finding import Finding, duration, ok, problem, warning
+from services.cli.doctor.target import Patient
+from shared.bus import api, peek, topology
+from shared.bus.codes import NotFound
 from shared.events import subjects
-from shared.runtime.partitions import Cursor
+from shared.events.readers import INPUTS
+from shared.runtime.control.partitions import decode_cursor
 
 SLOW_S = 10.0   # cursors are saved once a second
 STUCK_S = 60.0
@@ -29,24 +28,22 @@ class Behind(Struct, frozen=True):
 
 
 async def look(patient: Patient) -> list[Finding]:
-    from services.router.core import RouterCore
-    from services.scheduler.core import SchedulerCore
-
     found = []
-    for service, listens in (("router", RouterCore.listens), ("scheduler", SchedulerCore.listens)):
+    for service, inputs in INPUTS.items():
         partitions = range(patient.settings.partitions)
-        found.append(services(service, [await _behind(patient, service, listens, each) for each in partitions]))
-    return [*found, await _requests(patient), await _dead(patient)]
+        found.append(services(service, [await _behind(patient, service, inputs, each) for each in partitions]))
+    return [*found, await _requests(patient), *await dead_letters.look(patient)]
 
 
-async def _behind(patient: Patient, service: str, listens: Sequence[str], partition: int) -> Behind:
+async def _behind(patient: Patient, service: str, inputs: Sequence[str], partition: int) -> Behind:
     bus, stream = patient.bus, topology.events_stream(partition)
     entry = await bus.kv_get(topology.CURSORS, f"{service}.{partition}")
-    cursor = msgspec.json.decode(entry.value, type=Cursor).seq if entry else 0
+    cursor = decode_cursor(entry.value).seq if entry else 0
     last = await bus.last_seq(stream)
-    filters = [subjects.events_by(partition, writer) for writer in listens]
+    filters = subjects.events_by(partition, *inputs)
     firsts = [first for each in filters if (first := await peek.first(bus, stream, each, cursor)) is not None]
-    oldest = max((time.time() - first.at for first in firsts), default=0.0)
+    now = await bus.time()
+    oldest = max((now - first.at for first in firsts), default=0.0)
     return Behind(partition, cursor, last, sum(1 + first.more for first in firsts), oldest)
 
 
@@ -70,13 +67,13 @@ def services(service: str, partitions: Sequence[Behind]) -> Finding:
 async def _requests(patient: Patient) -> Finding:
     bus, stream = patient.bus, topology.REQUESTS
     try:
-        info = await bus.requests.api(f"CONSUMER.INFO.{stream}.router")
+        info = await bus.requests.api(api.consumer_info(stream, "router"))
     except NotFound:
         return requests(0, 0.0)  # told by the check of the streams
     waiting = int(info["num_pending"]) + int(info["num_ack_pending"])
     after = int(info["ack_floor"]["stream_seq"])
     first = await peek.first(bus, stream, f"{subjects.REQUESTS}.>", after) if waiting else None
-    return requests(waiting, time.time() - first.at if first else 0.0)
+    return requests(waiting, await bus.time() - first.at if first else 0.0)
 
 
 def requests(waiting: int, oldest_s: float) -> Finding:
@@ -86,20 +83,3 @@ def requests(waiting: int, oldest_s: float) -> Finding:
     make = problem if oldest_s >= STUCK_S else warning
     why = "executions that were asked for do not begin"
     return make(name, f"{found}, the first for {duration(oldest_s)}", why, "start a router, or look at its log")
-
-
-async def _dead(patient: Patient) -> Finding:
-    try:
-        info = await patient.bus.requests.api(f"STREAM.INFO.{topology.DEAD}", {"subjects_filter": ">"})
-    except NotFound:
-        return dead({})
-    return dead(info["state"].get("subjects") or {})
-
-
-def dead(letters: Mapping[str, int]) -> Finding:
-    name = "lag.dead_letters"
-    if not letters:
-        return ok(name, "no dead letters")
-    found = ", ".join(f"{count} of {subject.removeprefix(subjects.DEAD + '.')}" for subject, count in letters.items())
-    fix = "`noetlctl dlq list` says why; `dlq replay` and `dlq drop` settle them, `admin purge` removes old ones"
-    return warning(name, f"dead letters: {found}", "something was asked for that no service could read", fix)

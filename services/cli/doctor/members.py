@@ -1,17 +1,16 @@
 """The services that are there, and whether each pool that has work has workers."""
 
-import time
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from services.cli.checks import hearing
-from services.cli.checks.finding import Finding, duration, ok, problem, warning
-from services.cli.checks.patient import Patient
-from shared.runtime import pool_state
-from shared.runtime.health import is_ready
-from shared.runtime.pool_state import PoolState
+from services.cli.doctor import worker_beats
+from services.cli.doctor.finding import Finding, duration, ok, problem, warning
+from services.cli.doctor.target import Patient
+from shared.runtime.service.health import is_ready
+from shared.runtime.stores import pool_state
+from shared.runtime.stores.pool_state import PoolState
 
 NEEDED = ("router", "scheduler")
 WAITS_S = 60.0
@@ -33,8 +32,8 @@ class Pool(Struct, frozen=True):
 
 
 async def look(patient: Patient) -> list[Finding]:
-    heard = await hearing.members(patient.bus)
-    pools = [facts(state) for state in await pool_state.read_all(patient.bus, time.time())]
+    heard = await worker_beats.members(patient.bus)
+    pools = [facts(state) for state in await pool_state.read_all(patient.bus, await patient.bus.time())]
     return [*(services(name, len(heard.get(name, ()))) for name in NEEDED), *map(pool, pools), *await _health(patient)]
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from services.cli.checks.finding import Finding, ok, problem, warning
-from services.cli.checks.patient import Patient
-from shared.bus import topology
+from services.cli.doctor.finding import Finding, ok, problem, warning
+from services.cli.doctor.target import Patient
+from shared.bus import api, topology
+from shared.bus.codes import NotFound
 from shared.bus.kv import stream_of
-from shared.bus.request import NotFound
 from shared.bus.streams import SAFE, Drift, differences
+from shared.events import subjects
 
 SHOWN = 5
 HARMLESS_MISSING = frozenset({topology.COMMANDS})  # made again by any scheduler
@@ -26,7 +27,7 @@ async def _replicas(patient: Patient, names: Sequence[str]) -> dict[str, int]:
     found = {}
     for name in names:
         try:
-            found[name] = int((await patient.bus.requests.api(f"STREAM.INFO.{name}"))["config"]["num_replicas"])
+            found[name] = int((await patient.bus.requests.api(api.stream_info(name)))["config"]["num_replicas"])
         except NotFound:
             continue
     return found
@@ -34,7 +35,7 @@ async def _replicas(patient: Patient, names: Sequence[str]) -> dict[str, int]:
 
 async def _others(patient: Patient, partitions: int) -> list[str]:
     """Event streams beyond those the settings know."""
-    answer = await patient.bus.requests.api("STREAM.NAMES", {"subject": "noetl.events.>"})
+    answer = await patient.bus.requests.api(api.STREAM_NAMES, {"subject": f"{subjects.EVENTS}.>"})
     known = {topology.events_stream(partition) for partition in range(partitions)}
     return sorted(set(answer.get("streams") or []) - known)
 

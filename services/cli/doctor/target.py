@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from shared.bus.jetstream import JetStreamBus
 from shared.errors import Unavailable
-from shared.runtime.settings import Settings
+from shared.runtime.service.settings import Settings
 
 MONITOR_S = 5.0
 MAX_MONITOR_BYTES = 4 * 1_048_576
@@ -32,6 +32,12 @@ class Patient(Struct):
     async def varz(self) -> dict[str, Any] | None:
         """What the broker says at its monitoring address, if one was given."""
         return await fetch(self.monitor.rstrip("/") + "/varz") if self.monitor else None
+
+    async def healthz(self) -> dict[str, Any] | None:
+        """What the broker says of its health, at the monitoring address that was given or that of an embedded one."""
+        own = self.server_config().get("http", "")
+        address = self.monitor.rstrip("/") or (f"http://{own}" if own else "")
+        return await fetch(address + "/healthz") if address else None
 
     def server_config(self) -> Mapping[str, Any]:
         """Of an embedded server, which lies beside its context file."""
@@ -55,7 +61,11 @@ async def fetch(url: str) -> dict[str, Any]:
 
 def _fetch(url: str) -> dict[str, Any]:
     try:
-        with urllib.request.urlopen(url, timeout=MONITOR_S) as answer:
+        try:
+            answer = urllib.request.urlopen(url, timeout=MONITOR_S)
+        except urllib.error.HTTPError as error:  # it answers 503 when it is not well, and says why
+            answer = error
+        with answer:
             found: dict[str, Any] = msgspec.json.decode(answer.read(MAX_MONITOR_BYTES))
             return found
     except (OSError, ValueError, msgspec.MsgspecError) as error:

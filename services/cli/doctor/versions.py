@@ -5,9 +5,10 @@ import re
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-from services.cli.checks.finding import Finding, ok, problem, warning
-from services.cli.checks.patient import Patient
-from shared.bus.request import NotFound
+from services.cli.doctor.finding import Finding, ok, problem, warning
+from services.cli.doctor.target import Patient
+from shared.bus import api
+from shared.bus.codes import NotFound
 from shared.errors import Refused, Unavailable
 
 NEEDED = (2, 11)   # batches of direct reads
@@ -51,7 +52,7 @@ def payload(limit: int) -> Finding:
 
 async def _jetstream(patient: Patient) -> Finding:
     try:
-        info = await patient.bus.requests.api("INFO")
+        info = await patient.bus.requests.api(api.INFO)
     except (NotFound, Refused, Unavailable) as error:
         return jetstream(str(error))
     return jetstream("", int(info["streams"]), int(info["consumers"]))

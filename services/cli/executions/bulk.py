@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from services.cli import context, control, exits, options, progress, render, selection
-from services.cli.confirm import confirmed
-from services.cli.exits import CliError
-from services.cli.selection import MAX_SELECTED, Command, Selection
+from services.cli.console import exits, options, progress, render
+from services.cli.console.confirm import confirmed
+from services.cli.console.exits import CliError
+from services.cli.executions import control_requests, selection
+from services.cli.executions.selection import MAX_SELECTED, Command, Selection
+from services.cli.stack import context
 from shared.errors import NoetlError
 from shared.events import subjects
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
-    from shared.runtime.settings import Settings
+    from shared.runtime.service.settings import Settings
 
 AT_ONCE = 16
 Row = dict[str, Any]
@@ -115,14 +117,14 @@ def _rehearsal(wish: Wish) -> "Callable[[Bus, Settings, str], Awaitable[Row]]":
     """Looks whether it could be done, and does nothing."""
 
     async def ask(bus: "Bus", settings: "Settings", name: str) -> Row:
-        await control.check(bus, settings, wish.subject, name)
+        await control_requests.check(bus, settings, wish.subject, name)
         return wish.row(name, f"would {wish.verb}")
 
     return ask
 
 
 async def _selected(wish: Wish, found: Selection, settings: "Settings") -> tuple[str, ...]:
-    from services.cli import readmodel
+    from services.cli.executions import readmodel
 
     wanted = found if found.statuses else found._replace(statuses=wish.statuses)
     rows = await readmodel.executions(settings.postgres_dsn, wanted, MAX_SELECTED + 1)

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 
-from services.cli import watch
+from services.cli.executions.records import follow
+from shared.answers.history.summary import Summary
 from shared.bus.ports import Bus
-from shared.engine.summary import Summary
 from shared.errors import NoetlError
 
 MAX_FOLLOWED = 20  # children, and children of theirs; more are counted at their step alone
@@ -28,7 +28,7 @@ class Family:
 
     async def _follow(self, summary: Summary, depth: int) -> None:
         try:
-            async with aclosing(watch.follow(self._bus, summary.execution_id, self._partitions)) as batches:
+            async with aclosing(follow(self._bus, summary.execution_id, self._partitions)) as batches:
                 async for batch in batches:
                     for record in batch:
                         summary.apply(record)

@@ -6,13 +6,15 @@ import socket
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from services.cli import context, exits
-from services.cli.exits import CliError
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.stack import context
+from shared.events.headers import MESSAGE_ID, REPLY_TO
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
     from shared.events.request import Control
-    from shared.runtime.settings import Settings
+    from shared.runtime.service.settings import Settings
 
 ANSWER_S = 20.0
 
@@ -30,7 +32,7 @@ async def send(bus: "Bus", settings: "Settings", subject: str, asked: "Control")
     router refuses."""
     import msgspec
 
-    from services.cli.requests import MESSAGE_ID, REPLY_TO, Answer
+    from services.cli.executions.requests import Answer
 
     await check(bus, settings, subject, asked.execution_id)
     name = context.inbox(settings)
@@ -52,7 +54,7 @@ async def send(bus: "Bus", settings: "Settings", subject: str, asked: "Control")
 
 async def check(bus: "Bus", settings: "Settings", subject: str, execution_id: str) -> None:
     """A rerun needs an execution that is over, everything else one that is not."""
-    from services.cli import requests
+    from services.cli.executions import requests
     from shared.events import subjects
 
     standing = await requests.expect(bus, execution_id, settings.partitions)

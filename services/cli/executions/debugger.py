@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from services.cli.exits import CliError
-from services.cli.logbook import Logbook
-from services.cli.times import FORMS, moment
-from shared.engine.moment import Moment, plain, position_of
-from shared.engine.moment_scope import NotThere, evaluated, key_of
-from shared.engine.moment_shape import record_shape, shape
-from shared.engine.verify_history import Key
+from services.cli.console.exits import CliError
+from services.cli.console.times import FORMS, moment
+from services.cli.executions.logbook import Logbook
+from shared.answers.debug.moment import Moment, plain, position_of
+from shared.answers.debug.scope import NotThere, evaluated, key_of
+from shared.answers.debug.shape import record_shape, shape
+from shared.answers.history.history import Key
 from shared.errors import TemplateError
 
 PROMPT = "debug> "

@@ -5,12 +5,14 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from shared.engine.summary import LoopProgress, Summary, awaited
+from shared.answers.history.summary import LoopProgress, Summary, awaited
 from shared.events import model as ev
 from shared.events.record import Epoch, Lease, Record
+from shared.events.run_index import RUN, is_iteration, is_run
 
 MAX_FAILURES = 10  # of a loop, told one by one
 MAX_CHILDREN = 1000
+MAX_HELD = 20  # leases of a run
 
 
 class Task(Struct):
@@ -23,8 +25,20 @@ class Task(Struct):
     error: dict[str, Any] | None = None
 
 
+class Held(Struct):
+    """One lease: who had it, from its first word to its last, and how it ended. It is known to be lost once another
+    one follows."""
+
+    worker: str
+    since: str
+    last: str
+    ended: str = ""
+    pid: int = 0
+
+
 class Run(Struct):
-    """`leases`: how many workers held it, one after the other."""
+    """`leases`: how many workers held it, one after the other; `held` are the last of them, without those of
+    iterations."""
 
     run_id: str
     step: str
@@ -35,6 +49,7 @@ class Run(Struct):
     pool: str = ""
     worker: str = ""
     leases: int = 0
+    held: list[Held] = []
     tasks: dict[str, Task] = {}
     loop: LoopProgress | None = None
     failures: list[dict[str, Any]] = []
@@ -106,14 +121,14 @@ class Portrait(Summary):
                 self.waits = ""
             case ev.LimitGranted(run_id=run_id) if run_id in self.runs:
                 self.runs[run_id].waits = ""
-            case ev.NextSelected(run_id=run_id):
+            case ev.NextSelected(run_id=run_id) if run_id in self.runs:
                 run = self._over(run_id, "failed" if event.event == "step.failed" else "done", ts)
                 run.arcs = event.arcs
-            case ev.StepCancelled(run_id=run_id, reason=reason):
+            case ev.StepCancelled(run_id=run_id, reason=reason) if run_id in self.runs:
                 self._over(run_id, "cancelled", ts).error = {"kind": "cancelled", "message": reason}
             case ev.StepFailed(run_id=run_id, error=error) if run_id in self.runs:
                 self._over(run_id, "failed", ts).error = error
-            case ev.LoopStarted(run_id=run_id, step=step):
+            case ev.LoopStarted(run_id=run_id, step=step) if run_id in self.runs and step in self.steps:
                 run = self.runs[run_id]
                 run.status, run.started_at, run.loop = "running", run.started_at or ts, self.steps[step].loop
             case ev.TaskResumed(run_id=run_id) if run_id in self.runs:
@@ -122,6 +137,9 @@ class Portrait(Summary):
                     self.runs[run_id].status = "running"
             case ev.ChildEnded(child=child, status=status) if child in self.offspring:
                 self.offspring[child].status = status
+            case ev.PlaybookProcessed(status=status):
+                for run in self.runs.values():
+                    _let_go(run, status)
             case _:
                 self._wished(event, ts)
 
@@ -141,6 +159,7 @@ class Portrait(Summary):
     def _over(self, run_id: str, status: str, ts: str) -> Run:
         run = self.runs[run_id]
         run.status, run.waits, run.finished_at = status, "", run.finished_at or ts
+        _let_go(run, status)
         return run
 
     # -- what workers reported
@@ -152,12 +171,17 @@ class Portrait(Summary):
 
     def _held_by(self, event: ev.Event, lease: Lease, ts: str) -> None:
         run, key = self.runs.get(lease.run_id), (lease.run_id, lease.index)
-        held = self._held.get(key, (0, 0))
-        if run is None or lease.epoch < held or run.finished_at:
+        if run is None:
             return
-        if lease.epoch > held:
+        if lease.epoch != self._held.get(key):
             self._held[key] = lease.epoch
             run.leases += 1
+            if is_run(lease.index):
+                _taken(run, lease, ts)
+        if is_run(lease.index) and run.held:
+            run.held[-1].last, run.held[-1].ended = ts, _ended(event)
+        elif run.held and lease.epoch == self._held.get((lease.run_id, RUN)):  # an iteration of a local loop
+            run.held[-1].last = ts
         run.worker, run.started_at = lease.worker, run.started_at or ts
         if run.status == "scheduled":
             run.status = "running"
@@ -179,11 +203,36 @@ class Portrait(Summary):
                 run.failures.append({"index": lease.index, "error": error})
 
     def _waits(self, run: Run, event: ev.TaskWaiting, lease: Lease) -> None:
-        if lease.index < 0:
+        if not is_iteration(lease.index):
             run.status, run.waits = "waiting", f"{event.task} waits {awaited(event)}"
         child = event.child
         if child is not None and len(self.offspring) < MAX_CHILDREN:
             self.offspring.setdefault(child.execution_id, Child(child.execution_id, child.path, run.run_id))
+
+
+def _taken(run: Run, lease: Lease, ts: str) -> None:
+    if run.held and not run.held[-1].ended:
+        run.held[-1].ended = "lost"
+    run.held = [*run.held[1 - MAX_HELD :], Held(lease.worker, ts, ts, pid=lease.pid)]
+
+
+def _let_go(run: Run, status: str) -> None:
+    """A lease whose worker has no last word ends with its run, or with the execution that left it behind."""
+    if run.held and not run.held[-1].ended:
+        run.held[-1].ended = status
+
+
+def _ended(event: ev.Event) -> str:
+    match event:
+        case ev.LeaseReleased(why=why):
+            return f"handed back: {why}"
+        case ev.TaskWaiting():
+            return "it waits"
+        case ev.StepDone():
+            return "done"
+        case ev.StepFailed() | ev.LoopHalted():
+            return "failed"
+    return ""
 
 
 def shown(portrait: Portrait) -> dict[str, Any]:

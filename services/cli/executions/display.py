@@ -9,8 +9,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from services.cli.origins import Origins, shown
-from shared.engine.summary import LoopProgress, StepSummary, Summary
+from services.cli.console import screen
+from services.cli.executions.generated_names import Origins, shown
+from shared.answers.history.summary import LoopProgress, StepSummary, Summary
+from shared.visible import line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -64,7 +66,8 @@ class Lines:
     def update(self, summary: Summary, kin: Kin = NOBODY) -> None:
         for step in summary.steps.values():
             if self._is_news(step):
-                self._out.write(f"{self._before}{SIGNS.get(step.status, ' ')} {describe(step, self._origins)}\n")
+                told = f"{self._before}{SIGNS.get(step.status, ' ')} {describe(step, self._origins)}"
+                self._out.write(f"{line(told)}\n")
         for each in summary.children:
             if each in kin and kin[each].path:
                 self._kin.setdefault(each, Lines(self._out, None, f"{self._before}  {kin[each].path}: ")).update(
@@ -105,7 +108,7 @@ class Tree:
 
         self._origins = origins
         self._live = Live(
-            console=Console(file=out),
+            console=Console(file=screen.under(out)),
             refresh_per_second=REFRESH_PER_S,
             transient=False,
             redirect_stdout=False,
@@ -125,7 +128,7 @@ def tree(summary: Summary, kin: Kin, origins: Origins | None) -> "RichTree":
     from rich.tree import Tree as RichTree
 
     name = summary.path or "execution"
-    found = RichTree(Text(f"{name} {summary.execution_id} {summary.status}", style=_style(summary.status)))
+    found = RichTree(Text(line(f"{name} {summary.execution_id} {summary.status}"), style=_style(summary.status)))
     places = {step.name: found.add(_line(step, origins)) for step in summary.steps.values()}
     for each, step_name in summary.children.items():
         if each in kin:
@@ -136,7 +139,7 @@ def tree(summary: Summary, kin: Kin, origins: Origins | None) -> "RichTree":
 def _line(step: StepSummary, origins: Origins | None) -> "Text":
     from rich.text import Text
 
-    text = Text(f"{SIGNS.get(step.status, ' ')} {describe(step, origins)}", style=_style(step.status))
+    text = Text(line(f"{SIGNS.get(step.status, ' ')} {describe(step, origins)}"), style=_style(step.status))
     if step.loop is not None and step.loop.total:
         for part, style in bar(step.loop):
             text.append(part, style)

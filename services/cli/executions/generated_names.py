@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from shared.dsl.plan import Origin
+from shared.dsl.model.plan import Origin
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
@@ -28,7 +28,7 @@ async def of(bus: "Bus", digest: str) -> Origins:
     if not digest:
         return {}
     from shared.dsl.compile import compile_playbook
-    from shared.runtime import catalog
+    from shared.runtime.stores import catalog
     from shared.tools import registry
 
     try:

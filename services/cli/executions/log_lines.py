@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.engine.large import value_of
-from shared.engine.summary import awaited
+from shared.answers.history.summary import awaited
+from shared.engine.values.stored_values import value_of
 from shared.events import model as ev
 from shared.events.outcome import Outcome
 from shared.events.record import Record
@@ -94,6 +94,8 @@ def said(event: ev.Event) -> str:
             return f"{_error(outcome.error)}; {event.do}" + (f" {event.to}" if event.to else "")
         case ev.TaskRetried(outcome=outcome, delay=delay):
             return f"{_error(outcome.error)}; tries again" + (f" in {delay:.3g} s" if delay else "")
+        case ev.LeaseReleased(why=why):
+            return f"handed back: {why}"
         case ev.TaskWaiting():
             return f"waits {awaited(event)}"
         case ev.TokenRejected(step=step):

@@ -3,16 +3,15 @@
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeVar
 
-from services.cli import exits
-from services.cli.exits import CliError
-from services.cli.progress import patiently
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.console.progress import patiently
 from shared.bus.ports import Bus
 from shared.bus.topology import events_stream
-from shared.engine.large import Missing
 from shared.events import subjects
-from shared.events.record import Record, decode
-from shared.runtime import results
-from shared.runtime.plans import PlanMissing, Plans
+from shared.events.record import Record, readable
+from shared.runtime.stores import results
+from shared.runtime.stores.plans import Plans
 
 T = TypeVar("T")
 Entry = tuple[int, Record]
@@ -33,18 +32,12 @@ class Logbook:
 
     async def ask(self, work: Callable[[], T]) -> T:
         """Runs pure work until nothing is missing."""
-        while True:
-            try:
-                return work()
-            except Missing as missing:
-                self.values[missing.ref.checksum] = await results.load(self._bus, missing.ref)
-            except PlanMissing as missing:
-                await self.plans.load(missing.digest)
+        return await results.brought(self._bus, self.values, work, self.plans)
 
 
 async def entries(bus: Bus, execution_id: str, partitions: int) -> list[Entry]:
     stream, subject = _where(execution_id, partitions)
-    return [(message.seq, decode(message.data)) for message in await bus.read(stream, [subject])]
+    return list(readable(await bus.read(stream, [subject]), partitions))
 
 
 async def follow(bus: Bus, execution_id: str, partitions: int) -> AsyncGenerator[list[Entry], None]:
@@ -53,7 +46,7 @@ async def follow(bus: Bus, execution_id: str, partitions: int) -> AsyncGenerator
     follower = bus.follow(stream, [subject], 0)
     try:
         while True:
-            yield [(message.seq, decode(message.data)) for message in await follower.batch()]
+            yield list(readable(await follower.batch(), partitions))
     finally:
         await follower.close()
 

@@ -7,9 +7,9 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from services.cli.exits import CliError
-from services.cli.progress import patiently
-from services.cli.selection import Selection, where
+from services.cli.console.exits import CliError
+from services.cli.console.progress import patiently
+from services.cli.executions.selection import Selection, where
 
 CONNECT_S = 5.0
 FOUND = """
@@ -21,15 +21,25 @@ STATUS = "SELECT status FROM noetl.execution WHERE execution_id = $1"
 
 @asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """With one clear error when nobody answers."""
+    """With one clear error when nobody answers, or not any more."""
     try:
         connection = await asyncpg.connect(dsn, timeout=CONNECT_S)
     except (OSError, TimeoutError, asyncpg.PostgresError) as error:
-        raise CliError(f"no answer from PostgreSQL: {error or 'timed out'} (is `noetlctl up` running?)") from None
+        raise _no_answer(str(error) or "timed out") from None
     try:
         yield connection
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        # The last one: asyncpg is asked while it finds out that the server has gone.
+        if not connection.is_closed() and not isinstance(error, asyncpg.InternalClientError):
+            raise
+        connection.terminate()
+        raise _no_answer(str(error)) from None
     finally:
         await connection.close()
+
+
+def _no_answer(why: str) -> CliError:
+    return CliError(f"no answer from PostgreSQL: {why} (is `noetlctl up` running?)")
 
 
 async def executions(dsn: str, selection: Selection, limit: int) -> list[dict[str, Any]]:
@@ -49,18 +59,24 @@ async def executions(dsn: str, selection: Selection, limit: int) -> list[dict[st
     return [{**dict(row), "labels": msgspec.json.decode(row["labels"] or "{}")} for row in found]
 
 
-async def status_of(dsn: str, execution_id: str) -> str | None:
-    """None while there is no database yet, or the projector has not seen the execution."""
-    if not dsn:
-        return None
-    try:
-        connection = await asyncpg.connect(dsn, timeout=CONNECT_S)
-    except (OSError, TimeoutError, asyncpg.PostgresError):
-        return None
-    try:
-        status: str | None = await connection.fetchval(STATUS, execution_id)
-        return status
-    except asyncpg.UndefinedTableError:
-        return None
-    finally:
-        await connection.close()
+class Watch:
+    """The status of an execution, asked for again and again over one connection."""
+
+    def __init__(self) -> None:
+        self._connection: asyncpg.Connection | None = None
+
+    async def status_of(self, dsn: str, execution_id: str) -> str | None:
+        """None while there is no database yet, or the projector has not seen the execution."""
+        if not dsn:
+            return None
+        try:
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await asyncpg.connect(dsn, timeout=CONNECT_S)
+            status: str | None = await self._connection.fetchval(STATUS, execution_id)
+            return status
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            return None  # also when the projector has not made its tables yet
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()

@@ -6,18 +6,19 @@ from typing import Any
 
 import msgspec
 
-from services.cli import display, exits, watch
-from services.cli.display import Display
-from services.cli.exits import CliError
-from services.cli.family import Family
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.executions import display
+from services.cli.executions.children import Family
+from services.cli.executions.display import Display
+from services.cli.executions.records import follow
+from shared.answers.history.summary import Summary
 from shared.bus.ports import Bus, Inbox
-from shared.engine.summary import Summary
 from shared.events import subjects
+from shared.events.headers import MESSAGE_ID, REPLY_TO
 from shared.events.request import MAX_REQUEST_BYTES, Request, derive_id
-from shared.runtime.endings import standing
+from shared.runtime.stores.execution_status import standing
 
-REPLY_TO = "Noetl-Reply-To"
-MESSAGE_ID = "Nats-Msg-Id"
 ANSWER_S = 15.0
 LOOK_S = 0.5
 
@@ -91,7 +92,7 @@ async def finish(
     summary = Summary(execution_id)
     kin = Family(bus, partitions, lambda: display.update(summary, kin.summaries))
     try:
-        async with aclosing(watch.follow(bus, execution_id, partitions)) as batches:
+        async with aclosing(follow(bus, execution_id, partitions)) as batches:
             async for batch in batches:
                 for record in batch:
                     summary.apply(record)

@@ -1,25 +1,31 @@
 """What a finished or shown execution looks like on stdout."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from services.cli import exits, render
-from services.cli.origins import Origins, where
+from services.cli.console import exits, render, screen
+from services.cli.executions.generated_names import Origins, where
+from services.cli.executions.set_aside import sentence
+from shared.answers.history.summary import Summary, loop_results
 from shared.bus.ports import Bus
-from shared.engine.large import resolve
-from shared.engine.summary import Summary
+from shared.engine.values.stored_values import resolve
 from shared.events.outcome import Result
-from shared.runtime.results import brought
+from shared.runtime.stores.results import brought
 
 EXITS = {"completed": exits.OK, "failed": exits.FAILED, "cancelled": exits.CANCELLED}
 
 
-async def show(bus: Bus, summary: Summary, output: str, origins: Origins | None = None) -> int:
-    """Prints the execution and gives the exit code its status stands for."""
+async def show(
+    bus: Bus, summary: Summary, output: str, origins: Origins | None = None,
+    aside: Sequence[Mapping[str, Any]] | None = None,
+) -> int:
+    """Prints the execution and gives the exit code its status stands for. `aside`: who does not go on with it."""
     shown = {**summary.as_dict(), "result": await whole(bus, summary.result)}
+    if aside is not None:
+        shown["aside"] = list(aside)
     render.document(shown, output, "execution_id", lambda: _text(shown, origins or {}))
     return EXITS.get(summary.status, exits.OK)
 
@@ -36,14 +42,19 @@ async def whole(bus: Bus, result: Result | None) -> Any:
         return None
     values: dict[str, Any] = {}
     found = await brought(bus, values, lambda: resolve(result, values))
-    return found.value["results"] if found.shape == "loop" else found.value
+    return loop_results(found) if found.shape == "loop" else found.value
 
 
 def _text(shown: dict[str, Any], origins: Origins) -> None:
+    for each in shown.get("aside", ()):
+        click.echo(sentence(each), err=True)
     if shown["error"]:
         error = shown["error"]
         line = f"{shown['status']}: {error.get('kind', 'error')}: {error.get('message', error)}"
         click.echo(line + where(error, origins), err=True)
     result = shown["result"]
     if result is not None:
-        click.echo(result if isinstance(result, str) else json.dumps(result, indent=2, ensure_ascii=False))
+        if isinstance(result, str):
+            screen.exact(result)
+        else:
+            click.echo(json.dumps(result, indent=2, ensure_ascii=False))

@@ -16,17 +16,23 @@ from typing import Any, TypeVar
 import click
 from msgspec import Struct
 
-from services.cli import control, credential, display, exits, output, playbooks, requests
-from services.cli.embedded import SERVICES
-from services.cli.exits import CliError
-from services.cli.playbooks import Valid
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.executions import control_requests, display, requests
+from services.cli.executions import result_output as output
+from services.cli.playbooks import read as playbooks
+from services.cli.playbooks.read import Valid
+from services.cli.stack.embedded import SERVICES
+from shared.answers.history.summary import Summary
 from shared.bus.ports import Bus
-from shared.engine.summary import Summary
 from shared.events.request import Request
-from shared.runtime import catalog, folder, logging
-from shared.runtime.main import cancelled, connect
-from shared.runtime.nats_config import inbox_prefix
-from shared.runtime.stack import Options, Stack
+from shared.events.subjects import inbox_prefix
+from shared.runtime.embedded import stack_folder as folder
+from shared.runtime.embedded.stack import Options, Stack
+from shared.runtime.service import hardening, logging
+from shared.runtime.service.main import cancelled, connect
+from shared.runtime.service.settings import read_settings
+from shared.runtime.stores import catalog, credentials
 
 DRAIN_S = 5.0
 CATCH_UP_S = 30.0
@@ -49,6 +55,7 @@ class Wish(Struct, frozen=True):
 
 
 async def run(wish: Wish) -> int:
+    hardening.protect()  # the worker is a part of this process
     playbook, others = playbooks.valid(wish.file), [playbooks.valid(file) for file in wish.others]
     with ExitStack() as cleanup:
         place = wish.folder or Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="noetl-")))
@@ -59,7 +66,8 @@ async def run(wish: Wish) -> int:
 
 
 async def _on_stack(wish: Wish, playbook: Valid, others: list[Valid], place: Path) -> int:
-    async with Stack(Options(place, postgres=wish.folder is not None, drain_s=DRAIN_S), SERVICES) as stack:
+    options = Options(place, postgres=wish.folder is not None, drain_s=DRAIN_S, asked=read_settings())
+    async with Stack(options, SERVICES) as stack:
         bus = await connect("cli", stack.settings_for("admin"))
         try:
             for other in others:
@@ -75,10 +83,10 @@ async def _on_stack(wish: Wish, playbook: Valid, others: list[Valid], place: Pat
 
 async def _execute(wish: Wish, playbook: Valid, bus: Bus, partitions: int) -> Summary:
     for name, value in wish.credentials.items():
-        await credential.store(bus, name, value)
+        await credentials.store(bus, name, value)
     entry = await catalog.register(bus, playbook.source, playbook.plan)
     execution_id = uuid.uuid4().hex[:20]
-    request = Request(entry.path, entry.version, wish.payload, execution_id, by=control.me())
+    request = Request(entry.path, entry.version, wish.payload, execution_id, by=control_requests.me())
     try:
         async with asyncio.timeout(wish.timeout):
             await requests.start(bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
@@ -103,15 +111,18 @@ async def _unless_failed(work: Coroutine[Any, Any, T], stack: Stack) -> T:
 
 async def _caught_up(stack: Stack, execution_id: str) -> None:
     """Waits until the read model has the end of the execution, for a while: it is a copy, not the truth."""
-    from services.cli.readmodel import status_of
+    from services.cli.executions.readmodel import Watch
 
+    watch = Watch()
     try:
         async with asyncio.timeout(CATCH_UP_S):
             while not stack.read_model_error:
-                if await status_of(stack.dsn, execution_id) in OVER:
+                if await watch.status_of(stack.dsn(), execution_id) in OVER:
                     return
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         pass
+    finally:
+        await watch.close()
     why = stack.read_model_error or f"no end of the execution after {CATCH_UP_S:g} s"
     click.echo(f"the read model is behind ({why}); a stack in this folder brings it up to date", err=True)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from services.cli.exits import USAGE, CliError
-from services.cli.selector import Selector, Term
-from services.cli.times import Moment
+from services.cli.console.exits import USAGE, CliError
+from services.cli.console.times import Moment
+from services.cli.executions.label_selector import Selector, Term
 
 Command = Callable[..., int]
 LIVE = ("running", "paused", "cancelling", "compensating")

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from services.cli import exits, render
-from services.cli.exits import CliError
-from shared.engine.patch import apply_patch
+from services.cli.console import exits, render, screen
+from services.cli.console.exits import CliError
+from shared.engine.leases.fence import Fence
+from shared.engine.values.ctx_patch import apply_patch
 from shared.events import model as ev
 from shared.events.outcome import Result
 from shared.events.record import Record
@@ -33,11 +34,12 @@ def _execution(records: Iterable[Record]) -> Result | None:
 
 
 def _step(records: Iterable[Record], step: str) -> Result | None:
-    """What the router took for the result: a report counts when the run's end was routed; until then, the last."""
+    """What the router took for the result: the end of a run that counts, once it was routed."""
     names: dict[str, str] = {}
     given: dict[str, Result] = {}
     latest: Result | None = None
-    for record in records:
+    fence = Fence()
+    for record in filter(fence.takes, records):
         for event in record.events:
             match event:
                 case ev.PlaybookRestored(results=results) if step in results:
@@ -106,7 +108,7 @@ def _kind(value: Any) -> str:
 def show(value: Any, raw: bool, output: str) -> None:
     """JSON in lines for people; with `raw`, text is printed as it is."""
     if raw and isinstance(value, str):
-        click.echo(value)
+        screen.exact(value)
     elif output == "json" and not raw:
         click.echo(json.dumps(value, ensure_ascii=False, indent=2))
     else:

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from services.cli import exits
-from services.cli.exits import CliError
-from shared.dsl.diagnostics import Diagnostic
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from shared.dsl.model.diagnostics import Diagnostic
 
 
 def report(diagnostics: Sequence[Diagnostic]) -> None:

@@ -1,22 +1,29 @@
 """A schedule, trigger or pool file, read and checked; and what the commands about them have in common."""
 
+import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 from msgspec import Struct
 
-from services.cli import exits, findings, render, times
-from services.cli.exits import CliError
+from services.cli.console import exits, render, times
+from services.cli.console.exits import CliError
+from services.cli.playbooks import diagnostics as playbook_diagnostics
 from shared.bus.ports import Bus
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.documents import POOL, compile_document, compile_pool, kind_in
-from shared.dsl.parts import PlaybookRef
-from shared.dsl.pools import Pool
-from shared.dsl.schedules import Schedule
-from shared.dsl.triggers import Trigger
-from shared.runtime import catalog, timetable
+from shared.dsl.documents.compile import POOL, compile_document, compile_pool, kind_in
+from shared.dsl.documents.header import PlaybookRef
+from shared.dsl.documents.pools import Pool
+from shared.dsl.documents.schedules import Schedule
+from shared.dsl.documents.triggers import Trigger
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.engine.automation import calendar
+from shared.events.stamp import stamp
+from shared.runtime.stores import catalog
+from shared.runtime.stores import schedules as store_schedules
+from shared.runtime.stores.documents import NotThere
 from shared.tools import registry
 
 Kind = Literal["Schedule", "Trigger"]
@@ -48,9 +55,9 @@ def check(file: Path, wanted: str) -> Checked:
 def valid(file: Path, wanted: Kind) -> tuple[Schedule | Trigger, str]:
     """Prints what there is to say; ends the command with 3 when the document cannot be used."""
     checked = check(file, wanted)
-    findings.report(checked.diagnostics)
+    playbook_diagnostics.report(checked.diagnostics)
     if checked.document is None:
-        raise findings.not_valid(file, checked.diagnostics)
+        raise playbook_diagnostics.not_valid(file, checked.diagnostics)
     assert not isinstance(checked.document, Pool)  # `wanted` is another kind
     return checked.document, checked.source
 
@@ -62,12 +69,24 @@ async def warn_unless_registered(bus: Bus, playbook: PlaybookRef) -> None:
         click.echo(f"warning: {error}; executions fail until it is", err=True)
 
 
-async def entry(bus: Bus, wanted: Kind, name: str) -> timetable.Entry:
+async def entry(bus: Bus, wanted: Kind, name: str) -> store_schedules.Entry:
     """What is stored under the name; ends the command with 7 when nothing is."""
     try:
-        return (await timetable.find(bus, wanted, name))[0]
-    except timetable.NotThere as error:
+        return (await store_schedules.find(bus, wanted, name))[0]
+    except NotThere as error:
         raise CliError(str(error), exits.NOT_FOUND) from None
+
+
+def schedule_in(entry: store_schedules.Entry) -> Schedule:
+    schedule = store_schedules.parse(entry, "Schedule")
+    assert isinstance(schedule, Schedule)
+    return schedule
+
+
+def trigger_in(entry: store_schedules.Entry) -> Trigger:
+    trigger = store_schedules.parse(entry, "Trigger")
+    assert isinstance(trigger, Trigger)
+    return trigger
 
 
 def summary(document: Schedule | Trigger | Pool) -> str:
@@ -84,6 +103,12 @@ def when(schedule: Schedule) -> str:
     if schedule.every:
         return f"every {times.length(schedule.every, exact=True)}"
     return f"{schedule.cron} {schedule.timezone}"
+
+
+def next_times(schedule: Schedule, count: int) -> list[dict[str, str]]:
+    """In UTC and in the schedule's time zone."""
+    upcoming = islice(calendar.upcoming(schedule, int(time.time())), count)
+    return [{"time": stamp(at), "local": calendar.local(schedule, at).isoformat()} for at in upcoming]
 
 
 def tell_applied(what: str, rows: Sequence[Mapping[str, Any]], output: str) -> None:

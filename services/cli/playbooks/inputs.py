@@ -7,6 +7,9 @@ from typing import Any
 
 import click
 
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+
 MAX_INPUT_BYTES = 8 * 1024 * 1024
 
 
@@ -23,7 +26,18 @@ def credential(text: str) -> tuple[str, dict[str, Any]]:
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise click.BadParameter(f"{text!r} is not NAME=JSON or NAME=@FILE", param_hint="--credential")
-    return name, _object(value, "--credential")
+    found = _object(value, "--credential")
+    _check_name(name)
+    return name, found
+
+
+def _check_name(name: str) -> None:
+    from shared.runtime.stores import credentials  # late: `--help` does without the bus
+
+    try:
+        credentials.check_name(name)
+    except credentials.BadName as error:
+        raise CliError(str(error), exits.USAGE) from None
 
 
 def _object(given: str, hint: str) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from services.cli import exits, findings
-from services.cli.exits import CliError
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.playbooks import diagnostics as playbook_diagnostics
 from shared.dsl.compile import compile_playbook
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.plan import Plan
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.plan import Plan
 from shared.tools import registry
 
 
@@ -38,7 +39,7 @@ def check(file: Path, *, strict: bool = False, pools: Collection[str] | None = N
 def valid(file: Path) -> Valid:
     """Prints what there is to say; ends the command with 3 when the playbook cannot run."""
     checked = check(file)
-    findings.report(checked.diagnostics)
+    playbook_diagnostics.report(checked.diagnostics)
     if checked.plan is None:
-        raise findings.not_valid(file, checked.diagnostics)
+        raise playbook_diagnostics.not_valid(file, checked.diagnostics)
     return Valid(checked.source, checked.plan)

@@ -6,8 +6,8 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from shared.dsl.codes import CODES
-from shared.dsl.diagnostics import Diagnostic
+from shared.dsl.model.diagnostic_codes import CODES
+from shared.dsl.model.diagnostics import Diagnostic
 
 VERSION = "2.1.0"
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

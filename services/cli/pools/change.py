@@ -9,22 +9,28 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from services.cli import context, exits, findings, pool_look, render
-from services.cli.control import me
-from services.cli.exits import CliError
+from services.cli.console import exits, render
+from services.cli.console.exits import CliError
+from services.cli.executions.control_requests import me
+from services.cli.playbooks import diagnostics
+from services.cli.pools import look as pool_look
+from services.cli.stack import context
+from services.cli.stack.remedies import pool_message
 from shared.bus.ports import Bus
-from shared.dsl import pools as documents
-from shared.dsl.documents import compile_pool
-from shared.dsl.pools import Pool
+from shared.dsl.documents import pools as documents
+from shared.dsl.documents.compile import compile_pool
+from shared.dsl.documents.pools import Pool
 from shared.errors import Conflict
 from shared.events.stamp import stamp
-from shared.runtime import pools
-from shared.runtime.pool_state import PoolState
-from shared.runtime.pools import Drain, Entry, NotThere, Pause
+from shared.runtime.stores import pools
+from shared.runtime.stores.documents import NotThere
+from shared.runtime.stores.pool_state import PoolState
+from shared.runtime.stores.pools import Drain, Entry, Pause
 from shared.tools import registry
 
 POLL_S = 0.2
 Done = Callable[[PoolState], bool]
+How = Callable[[Entry, float], Entry]
 
 
 async def apply(
@@ -48,7 +54,7 @@ async def create(
     source = documents.plain(name, workers, backend=backend, slots=slots, provides=given)
     compiled = compile_pool(source, file="pool")
     if compiled.document is None:
-        findings.report(compiled.diagnostics)
+        diagnostics.report(compiled.diagnostics)
         raise CliError("such a pool cannot be made", exits.INVALID)
     async with context.connected(context.find(context_file)) as bus:
         tell([await _apply(bus, compiled.document, source, None, True, no_wait, timeout)], output)
@@ -59,7 +65,7 @@ async def _apply(
     bus: Bus, pool: Pool, source: str, generation: int | None, new: bool, no_wait: bool, timeout: float
 ) -> dict[str, Any]:
     try:
-        done, entry = await pools.apply(bus, pool, source, me(), time.time(), generation=generation, new=new)
+        done, entry = await pools.apply(bus, pool, source, me(), await bus.time(), generation=generation, new=new)
     except Conflict as error:
         raise CliError(str(error), exits.CONFLICT) from None
     if not no_wait and done != "unchanged":
@@ -119,7 +125,7 @@ def _shown(value: Any) -> str:
 async def scale(
     name: str, workers: int, no_wait: bool, timeout: float, output: str, context_file: Path | None
 ) -> int:
-    def scaled(entry: Entry) -> Entry:
+    def scaled(entry: Entry, _now: float) -> Entry:
         if pools.parse(entry).backend == "external":
             raise CliError(f"pool {name} is external: scale it where its workers run")
         return replace(entry, workers=workers)
@@ -131,20 +137,22 @@ async def scale(
 async def pause(
     name: str, note: str, for_s: float | None, no_wait: bool, timeout: float, output: str, context_file: Path | None
 ) -> int:
-    now = time.time()
     _check(note)
-    asked = Pause(me(), now, note, now + for_s if for_s else 0.0)
-    return await _say(name, lambda entry: replace(entry, paused=asked), "paused",
+
+    def paused(entry: Entry, now: float) -> Entry:
+        return replace(entry, paused=Pause(me(), now, note, now + for_s if for_s else 0.0))
+
+    return await _say(name, paused, "paused",
                       lambda state: not state.delivers, no_wait, timeout, output, context_file)
 
 
 async def resume(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:
-    return await _say(name, lambda entry: replace(entry, paused=None, drain=None), "resumed",
+    return await _say(name, lambda entry, _: replace(entry, paused=None, drain=None), "resumed",
                       lambda state: state.delivers and _stands(state), no_wait, timeout, output, context_file)
 
 
 async def restart(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:
-    def again(entry: Entry) -> Entry:
+    def again(entry: Entry, _now: float) -> Entry:
         if pools.parse(entry).backend == "external":
             raise CliError(f"pool {name} is external: restart its workers where they run")
         return replace(entry, restarts=entry.restarts + 1)
@@ -158,9 +166,9 @@ async def drain(
 ) -> int:
     """Once more is a new drain."""
     _check(note)
-    asked = Drain(me(), time.time(), within_s, note)
     async with context.connected(context.find(context_file)) as bus:
-        entry = await change(bus, name, lambda entry: replace(entry, drain=asked))
+        asked = Drain(me(), await bus.time(), within_s, note)
+        entry = await change(bus, name, lambda entry, _: replace(entry, drain=asked))
         if no_wait:
             tell([row(name, "draining", entry)], output)
             return exits.OK
@@ -178,7 +186,7 @@ def _report(state: PoolState, asked: Drain) -> Any:
 
 
 async def _say(
-    name: str, how: Callable[[Entry], Entry], word: str, done: Done, no_wait: bool, timeout: float, output: str,
+    name: str, how: How, word: str, done: Done, no_wait: bool, timeout: float, output: str,
     context_file: Path | None,
 ) -> int:
     async with context.connected(context.find(context_file)) as bus:
@@ -189,14 +197,17 @@ async def _say(
     return exits.OK
 
 
-async def change(bus: Bus, name: str, how: Callable[[Entry], Entry]) -> Entry:
+async def change(bus: Bus, name: str, how: How) -> Entry:
+    """`how` gets the broker's time beside the entry."""
+    now = await bus.time()
+
     def on_a_living_one(entry: Entry) -> Entry:
         if entry.deleting:
             raise CliError(f"pool {name} is being deleted", exits.CONFLICT)
-        return how(entry)
+        return how(entry, now)
 
     try:
-        return await pools.change(bus, name, me(), time.time(), on_a_living_one)
+        return await pools.change(bus, name, me(), now, on_a_living_one)
     except NotThere as error:
         raise CliError(str(error), exits.NOT_FOUND) from None
     except Conflict as error:
@@ -211,7 +222,7 @@ async def until(bus: Bus, name: str, entry: Entry, done: Done, within_s: float) 
         if state.status.generation >= entry.generation and done(state):
             return state
         if time.monotonic() > deadline:
-            why = f": {state.message}" if state.message else ""
+            why = f": {pool_message(state)}" if state.message else ""
             text = f"recorded, but pool {name} is {state.state} after {within_s:g} s{why}"
             raise CliError(f"{text} (noetlctl pool describe {name})", exits.TIMED_OUT)
         await asyncio.sleep(POLL_S)
@@ -234,13 +245,13 @@ def _line(done: Mapping[str, Any]) -> str:
 
 
 def _valid(file: Path) -> tuple[Pool, str]:
-    from services.cli.documents import read
+    from services.cli.playbooks.documents import read
 
     source = read(file)
     compiled = compile_pool(source, kinds=registry.specs(), file=str(file))
-    findings.report(compiled.diagnostics)
+    diagnostics.report(compiled.diagnostics)
     if compiled.document is None:
-        raise findings.not_valid(file, compiled.diagnostics)
+        raise diagnostics.not_valid(file, compiled.diagnostics)
     return compiled.document, source.decode()
 
 

@@ -1,19 +1,20 @@
 """noetlctl pool delete: nothing that waits is lost by it."""
 
-import time
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from services.cli import context, exits, pool_look
-from services.cli.control import me
-from services.cli.exits import CliError
-from services.cli.pool_ops import change, row, tell, until
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.executions.control_requests import me
+from services.cli.pools import look as pool_look
+from services.cli.pools.change import change, row, tell, until
+from services.cli.stack import context
 from shared.bus import pool_consumer
 from shared.bus.ports import Bus
-from shared.runtime import pools
-from shared.runtime.pool_state import PoolState
-from shared.runtime.pools import Entry
+from shared.runtime.stores import pools
+from shared.runtime.stores.pool_state import PoolState
+from shared.runtime.stores.pools import Entry
 
 
 async def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
@@ -21,7 +22,7 @@ async def delete(name: str, force: bool, timeout: float, output: str, context_fi
         state = await pool_look.one(bus, name)
         if not force:
             _refuse_with_work(state)
-        entry = state.entry or Entry("", 0, me(), time.time(), 0)
+        entry = state.entry or Entry("", 0, me(), await bus.time(), 0)
         if state.entry is not None:
             entry, state = await _without_workers(bus, name, state.entry, force, timeout)
             await pools.delete(bus, name)
@@ -34,11 +35,11 @@ async def _without_workers(
     bus: Bus, name: str, entry: Entry, force: bool, timeout: float
 ) -> tuple[Entry, PoolState]:
     if not entry.deleting:
-        entry = await change(bus, name, lambda entry: replace(entry, deleting=True))
+        entry = await change(bus, name, lambda entry, _: replace(entry, deleting=True))
     await until(bus, name, entry, lambda state: not state.status.workers, timeout)
     state = await pool_look.one(bus, name)
     if not force and _work(state):  # it came while the workers went
-        await pools.change(bus, name, me(), time.time(), lambda entry: replace(entry, deleting=False))
+        await pools.change(bus, name, me(), await bus.time(), lambda entry: replace(entry, deleting=False))
         _refuse_with_work(state)
     return entry, state
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
-from services.cli import context, exits, pool_look
-from services.cli.exits import CliError
-from shared.runtime.pool_state import PoolState
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.pools import look as pool_look
+from services.cli.stack import context
+from shared.runtime.stores.pool_state import PoolState
 
 POLL_S = 0.3
 
@@ -17,11 +19,11 @@ POLL_S = 0.3
 async def logs(name: str, worker: str, follow: bool, lines: int, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
         files = _files(await pool_look.one(bus, name), worker)
-    places = {file: _last(title, file, lines) for title, file in files.items()}
+    places = {file: print_last(title, file, lines) for title, file in files.items()}
     while follow:
         await asyncio.sleep(POLL_S)
         for title, file in files.items():
-            places[file] = _more(title, file, places[file])
+            places[file] = print_more(title, file, places[file])
     return exits.OK
 
 
@@ -46,7 +48,7 @@ def _files(state: PoolState, worker: str) -> dict[str, Path]:
     return files
 
 
-def _last(title: str, file: Path, lines: int) -> int:
+def print_last(title: str, file: Path, lines: int) -> int:
     """Prints the last lines; where the next one begins."""
     with file.open("rb") as source:
         for line in deque(source, lines) if lines else ():
@@ -54,7 +56,7 @@ def _last(title: str, file: Path, lines: int) -> int:
         return file.stat().st_size if not lines else source.tell()
 
 
-def _more(title: str, file: Path, place: int) -> int:
+def print_more(title: str, file: Path, place: int) -> int:
     with file.open("rb") as source:
         source.seek(place)
         for line in source:

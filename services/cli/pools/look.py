@@ -2,17 +2,16 @@
 question: it is asked again."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from services.cli import exits
-from services.cli.exits import CliError
+from services.cli.console import exits
+from services.cli.console.exits import CliError
 from shared.bus.ports import Bus
 from shared.errors import Unavailable
-from shared.runtime import pool_state
-from shared.runtime.pool_state import PoolState
-from shared.runtime.pools import NotThere
+from shared.runtime.stores import pool_state
+from shared.runtime.stores.documents import NotThere
+from shared.runtime.stores.pool_state import PoolState
 
 TRIES = 3
 PAUSE_S = 0.3
@@ -21,14 +20,21 @@ T = TypeVar("T")
 
 async def one(bus: Bus, name: str) -> PoolState:
     """Exit code 7 when there is no such pool."""
+
+    async def look() -> PoolState:
+        return await pool_state.read(bus, name, await bus.time())
+
     try:
-        return await _steady(lambda: pool_state.read(bus, name, time.time()))
+        return await _steady(look)
     except NotThere as error:
         raise CliError(str(error), exits.NOT_FOUND) from None
 
 
 async def everyone(bus: Bus) -> list[PoolState]:
-    return await _steady(lambda: pool_state.read_all(bus, time.time()))
+    async def look() -> list[PoolState]:
+        return await pool_state.read_all(bus, await bus.time())
+
+    return await _steady(look)
 
 
 async def _steady(read: Callable[[], Awaitable[T]]) -> T:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from services.cli import context
-from services.cli.exits import CliError
-from shared.bus import topology
+from services.cli.console.exits import CliError
+from services.cli.stack import context
+from shared.bus import api, topology
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Bus
-from shared.runtime import pools
-from shared.runtime.settings import Settings
+from shared.runtime.service.settings import Settings
+from shared.runtime.stores import pools
 
 
 async def on_server(settings: Settings) -> dict[str, frozenset[str]]:
@@ -24,7 +24,7 @@ async def queues(bus: Bus) -> dict[str, tuple[int, int]]:
         raise CliError("the pools are known to a NATS server only")
     found: list[dict[str, Any]] = []
     while True:
-        page = await bus.requests.api(f"CONSUMER.LIST.{topology.COMMANDS}", {"offset": len(found)})
+        page = await bus.requests.api(api.consumer_list(topology.COMMANDS), {"offset": len(found)})
         consumers = page.get("consumers") or []
         found += consumers
         if not consumers or len(found) >= page["total"]:

@@ -8,14 +8,22 @@ from typing import Any
 
 import click
 
-from services.cli import context, exits, pool_look, render, times
-from services.cli.render import Column
+from services.cli.console import exits, render, screen, times
+from services.cli.console.render import Column
+from services.cli.pools import look as pool_look
+from services.cli.stack import context
+from services.cli.stack.remedies import pool_message
+from shared.events.run_index import in_brackets
 from shared.events.stamp import stamp
-from shared.runtime.pool_state import PoolState, WorkerState
+from shared.runtime.stores.pool_state import PoolState, WorkerState
 
 
 def age(seconds: float | None) -> str:
     return times.length(seconds) if seconds is not None else ""
+
+
+def used(tool: Mapping[str, Any] | None) -> str:
+    return f"{tool['busy']}/{tool['size']}" if tool is not None else ""
 
 
 COLUMNS = (
@@ -27,6 +35,7 @@ COLUMNS = (
     Column("PENDING", "pending"),
     Column("IN-FLIGHT", "in_flight"),
     Column("OLDEST", lambda row: age(row["oldest_s"])),
+    Column("PYTHON", lambda row: used(row["tools"].get("python"))),
     Column("STATE", "state", colour=True),
     Column("SLOTS", "slots", wide=True),
     Column("PROVIDES", lambda row: ",".join(row["provides"]), wide=True),
@@ -39,7 +48,9 @@ WORKERS = (
     Column("STATE", "state", colour=True),
     Column("SLOTS", "slots"),
     Column("HELD", "held"),
+    Column("PYTHON", lambda row: used(row["tools"].get("python"))),
     Column("SINCE", "since"),
+    Column("SILENT-SINCE", "silent_since"),
     Column("HOST", "host", wide=True),
     Column("PID", "pid", wide=True),
     Column("VERSION", "version", wide=True),
@@ -55,10 +66,11 @@ def pool_row(state: PoolState) -> dict[str, Any]:
         "name": state.name, "backend": state.backend, "desired": state.desired, "ready": state.ready,
         "busy": state.busy, "pending": state.pending, "in_flight": state.in_flight,
         "oldest_s": round(state.oldest_s, 3) if state.oldest_s is not None else None,
-        "state": state.state, "message": state.message,
+        "state": state.state, "message": pool_message(state),
         "slots": pool.slots if pool is not None and state.backend == "process" else None,
         "provides": list(pool.provides) if pool is not None else [],
         "generation": state.entry.generation if state.entry is not None else 0,
+        "tools": {kind: {"busy": taken, "size": size} for kind, (taken, size) in state.tools().items()},
     }
 
 
@@ -69,6 +81,10 @@ def worker_row(worker: WorkerState) -> dict[str, Any]:
         "since": stamp(worker.since) if worker.since else "", "host": worker.host, "pid": worker.pid,
         "version": worker.version, "provides": list(worker.provides), "failures": worker.failures,
         "ended": worker.ended, "log": worker.log, "runs": runs,
+        "silent_since": stamp(worker.silent_since) if worker.silent_since else "",
+        "tools": {busy.kind: {"busy": busy.taken, "size": busy.size, "waiting": busy.waiting, "calls": [
+            {"execution_id": call.execution_id, "run_id": call.run_id, "index": call.index, "step": call.step,
+             "task": call.task, "since": stamp(call.since)} for call in busy.calls]} for busy in worker.tools},
     }
 
 
@@ -88,7 +104,7 @@ async def top(every: float, output: str, context_file: Path | None) -> int:
                 render.rows(rows, COLUMNS, output, "name")
                 return exits.OK
             lines = render.table_lines(rows, COLUMNS, output)
-            click.clear()
+            click.echo(screen.control("\x1b[2J\x1b[1;1H"), nl=False)
             click.echo("\n".join(lines))
             await asyncio.sleep(every)
 
@@ -115,6 +131,7 @@ def described(state: PoolState) -> dict[str, Any]:
         **pool_row(state),
         "labels": pool.labels if pool is not None else {},
         "drain_s": pool.drain_s if pool is not None and state.backend == "process" else None,
+        "silent_s": pool.silent_s if pool is not None and state.backend == "process" else None,
         "tools_disabled": list(pool.tools_disabled) if pool is not None else [],
         "by": entry.by if entry is not None else "",
         "at": stamp(entry.at) if entry is not None else "",
@@ -159,6 +176,18 @@ def _tell(shown: Mapping[str, Any]) -> None:
     if shown["by"]:
         click.echo(f"  generation {shown['generation']} by {shown['by']} at {shown['at']}")
     for worker in shown["workers"]:
-        last = f", its last life ended with {worker['ended']}" if worker["ended"] and worker["failures"] else ""
-        click.echo(f"  worker {worker['name']}: {worker['state']}, {worker['held']} of {worker['slots']} slots, "
-                   f"pid {worker['pid']}, since {worker['since'] or '-'}{last}")
+        click.echo(f"  worker {worker_line(worker)}")
+        for kind, tool in worker["tools"].items():
+            click.echo(f"    {kind}: {tool['busy']} of {tool['size']} busy, {tool['waiting']} wait for a turn")
+            for call in tool["calls"]:
+                place = call["run_id"] + in_brackets(call["index"])
+                click.echo(f"      execution {call['execution_id']} {place} task {call['task']} since {call['since']}")
+
+
+def worker_line(worker: Mapping[str, Any]) -> str:
+    """Of one that is silent nobody knows what it holds."""
+    last = f", its last life ended with {worker['ended']}" if worker["ended"] and worker["failures"] else ""
+    life = f"pid {worker['pid']}, since {worker['since'] or '-'}{last}"
+    if worker["silent_since"]:
+        return f"{worker['name']}: silent since {worker['silent_since']}, {life}"
+    return f"{worker['name']}: {worker['state']}, {worker['held']} of {worker['slots']} slots, {life}"

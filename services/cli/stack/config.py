@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from services.cli import context
-from services.cli.context import Context
-from services.cli.exits import CliError
+from services.cli.console.exits import CliError
+from services.cli.stack import context
+from services.cli.stack.context import Context
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 NAME_FIX = "letters, digits, _ and -, at most 64"

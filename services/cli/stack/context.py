@@ -15,13 +15,13 @@ import click
 import msgspec
 from msgspec import Struct
 
-from services.cli.exits import CliError
+from services.cli.console.exits import CliError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from shared.bus.ports import Bus
-    from shared.runtime.settings import Settings
+    from shared.runtime.service.settings import Settings
 
 DEFAULT_FOLDER = Path(".noetl")
 FILE_NAME = "context.json"
@@ -33,20 +33,22 @@ class Context(Struct, frozen=True):
 
     nats_url: str
     users: dict[str, str]  # user → password
-    postgres_dsn: str = ""
+    postgres_dsn: str = ""  # to read the read model
     partitions: int = PARTITIONS
     pools: tuple[str, ...] = ("default",)
     health: dict[str, str] = {}
     user: str = "admin"
+    postgres_admin_dsn: str = ""  # to write it anew, or remove from it; `postgres_dsn` unless given
 
     def settings(self) -> "Settings":
-        from shared.runtime.settings import Settings
+        from shared.runtime.service.settings import Settings
 
         return Settings(
             nats_url=self.nats_url,
             nats_user=self.user,
             nats_password=self.users.get(self.user, ""),
             postgres_dsn=self.postgres_dsn,
+            postgres_admin_dsn=self.postgres_admin_dsn,
             partitions=self.partitions,
             pools=self.pools,
         )
@@ -56,7 +58,7 @@ def names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "lis
     """For a shell to complete: the named contexts, or else files."""
     from click.shell_completion import CompletionItem
 
-    from services.cli import config
+    from services.cli.stack import config
 
     try:
         known = config.load().contexts
@@ -85,12 +87,10 @@ def write(folder: Path, context: Context) -> Path:
 
 
 def write_private(path: Path, value: Struct) -> None:
-    """Readable by the owner alone, and never half written."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
-    fresh.replace(path)
+    """Readable by the owner alone."""
+    from shared.runtime.service import private
+
+    private.write_private(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 class Found(NamedTuple):
@@ -107,8 +107,8 @@ def find(context_file: Path | None, environ: Mapping[str, str] = os.environ) -> 
 
 
 def locate(context_file: Path | None, environ: Mapping[str, str] = os.environ) -> Found:
-    from services.cli import config
-    from shared.runtime.settings import read_settings
+    from services.cli.stack import config
+    from shared.runtime.service.settings import read_settings
 
     named = str(context_file) if context_file else environ.get("NOETL_CONTEXT", "")
     if named:
@@ -127,7 +127,8 @@ def locate(context_file: Path | None, environ: Mapping[str, str] = os.environ) -
 
 def _named(name: str, environ: Mapping[str, str]) -> Found:
     """A name goes before a file of the same name; `./NAME` is the file."""
-    from services.cli import config, exits
+    from services.cli.console import exits
+    from services.cli.stack import config
 
     if config.NAME.fullmatch(name):
         known = config.load(environ).contexts
@@ -153,18 +154,23 @@ def read(path: Path) -> Context:
         raise CliError(f"{path} is not a context file: {error} (`noetlctl up` writes one)") from None
 
 
+def writing(settings: "Settings") -> str:
+    """The DSN of whoever may change the read model."""
+    return settings.postgres_admin_dsn or settings.postgres_dsn
+
+
 def inbox(settings: "Settings") -> str:
     """A subject of its own for an answer; a user may read none but its own."""
-    from shared.runtime.nats_config import inbox_prefix
+    from shared.events.subjects import inbox_prefix
 
-    return f"{inbox_prefix(settings.nats_user) if settings.nats_user else '_INBOX'}.{uuid.uuid4().hex}"
+    return f"{inbox_prefix(settings.nats_user)}.{uuid.uuid4().hex}"
 
 
 @asynccontextmanager
 async def connected(settings: "Settings") -> "AsyncIterator[Bus]":
     """The bus of a running stack, with one clear error when nobody answers."""
     from shared.errors import Unavailable
-    from shared.runtime.main import connect
+    from shared.runtime.service.main import connect
 
     try:
         bus = await connect("cli", settings)

@@ -3,8 +3,8 @@
 import importlib
 from collections.abc import Callable
 
-from shared.runtime.main import Serve
-from shared.runtime.unit import Service
+from shared.runtime.embedded.unit import Service
+from shared.runtime.service.main import Serve
 
 
 def _load(name: str) -> Callable[[], Serve]:

@@ -6,24 +6,31 @@ from pathlib import Path
 
 import click
 
-from services.cli import context
-from services.cli.context import Context
-from services.cli.embedded import SERVICES
-from services.cli.exits import CliError
-from shared.runtime import folder, logging, orphan
-from shared.runtime.nats_server import HOST
-from shared.runtime.stack import Options, Stack
+from services.cli.console.exits import CliError
+from services.cli.stack import context
+from services.cli.stack.context import Context
+from services.cli.stack.embedded import SERVICES
+from shared.events import subjects
+from shared.events.headers import MESSAGE_ID
+from shared.runtime.embedded import orphan_server, stack_folder
+from shared.runtime.embedded.nats_server import HOST
+from shared.runtime.embedded.postgres_roles import PROJECTOR, READER
+from shared.runtime.embedded.stack import Options, Stack
+from shared.runtime.service import hardening, logging
+from shared.runtime.service.settings import read_settings
 
 
 async def keep(place: Path, port: int, pools: tuple[str, ...]) -> int:
     """Runs until cancelled."""
+    hardening.protect()  # it knows every password
     logging.configure("info")
-    with folder.held(place) as home:
-        orphan.end(home / "nats")  # it would hold the port
+    with stack_folder.held(place) as home:
+        orphan_server.end(home / "nats")  # it would hold the port
         _check_port(port)
-        async with Stack(Options(home, port, pools, processes=True, postgres=True), SERVICES) as stack:
+        options = Options(home, port, pools, processes=True, postgres=True, asked=read_settings())
+        async with Stack(options, SERVICES) as stack:
             await stack.ready()
-            file = context.write(home, _context(stack))
+            file = context.write(home, context_of(stack))
             stack.on_pools = lambda: _rewrite(home, stack)
             try:
                 click.echo(_welcome(stack, file))
@@ -45,18 +52,23 @@ def _check_port(port: int) -> None:
 
 def _rewrite(home: Path, stack: Stack) -> None:
     """Pools came or went, and with them their users."""
-    context.write(home, _context(stack))
+    context.write(home, context_of(stack))
 
 
-def _context(stack: Stack) -> Context:
+def context_of(stack: Stack) -> Context:
     return Context(
         nats_url=stack.server.url,
         users=stack.server.passwords,
-        postgres_dsn=stack.dsn,
+        postgres_dsn=stack.dsn(),
+        postgres_admin_dsn=stack.dsn(PROJECTOR),
         partitions=stack.options.partitions,
         pools=stack.pools,
         health={unit.name: f"http://{HOST}:{unit.settings.health_port}" for unit in stack.units},
     )
+
+
+def _socket(stack: Stack) -> str:
+    return stack.database.socket if stack.database is not None else ""
 
 
 def _welcome(stack: Stack, file: Path) -> str:
@@ -65,7 +77,7 @@ def _welcome(stack: Stack, file: Path) -> str:
     units = ", ".join(unit.name for unit in stack.units)
     return f"""The stack is up: {units}
   NATS        {stack.server.url}  (user admin; passwords are in {file})
-  PostgreSQL  {stack.dsn}
+  PostgreSQL  role {READER} by the socket in {_socket(stack)}  (its DSN is there too)
   logs        {home / "logs"}
 
 In another terminal:
@@ -76,6 +88,6 @@ In another terminal:
 With any NATS client:
   nats -s {stack.server.url} --user admin --password "$(python3 -c 'import json; \
 print(json.load(open("{file}"))["users"]["admin"])')" \\
-    pub noetl.requests.execute '{{"path": "examples/hello"}}' -H Nats-Msg-Id:first
+    pub {subjects.EXECUTE} '{{"path": "examples/hello"}}' -H {MESSAGE_ID}:first
 
 Ctrl-C stops it; the data stays in {home}."""

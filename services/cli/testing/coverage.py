@@ -6,11 +6,11 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from services.cli.render import table
-from services.cli.suites import Book
-from shared.dsl.places import Lines
-from shared.dsl.plan import Plan
-from shared.engine.coverage import KINDS, Coverage, Reached
+from services.cli.console.render import table
+from services.cli.testing.suites import Book
+from shared.answers.playtests.coverage import KINDS, Coverage, Reached
+from shared.dsl.authoring.source_lines import Lines
+from shared.dsl.model.plan import Plan
 from shared.tools import registry
 
 TITLES = {"step": "steps", "arc": "arcs", "admission": "admission rules", "rule": "task rules",

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as xml
 
-from services.cli.suite_run import CaseReport, FileReport
-from services.cli.suite_text import path
+from services.cli.testing.run import CaseReport, FileReport
+from services.cli.testing.text import path
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

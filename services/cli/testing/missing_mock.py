@@ -4,9 +4,10 @@ from typing import Any
 
 import yaml
 
-from shared.engine.rehearsal import Need
-from shared.tools.mocked import SQL
-from shared.tools.mocks import plain
+from shared.answers.rehearsal.rehearse import Need
+from shared.events.run_index import is_iteration
+from shared.tools.testing.mock_outcome import SQL
+from shared.tools.testing.mocks import plain
 
 MAX_CALL_CHARS = 2000
 
@@ -30,7 +31,7 @@ def _example(kind: str) -> Any:
 
 def call_of(need: Need) -> dict[str, Any]:
     """What the tool would have been called with; long texts are cut."""
-    place = {"iteration": need.index} if need.index >= 0 else {}
+    place = {"iteration": need.index} if is_iteration(need.index) else {}
     return {**place, **{key: _cut(value) for key, value in plain(need.config).items()}}
 
 

@@ -4,10 +4,11 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from shared.engine.rehearsal import Need
+from shared.answers.rehearsal.rehearse import Need
 from shared.events.outcome import Outcome, failed
-from shared.tools.contract import Call, ToolOptions, Waits
-from shared.tools.open import Tools
+from shared.runtime.service.settings import read_settings
+from shared.tools.base.contract import Call, ToolOptions, Waits
+from shared.tools.toolbox import Tools
 
 TIMEOUT_S = 60.0  # of one call
 
@@ -17,7 +18,9 @@ class RealTools:
 
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
-        self._tools = Tools(ToolOptions(python_processes=1))
+        asked = read_settings()
+        self._tools = Tools(ToolOptions(python_processes=1, duckdb_extensions=asked.duckdb_extensions,
+                                        duckdb_files=asked.duckdb_files, scripts=asked.scripts))
 
     def __enter__(self) -> Self:
         return self

@@ -7,21 +7,21 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from services.cli.suite_paste import call_of, mock_for
-from services.cli.suites import Suite
-from services.cli.test import FAULTS
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.playtest import Case
-from shared.dsl.playtest_names import BY_ITSELF
-from shared.engine import exploring
-from shared.engine.coverage import Coverage
-from shared.engine.expecting import Came, Mismatch, came, judge
-from shared.engine.exploring import Finding
-from shared.engine.rehearsal import Need
-from shared.engine.verify import verify
+from services.cli.testing.faults import FAULTS
+from services.cli.testing.missing_mock import call_of, mock_for
+from services.cli.testing.suites import Suite
+from shared.answers.playtests import fault_runs
+from shared.answers.playtests.coverage import Coverage
+from shared.answers.playtests.expectations import Came, Mismatch, came, judge
+from shared.answers.playtests.fault_runs import Finding
+from shared.answers.rehearsal.rehearse import Need
+from shared.answers.verify.verify import verify
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.playtests.model import Case
+from shared.dsl.playtests.playbooks import BY_ITSELF
 from shared.events.outcome import Outcome
-from shared.tools.mocks import Broken
-from shared.tools.playtest import Chance, Ran, Real, run_case
+from shared.tools.testing.mocks import Broken
+from shared.tools.testing.run_case import Chance, Ran, Real, run_case
 
 MAX_FINDINGS = 3  # told of one case
 
@@ -204,12 +204,12 @@ def _explore(
         runs += 1
         for found, plan in ((ran.found, ran.plan), *ran.children):
             crashes += found.crashes
-            for name in exploring.again(found, BY_ITSELF):
+            for name in fault_runs.again(found, BY_ITSELF):
                 name = name if plan is ran.plan else f"{plan.path}:{name}"
                 again.setdefault(name, set()).add(seed)
         wrong = [Finding(seed, "history", violation) for violation in violations(ran)]
         both = (plain.found, first), (ran.found, second)
-        wrong += exploring.compare(seed, case.expect, *both, any_order=case.order == "any")
+        wrong += fault_runs.compare(seed, case.expect, *both, any_order=case.order == "any")
         findings += wrong
         if len(findings) >= MAX_FINDINGS:
             break

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from services.cli import exits
-from services.cli.exits import CliError
+from services.cli.console import exits
+from services.cli.console.exits import CliError
 from shared.dsl.compile import compile_playbook
-from shared.dsl.plan import Plan
-from shared.dsl.playtest import PlayTest
-from shared.dsl.playtest_read import CompiledTest, compile_test
+from shared.dsl.model.plan import Plan
+from shared.dsl.playtests.model import PlayTest
+from shared.dsl.playtests.read import CompiledTest, compile_test
 from shared.tools import registry
 
 PATTERNS = ("*.test.yaml", "*.test.yml")

@@ -8,7 +8,8 @@ from typing import Any
 import click
 import yaml
 
-from services.cli.suite_run import CaseReport, Explored, Failure, FileReport
+from services.cli.console import screen
+from services.cli.testing.run import CaseReport, Explored, Failure, FileReport
 
 PLAIN = ("mock", "unused", "stuck", "history", "faults")  # failures that are a sentence
 MAX_VALUE = 400  # characters of a value on one line
@@ -23,11 +24,11 @@ def show(report: FileReport) -> None:
     for warning in report.warnings:
         click.echo(f"  ! {warning}")
     if not report.valid:
-        click.echo(click.style("  ✗ not valid: see the diagnostics", fg="red"))
+        click.echo(screen.style("  ✗ not valid: see the diagnostics", fg="red"))
 
 
 def _case(case: CaseReport) -> None:
-    sign = click.style("✓", fg="green") if case.passed else click.style("✗", fg="red")
+    sign = screen.style("✓", fg="green") if case.passed else screen.style("✗", fg="red")
     explored = f", {case.explored.runs} seeds" if case.explored is not None else ""
     click.echo(f"  {sign} {case.name} ({case.seconds:.3f} s{explored})")
     for failure in case.failures:
@@ -66,9 +67,9 @@ def _failure(failure: Failure) -> None:
         return
     click.echo(f"{INDENT}{failure.message}")
     if not failure.message.endswith("was not expected"):
-        click.echo(f"{INDENT}  expected  {click.style(_value(failure.expected), fg='green')}")
+        click.echo(f"{INDENT}  expected  {screen.style(_value(failure.expected), fg='green')}")
     if not failure.message.endswith("is not there"):
-        click.echo(f"{INDENT}  got       {click.style(_value(failure.got), fg='red')}")
+        click.echo(f"{INDENT}  got       {screen.style(_value(failure.got), fg='red')}")
 
 
 def _missing(failure: Failure) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import asyncpg
 from msgspec import Struct
 
-from services.cli.verdict import Projection, Verdict
+from services.cli.verify.verdict import Projection, Verdict
+from shared.answers.readmodel.entry import read
+from shared.answers.readmodel.fold import fold
+from shared.answers.readmodel.rows import Rows
+from shared.answers.readmodel.tables import KEYS, differences, tables
+from shared.answers.verify.verify import Violation
 from shared.bus.ports import Message
-from shared.engine.projection import fold
-from shared.engine.projection_entry import read
-from shared.engine.projection_rows import Rows
-from shared.engine.projection_tables import KEYS, differences, tables
-from shared.engine.verify import Violation
 from shared.errors import Corrupt
 
 CONNECT_S = 5.0
@@ -58,7 +58,7 @@ class ReadModel:
             try:
                 self._connection = await asyncpg.connect(self._dsn, timeout=CONNECT_S)
             except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-                self.error = f"no answer from PostgreSQL: {error or 'timed out'}"
+                self.error = f"no answer from PostgreSQL: {str(error) or 'timed out'}"
         return self
 
     async def __aexit__(
@@ -102,21 +102,22 @@ class ReadModel:
         return False
 
 
-def compare(verdict: Verdict, partition: int, messages: Sequence[Message], model: Found) -> None:
-    """Adds to the verdict how the rows compare; the projector has been where the log was read to."""
+def compare(verdict: Verdict, partitions: int, messages: Sequence[Message], model: Found) -> None:
+    """Adds to the verdict how the rows compare; the projector has been where the log was read to. It sets aside what
+    is forged, as everybody does."""
     if verdict.execution_id in model.purged:
         day = model.purged[verdict.execution_id].date().isoformat()
         verdict.projection = Projection("unknown", reason=f"its rows were purged on {day} (noetlctl admin purge)")
         return
-    rows = Rows()
+    rows, forged = Rows(), {violation.seq for violation in verdict.violations if violation.rule == "forged"}
     found = [
         Violation("projection", f"the projector set record {seq} aside: {error}", seq)
-        for seq, error in model.aside.items()
+        for seq, error in model.aside.items() if seq not in forged
     ]
     for message in messages:
-        if message.seq not in model.aside:
+        if message.seq not in model.aside and message.seq not in forged:
             try:
-                fold(rows, read(message, partition))
+                fold(rows, read(message, partitions))
             except Corrupt as error:
                 found.append(Violation("projection", f"record {message.seq} cannot be projected: {error}", message.seq))
     wanted = tables(rows)

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from services.cli import render
-from services.cli.render import Column
-from services.cli.verdict import shown
-from services.cli.verifying import Summary
+from services.cli.console import render
+from services.cli.console.render import Column
+from services.cli.verify.verdict import shown
+from services.cli.verify.walk import Summary
 
 MAX_RECORD = 600
 SIGNS = {"verified": "✓", "unfinished": "…", "violated": "✗", "unverifiable": "?"}
@@ -26,7 +26,9 @@ def one(told: dict[str, Any], violations: int) -> None:
     click.echo(f"{SIGNS[word]} {told['execution_id']} {told['path']} {_verdict(told)}")
     for found in told["violations"]:
         click.echo(f"\n{found['rule']} at sequence {found['seq']}: {found['message']}")
-        if found["record"] is not None:
+        for record in found["records"]:
+            click.echo(f"  {_evidence(record)}")
+        if found["record"] is not None and not found["records"]:
             text = json.dumps(found["record"], ensure_ascii=False)
             click.echo("  " + (text if len(text) <= MAX_RECORD else text[:MAX_RECORD] + "…"))
     if violations > len(told["violations"]):
@@ -35,6 +37,11 @@ def one(told: dict[str, Any], violations: int) -> None:
         click.echo("")
         for name, text in _lines(told, proof):
             click.echo(f"  {name:<11} {text}")
+
+
+def _evidence(record: dict[str, Any]) -> str:
+    lease = f" {record['worker']} epoch {'.'.join(map(str, record['epoch']))}" if record["worker"] else ""
+    return f"@{record['seq']} {record['ts']} {record['writer']}{lease}: {record['says']}"
 
 
 def _verdict(told: dict[str, Any]) -> str:
@@ -64,7 +71,8 @@ def _lines(told: dict[str, Any], proof: dict[str, Any]) -> list[tuple[str, str]]
         ("tokens", f"{tokens['made']} made, {tokens['made'] - tokens['left']} consumed: {tokens['entered']} entered, "
                    f"{tokens['rejected']} rejected, {tokens['absorbed']} absorbed; {tokens['left']} left"),
         ("runs", f"{runs['scheduled']} scheduled, {runs['ended']} with exactly one end{cancelled}{unrouted}"),
-        ("tasks", f"{tasks['finished']} finished once, {_many(tasks['retried'], 'attempt')} tried again"),
+        ("tasks", f"{tasks['finished']} finished once, {_many(tasks['retried'], 'attempt')} tried again; "
+                  f"{_many(tasks['named'], 'outcome')} with the name of its call"),
         ("leases", f"{reports['leases']}; {_many(reports['counted'], 'report')} counted, "
                    f"{reports['set_aside']} set aside"),
         ("loops", f"{loops['started']}, with {_many(loops['iterations_started'], 'iteration')} started and "
@@ -95,6 +103,7 @@ def totals(summary: Summary, most: int | None) -> dict[str, Any]:
         **{word: words[word] for word in ("verified", "unfinished", "violated", "unverifiable")},
         "records": sum(counts.records for counts in known),
         "events": sum(counts.events for counts in known),
+        "still": {"looked_at": len(summary.still), "left_out": summary.more},
         "projection": {
             **{state: projections[state] for state in ("same", "different", "behind", "unknown")},
             "rows": sum(counts.rows for counts in known),
@@ -108,6 +117,9 @@ def all_of(told: dict[str, Any]) -> None:
     words = [f"{told[word]} {word}" for word in ("verified", "unfinished", "violated", "unverifiable")]
     click.echo(f"{_many(told['executions'], 'execution')}: {', '.join(words)}")
     click.echo(f"{_many(told['records'], 'record')}, {_many(told['events'], 'event')}")
+    if told["still"]["left_out"]:
+        left = _many(told["still"]["left_out"], "execution")
+        click.echo(f"not over and without anything new for a while: {left} more than were looked at")
     projection = told["projection"]
     if projection["unknown"] + projection["behind"]:
         apart = projection["unknown"] + projection["behind"]

@@ -6,18 +6,19 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
+from shared.answers.history.history import Entry, History
+from shared.answers.verify.proof import Proof, prove
+from shared.answers.verify.reports import history_of
+from shared.answers.verify.verify import Violation, verify_alone, verify_history
 from shared.bus.ports import Bus, Message
-from shared.engine.large import Missing
-from shared.engine.proof import Proof, prove
-from shared.engine.verify import Violation, verify_alone, verify_history
-from shared.engine.verify_history import Entry, History
-from shared.errors import Corrupt
+from shared.errors import Corrupt, Forged
 from shared.events import model as ev
 from shared.events import record as records
-from shared.runtime import catalog, results
-from shared.runtime.plans import PlanMissing, Plans
+from shared.runtime.stores import catalog, results
+from shared.runtime.stores.plans import Plans
 
 T = TypeVar("T")
+RUNNING = "running"
 Word = Literal["verified", "unfinished", "violated", "unverifiable"]
 
 
@@ -31,14 +32,15 @@ class Projection(Struct):
 
 
 class Verdict(Struct):
-    """`last` is the sequence up to which the log was read."""
+    """`last` is the sequence up to which the log was read, `last_at` the time of the record that has it."""
 
     execution_id: str
     verdict: Word
     path: str = ""
-    status: str = "running"
+    status: str = RUNNING
     first: int = 0
     last: int = 0
+    last_at: str = ""
     proof: Proof | None = None
     projection: Projection = msgspec.field(default_factory=Projection)
     violations: list[Violation] = []
@@ -48,6 +50,10 @@ class Verdict(Struct):
         self.violations = sorted([*self.violations, *found], key=lambda violation: violation.seq)
         self.verdict = "violated"
 
+    @property
+    def over(self) -> bool:
+        return self.status != RUNNING
+
 
 class Unverifiable(Exception):
     """What the checker needs is not there any more, or not for this build to read."""
@@ -56,27 +62,18 @@ class Unverifiable(Exception):
 class Sources:
     """Plans and stored values, brought as the checker asks for them; a plan that cannot be had is asked for once."""
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus, self.plans = bus, Plans(bus)
+    def __init__(self, bus: Bus, partitions: int) -> None:
+        self._bus, self.plans, self.partitions = bus, Plans(bus), partitions
         self._lost: dict[str, str] = {}
 
     async def ask(self, work: Callable[[dict[str, Any]], T]) -> T:
         values: dict[str, Any] = {}
-        while True:
-            try:
-                return work(values)
-            except Missing as missing:
-                values[missing.ref.checksum] = await self._value(missing)
-            except PlanMissing as missing:
-                await self._plan(missing.digest)
-
-    async def _value(self, missing: Missing) -> Any:
         try:
-            return await results.load(self._bus, missing.ref)
+            return await results.brought(self._bus, values, lambda: work(values), self)
         except results.ValueMissing as error:
             raise Unverifiable(f"a stored value is missing: {error}") from None
 
-    async def _plan(self, digest: str) -> None:
+    async def load(self, digest: str) -> None:
         try:
             if digest not in self._lost:
                 await self.plans.load(digest)
@@ -91,11 +88,12 @@ async def examine(sources: Sources, execution_id: str, messages: Sequence[Messag
     but what the broker does not answer."""
     verdict = Verdict(execution_id, "verified", first=messages[0].seq, last=messages[-1].seq)
     try:
-        history = History(execution_id, _decoded(messages, verdict))
+        history = history_of(execution_id, _decoded(messages, sources.partitions, verdict))
     except Unverifiable as reason:
         verdict.verdict, verdict.reason = "unverifiable", str(reason)
         return verdict
     _describe(verdict, history)
+    verdict.last_at = history.entries[-1][1].ts if history.entries else ""
     verdict.proof = prove(history)
     found = await _checked(sources, history, verdict)
     if found:
@@ -115,12 +113,14 @@ async def _checked(sources: Sources, history: History, verdict: Verdict) -> list
         return [Violation("value", str(error), verdict.last)]
 
 
-def _decoded(messages: Sequence[Message], verdict: Verdict) -> list[Entry]:
+def _decoded(messages: Sequence[Message], partitions: int, verdict: Verdict) -> list[Entry]:
     entries: list[Entry] = []
     for message in messages:
         try:
-            entries.append((message.seq, records.decode(message.data)))
-        except (Corrupt, RecursionError) as error:
+            entries.append((message.seq, records.decode(message, partitions)))
+        except Forged as error:
+            verdict.violated(Violation("forged", f"{error}; no reader takes it", message.seq))
+        except Corrupt as error:
             if "upgrade the reader" in str(error):
                 raise Unverifiable(f"record {message.seq}: {error}") from None
             verdict.violated(Violation("record", f"it cannot be read: {error}", message.seq))

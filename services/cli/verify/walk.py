@@ -1,6 +1,7 @@
 """Verifies executions of a running stack: one by its id, or everything the log holds, with bounded memory."""
 
 import asyncio
+import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -8,12 +9,15 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from services.cli.projected import ReadModel, compare
-from services.cli.verdict import Projection, Sources, Verdict, Word, examine
+from services.cli.verify.read_model import ReadModel, compare
+from services.cli.verify.verdict import Projection, Sources, Verdict, Word, examine
+from services.cli.verify.watch import MAX_WATCHED, Watch
+from shared.answers.why.stuck import STILL_S
 from shared.bus.ports import Bus, Follower, Message
 from shared.bus.topology import events_stream
 from shared.errors import Unavailable
 from shared.events import subjects
+from shared.events.stamp import seconds
 
 MAX_TRIES = 5                        # to compare an execution that moves on meanwhile
 MAX_HELD_BYTES = 256 * 1_048_576     # of histories in memory; larger ones are read again by themselves
@@ -25,11 +29,13 @@ _END = b'"playbook.processed"'
 
 
 class Checker:
-    """`model` None: the read model is left alone."""
+    """`model` None: the read model is left alone; `watch` None: so is what is around executions that are not over."""
 
-    def __init__(self, bus: Bus, partitions: int, model: ReadModel | None, wait_s: float) -> None:
-        self.bus, self.partitions, self.model, self.wait_s = bus, partitions, model, wait_s
-        self.sources = Sources(bus)
+    def __init__(
+        self, bus: Bus, partitions: int, model: ReadModel | None, wait_s: float, watch: Watch | None = None
+    ) -> None:
+        self.bus, self.partitions, self.model, self.wait_s, self.watch = bus, partitions, model, wait_s, watch
+        self.sources = Sources(bus, partitions)
 
     async def one(self, execution_id: str, wait_s: float | None = None) -> tuple[Verdict, list[Message]] | None:
         """None when the log does not know it."""
@@ -47,6 +53,13 @@ class Checker:
         verdict.projection = Projection("behind", reason="the execution moves on while it is compared")
         return verdict, messages
 
+    async def look_around(self, verdict: Verdict) -> None:
+        """Says of an execution that is not over what nothing will move."""
+        if self.watch is not None and stands_still(verdict):
+            found = await self.watch.stuck([verdict.execution_id])
+            if found:
+                verdict.violated(*found[verdict.execution_id])
+
     async def _is_compared(
         self, verdict: Verdict, partition: int, messages: Sequence[Message], wait_s: float, before: int
     ) -> bool:
@@ -61,7 +74,7 @@ class Checker:
         elif found.seen(verdict.execution_id) > verdict.last and verdict.last != before:
             return False
         else:
-            compare(verdict, partition, messages, found)
+            compare(verdict, self.partitions, messages, found)
         return True
 
     async def several(self, partition: int, histories: dict[str, list[Message]]) -> AsyncIterator[Verdict | str]:
@@ -75,13 +88,21 @@ class Checker:
                 yield verdict.execution_id
                 continue
             else:
-                compare(verdict, partition, histories[verdict.execution_id], found)
+                compare(verdict, self.partitions, histories[verdict.execution_id], found)
             yield verdict
 
 
 def _not_there(model: ReadModel) -> Projection:
     return Projection("unknown", reason=model.error) if model.error else Projection(
         "behind", reason="the read model is behind the log")
+
+
+def stands_still(verdict: Verdict) -> bool:
+    """It is not over, and has not gone on for a while."""
+    try:
+        return not verdict.over and time.time() - seconds(verdict.last_at) > STILL_S
+    except ValueError:
+        return True  # a record of no time
 
 
 class Counts(Struct, frozen=True):
@@ -95,11 +116,14 @@ class Counts(Struct, frozen=True):
 
 
 class Summary(Struct):
-    """Of all executions; `listed` are the first of those that are not right."""
+    """Of all executions; `listed` are the first of those that are not right. `still` are the first of those that are
+    not over and do not go on, of which there are `more`."""
 
     known: dict[str, Counts] = {}
     listed: dict[str, Verdict] = {}
     reason: str = ""
+    still: dict[str, Verdict] = {}
+    more: int = 0
 
     def add(self, verdict: Verdict) -> None:
         """One that was looked at again is counted as it is now."""
@@ -112,6 +136,12 @@ class Summary(Struct):
         self.listed.pop(key, None)
         if verdict.verdict in ("violated", "unverifiable") and len(self.listed) < MAX_LISTED:
             self.listed[key] = verdict
+        self.still.pop(key, None)
+        if stands_still(verdict):
+            if len(self.still) < MAX_WATCHED:
+                self.still[key] = verdict
+            else:
+                self.more += 1
 
     def words(self) -> Counter[str]:
         return Counter(counts.word for counts in self.known.values())
@@ -243,4 +273,9 @@ async def everything(
     summary = Summary()
     for partition in range(checker.partitions):
         await Walk(checker, partition, summary, tell, since).run()
+    if checker.watch is not None:
+        for execution_id, found in (await checker.watch.stuck(summary.still)).items():
+            verdict = summary.still[execution_id]
+            verdict.violated(*found)
+            summary.add(verdict)
     return summary

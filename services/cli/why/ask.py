@@ -1,52 +1,65 @@
 """Asks why an execution is not running: its log first, then what the log makes a question, then the executions that
 it waits for."""
 
-import time
 from functools import partial
 
 from msgspec.structs import replace
 
-from services.cli import why_request
-from services.cli.logbook import Entry, Logbook
-from services.cli.why_around import Around
+from services.cli.executions import set_aside
+from services.cli.executions.logbook import Entry, Logbook
+from services.cli.why import unstarted
+from services.cli.why.world import Around
+from shared.answers.history.summary import Summary
+from shared.answers.why import explain as why
+from shared.answers.why import limits as why_limits
+from shared.answers.why import waits as why_waits
+from shared.answers.why.facts import Answer, Reason, World
+from shared.answers.why.remedies import remedy
+from shared.answers.why.view import UNFIT, Broken, View, viewed
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
-from shared.engine import why, why_limits, why_waits
-from shared.engine.routing import MAX_DEPTH
-from shared.engine.summary import Summary
-from shared.engine.why_facts import Answer, Reason, World
-from shared.engine.why_view import Broken, View, viewed
-from shared.errors import Corrupt
+from shared.engine.routing.decide import MAX_DEPTH
+from shared.errors import Corrupt, Forged
 from shared.events import subjects
 from shared.events.record import decode
-from shared.runtime import catalog
-from shared.runtime.plans import Plans
+from shared.runtime.control.set_aside import read as read_asides
+from shared.runtime.stores import catalog
+from shared.runtime.stores.plans import Plans
 
 MAX_ANSWERS = 50  # executions that one answer is about
 TRIES = 3  # at an execution that goes on while it is looked at
 
 
 class Asker:
-    def __init__(self, bus: JetStreamBus, partitions: int) -> None:
+    def __init__(self, bus: JetStreamBus, partitions: int, around: Around | None = None) -> None:
         self._bus, self._partitions = bus, partitions
-        self._around = Around(bus, partitions)
+        self._around = around or Around(bus, partitions)
         self._plans = Plans(bus)
         self._asked: set[str] = set()
 
     async def answer(self, execution_id: str, depth: int = 0) -> Answer | None:
         """None: nobody has heard of it."""
+        found = await self._answer(execution_id, depth)
+        if found is None or any(reason.kind == "over" for reason in found.reasons):
+            return found
+        aside = set_aside.reasons(await read_asides(self._bus, execution_id), found.path)
+        return replace(found, reasons=(*aside, *found.reasons)) if aside else found
+
+    async def _answer(self, execution_id: str, depth: int) -> Answer | None:
         self._asked.add(execution_id)
         entries, broken = await self._read(execution_id)
         if not entries and broken is None:
-            return await why_request.explained(self._bus, self._around, execution_id)
+            return await unstarted.explained(self._bus, self._around, execution_id)
         if broken is None:
             try:
                 return await self._explained(execution_id, entries, depth)
             except Broken as error:
                 broken = error
+            except UNFIT as error:
+                broken = Broken(entries[-1][0], f"{type(error).__name__} {error}")
             except (catalog.NotRegistered, Corrupt) as error:
                 view = viewed(execution_id, entries, None)
-                return why.without_source(view, World(time.time()), str(error))
+                return why.without_source(view, World(await self._bus.time()), str(error))
         return _unreadable(execution_id, entries, broken)
 
     async def _read(self, execution_id: str) -> tuple[list[Entry], Broken | None]:
@@ -56,7 +69,9 @@ class Asker:
         entries: list[Entry] = []
         for message in await self._bus.read(stream, [subject]):
             try:
-                entries.append((message.seq, decode(message.data)))
+                entries.append((message.seq, decode(message, self._partitions)))
+            except Forged:
+                continue
             except Corrupt as error:
                 return entries, Broken(message.seq, str(error))
         return entries, None
@@ -66,7 +81,7 @@ class Asker:
         for left in reversed(range(TRIES)):
             book = Logbook(self._bus, execution_id, entries, self._plans)
             view = await book.ask(partial(viewed, execution_id, entries, book.plans, book.values))
-            world = World(time.time())
+            world = World(await self._bus.time())
             if view.times.get("ended") is not None:
                 break
             world = await self._world(book, view)
@@ -89,7 +104,7 @@ class Asker:
         wants = await book.ask(lambda: why_limits.wanted(view, book.plans, book.values))
         pools = {name: await self._around.pool(name) for name in names}
         return World(
-            time.time(),
+            await self._bus.time(),
             workers=await self._around.workers() if names else (),
             pools=pools,
             queued=await self._around.queued(view.execution_id, pools.values()),
@@ -101,8 +116,9 @@ class Asker:
         wants = await book.ask(lambda: why_limits.wanted(view, book.plans, book.values))
         doubts = await book.ask(lambda: why.in_doubt(view, world, book.plans, book.values))
         others = [*why_waits.children(view), *why_limits.followed(world.ledgers, wants, view.execution_id)]
+        members = await self._around.members(doubts) if doubts else None
         return replace(
-            world, members=await self._around.members(doubts) if doubts else None,
+            world, members=members, skews=dict(self._around.skews),
             cursors=await self._around.cursors(view.execution_id) if doubts else {},
             others=await self._others(others, depth + 1),
         )
@@ -124,7 +140,7 @@ def _unreadable(execution_id: str, entries: list[Entry], error: Broken) -> Answe
     text = f"its log cannot be read from record {error.seq} on: {error.reason}; no service goes on with it"
     reason = Reason(
         "log.corrupt", "blocked", text, values={"record": error.seq, "read": len(entries)},
-        remedy=f"noetlctl dlq list shows what was set aside; start it anew: noetlctl execute {summary.path}",
+        remedy=remedy("start_anew", path=summary.path),
     )
     last = entries[-1][0] if entries else 0
     return Answer(execution_id, summary.status, (reason,), summary.path, started=summary.started, as_of=last)

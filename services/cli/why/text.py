@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import render, times
+from services.cli.console import render, screen, times
+from services.cli.stack.remedies import words
+from shared.events.run_index import is_iteration
 
 if TYPE_CHECKING:
-    from shared.engine.why_facts import Answer, Reason
+    from shared.answers.why.facts import Answer, Reason
 
 COLOURS = {"blocked": "red", "denied": "yellow", "running": "cyan", "over": None, "note": None}
 MAX_INDEXES = 10
@@ -28,10 +30,11 @@ def shape(answer: "Answer") -> dict[str, Any]:
 def _reason(reason: "Reason") -> dict[str, Any]:
     return {
         "cause": reason.cause, "kind": reason.kind, "text": reason.text, "step": reason.step or None,
-        "run_id": reason.run_id or None, "index": reason.index if reason.index >= 0 else None,
+        "run_id": reason.run_id or None, "index": reason.index if is_iteration(reason.index) else None,
         "indexes": list(reason.indexes), "task": reason.task or None, "attempt": reason.attempt or None,
         "values": reason.values, "since": reason.since or None, "until": reason.until or None,
-        "remedy": reason.remedy or None, "because": [shape(answer) for answer in reason.because],
+        "remedy": words(reason.remedy) or None, "mover": reason.mover,
+        "because": [shape(answer) for answer in reason.because],
     }
 
 
@@ -42,7 +45,7 @@ def tell(answer: "Answer", wide: bool = False) -> None:
 
 def lines(answer: "Answer", now: datetime, wide: bool = False) -> Iterator[str]:
     """`wide`: with the values that decide."""
-    status = click.style(answer.status, fg=render.COLOURS.get(answer.status))
+    status = screen.style(answer.status, fg=render.COLOURS.get(answer.status))
     started = f", started {_ago(answer.started, now)}" if answer.started else ""
     started += f" by {answer.by}" if answer.by else ""
     yield f"{answer.execution_id}  {status}  {answer.path}{started}".rstrip()
@@ -51,7 +54,7 @@ def lines(answer: "Answer", now: datetime, wide: bool = False) -> Iterator[str]:
 
 
 def _told(reason: "Reason", now: datetime, wide: bool) -> Iterator[str]:
-    kind = click.style(reason.kind, fg=COLOURS[reason.kind])
+    kind = screen.style(reason.kind, fg=COLOURS[reason.kind])
     where = f" {_place(reason)}" if _place(reason) else ""
     yield f"{kind}{where}  [{reason.cause}]"
     yield f"  {reason.text}"
@@ -59,8 +62,8 @@ def _told(reason: "Reason", now: datetime, wide: bool) -> Iterator[str]:
     when += [f"until {times.local(times.parsed(reason.until))} ({_ago(reason.until, now)})"] if reason.until else []
     if when:
         yield f"  {', '.join(when)}"
-    if reason.remedy:
-        yield f"  → {reason.remedy}"
+    if reason.remedy is not None:
+        yield f"  → {words(reason.remedy)}"
     for name, value in reason.values.items() if wide else ():
         yield f"    {name}: {json.dumps(value, ensure_ascii=False, default=str)}"
     for answer in reason.because:
@@ -75,7 +78,7 @@ def _place(reason: "Reason") -> str:
     if reason.indexes:
         more = "…" if len(reason.indexes) > MAX_INDEXES else ""
         found += f" iterations {', '.join(map(str, reason.indexes[:MAX_INDEXES]))}{more}"
-    elif reason.index >= 0:
+    elif is_iteration(reason.index):
         found += f" iteration {reason.index}"
     return found + (f" task {reason.task}" if reason.task else "")
 

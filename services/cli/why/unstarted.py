@@ -1,38 +1,27 @@
 """Why an execution that is not in the log has not begun: its request waits, or no router could use it."""
 
-import time
-
-import msgspec
-
-from services.cli.why_around import Around
-from shared.bus import letters, topology
+from services.cli.why.world import Around
+from shared.answers.why.facts import Answer, Reason
+from shared.answers.why.pools import PATIENCE_S
+from shared.answers.why.remedies import GOES_ON, remedy, start
+from shared.bus import api, dead_letters, topology
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
-from shared.engine.why_facts import Answer, Reason
-from shared.engine.why_pools import PATIENCE_S
 from shared.errors import Corrupt
 from shared.events import subjects
-from shared.events.request import Request, decode, derive_id
+from shared.events.headers import MESSAGE_ID
+from shared.events.request import Request, decode, decode_child, derive_id
 from shared.events.stamp import stamp
-from shared.runtime import catalog
+from shared.runtime.stores import catalog
 
 MAX_READ = 20_000  # requests that wait, looked through for one
 MAX_LETTERS = 1000
-MESSAGE_ID = "Nats-Msg-Id"
 PENDING = "pending"
-START = "start a router: python -m services.router"
-
-
-class _Note(msgspec.Struct, frozen=True):
-    """A dead letter of a request."""
-
-    reason: str = ""
-    request: str = ""
 
 
 async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Answer | None:
     """None: nobody has heard of it."""
-    taken = await bus.requests.api(f"CONSUMER.INFO.{topology.REQUESTS}.router")
+    taken = await bus.requests.api(api.consumer_info(topology.REQUESTS, "router"))
     waiting = taken["num_pending"] + taken["num_ack_pending"]
     if waiting > MAX_READ:
         return await _too_many(around, execution_id, waiting)
@@ -50,19 +39,19 @@ async def _too_many(around: Around, execution_id: str, waiting: int) -> Answer:
     routers = (await around.members({"router"}))["router"]
     text = f"{waiting} requests wait, too many to look through: it may be among them"
     reason = Reason("request.waiting", "blocked", text, values={"waiting": waiting, "routers": list(routers)},
-                    remedy="it goes on by itself" if routers else START)
+                    remedy=GOES_ON if routers else start("router"))
     return Answer(execution_id, PENDING, (reason,))
 
 
 def _id_of(message: Message, created: int) -> str:
     request_id = (message.headers or {}).get(MESSAGE_ID, "")
-    own = _request(message).execution_id if message.subject == subjects.EXECUTE else ""
+    own = _request(message).execution_id if message.subject in (subjects.EXECUTE, subjects.CHILD) else ""
     return own or (derive_id("id", request_id) if request_id else derive_id("seq", created, message.seq))
 
 
 def _request(message: Message) -> Request:
     try:
-        return decode(message.data)
+        return decode_child(message.data)[0] if message.subject == subjects.CHILD else decode(message.data)
     except Corrupt:
         return Request("")
 
@@ -71,19 +60,19 @@ async def _waits(
     bus: JetStreamBus, around: Around, execution_id: str, message: Message, before: int, is_out: bool
 ) -> Answer:
     request, at = _request(message), await around.time_of(topology.REQUESTS, message.seq)
-    is_young = time.time() - at < PATIENCE_S
+    is_young = await bus.time() - at < PATIENCE_S
     routers = () if is_young else (await around.members({"router"}))["router"]
-    text, remedy = "its request waits for a router", "it goes on by itself"
+    text, helps = "its request waits for a router", GOES_ON
     if is_out:
         text = "a router has its request and has not begun it"
     if not routers and not is_young:
-        text, remedy = "its request waits, and no router is running", START
+        text, helps = "its request waits, and no router is running", start("router")
     if request.path and not await _is_registered(bus, request):
         text += f"; no playbook {request.path!r} is registered, so it will be refused"
-        remedy = f"noetlctl register FILE; {remedy}"
+        helps = remedy("register", helps)
     values = {"path": request.path, "version": request.version, "before": before, "sequence": message.seq,
               "delivered": is_out, "routers": list(routers)}
-    reason = Reason("request.waiting", "blocked", text, values=values, since=stamp(at), remedy=remedy)
+    reason = Reason("request.waiting", "blocked", text, values=values, since=stamp(at), remedy=helps)
     return Answer(execution_id, PENDING, (reason,), request.path, request.by)
 
 
@@ -96,11 +85,11 @@ async def _is_registered(bus: JetStreamBus, request: Request) -> bool:
 
 
 async def _dead(bus: JetStreamBus, execution_id: str) -> Answer | None:
-    for letter in reversed(await letters.latest(bus, MAX_LETTERS, "requests")):
-        note = msgspec.json.decode(letter.data, type=_Note)
-        if f'"{execution_id}"' in note.request:
+    for letter in reversed(await dead_letters.latest(bus, MAX_LETTERS, "requests")):
+        note = letter.note
+        if note is not None and f'"{execution_id}"' in note.excerpt:
             text = f"no router could use its request: {note.reason}"
             reason = Reason("request.dead", "over", text, values={"letter": letter.seq, "reason": note.reason},
-                            remedy=f"noetlctl dlq show {letter.seq}")
+                            remedy=remedy("show_letter", letter=letter.seq))
             return Answer(execution_id, "refused", (reason,))
     return None

@@ -2,24 +2,24 @@
 control services is there and how far they have read. Each is asked for only when the log makes it a question."""
 
 import asyncio
-import time
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import Any
 
-import msgspec
-
-from shared.bus import kv, pool_consumer, topology
-from shared.bus.jetstream import JetStreamBus, nanoseconds
-from shared.bus.membership import Notice
-from shared.bus.request import NotFound
-from shared.engine import ledger
-from shared.engine.ledger import Ledger
-from shared.engine.why_facts import Place, Pool, Queued, Worker
+from services.cli.stack.remedies import pool_message
+from shared.answers.why.facts import Place, Pool, Queued, Worker
+from shared.bus import api, kv, pool_consumer, topology
+from shared.bus.codes import NotFound
+from shared.bus.jetstream import JetStreamBus
+from shared.bus.membership import decode
+from shared.bus.wire import nanoseconds
+from shared.engine.scheduling import limit_ledger
+from shared.engine.scheduling.limit_ledger import Ledger
+from shared.errors import Corrupt
 from shared.events import subjects
-from shared.events.beat import Beat
 from shared.events.stamp import seconds
-from shared.runtime import pool_state
-from shared.runtime.partitions import Cursor
+from shared.runtime.control.partitions import decode_cursor
+from shared.runtime.stores import heartbeats, pool_state
 
 LISTEN_S = 1.5  # members say every second that they are there
 MAX_WALK = 500  # commands looked at to count those before one
@@ -30,13 +30,14 @@ class Around:
     def __init__(self, bus: JetStreamBus, partitions: int) -> None:
         self._bus, self._partitions = bus, partitions
         self._members: dict[str, tuple[str, ...]] = {}
+        self.skews: dict[str, float] = {}  # of the members that were heard
 
     async def pool(self, name: str) -> Pool:
         """The consumer says whether it delivers, the document who does not want it to and why."""
         queue = await pool_consumer.look(self._bus, name)
         if queue is None:
             return Pool(name, known=False)
-        found = await pool_state.read(self._bus, name, time.time())
+        found = await pool_state.read(self._bus, name, await self._bus.time())
         paused, documented = found.paused, found.entry is not None
         until = seconds(queue.paused_until) if queue.paused_until not in ("", pool_consumer.FOR_EVER) else 0.0
         return Pool(
@@ -44,27 +45,24 @@ class Around:
             paused.until if paused is not None else until, paused.at if paused is not None else 0.0,
             paused.by if paused is not None else "", paused.note if paused is not None else "",
             found.desired is not None, found.desired or 0, found.state if documented else "",
-            found.message if documented else "",
+            pool_message(found) if documented else "", queue.floor,
+            {worker.name: worker.silent_since for worker in found.workers if worker.silent_since},
         )
 
     async def workers(self) -> tuple[Worker, ...]:
-        """`heard` by this machine's clock: the broker says how long ago it was."""
         stream = kv.stream_of(topology.WORKERS)
-        info = await self._bus.requests.api(f"STREAM.INFO.{stream}")
-        now, found = nanoseconds(info["ts"]), list[Worker]()
-        for key, data in (await self._bus.kv_all(topology.WORKERS)).items():
-            beat = msgspec.json.decode(data, type=Beat)
+        found = list[Worker]()
+        for key, beat in (await heartbeats.read_all(self._bus)).items():
             at = await self._time(stream, kv.subject_of(topology.WORKERS, key))
             if at is not None:
-                heard = time.time() - max(now - at, 0) / 1e9
-                found.append(Worker(beat.worker, beat.pool, beat.slots, frozenset(beat.held), beat.room, heard,
-                                    beat.draining, beat.started))
+                found.append(Worker(beat.worker, beat.pool, beat.slots, frozenset(beat.held), beat.room, at / 1e9,
+                                    beat.draining, beat.started, beat.skew, tuple(beat.busy)))
         return tuple(found)
 
     async def time_of(self, stream: str, seq: int) -> float:
         """When the broker took it; now, if it is gone."""
         message = await self._message(stream, {"seq": seq})
-        return nanoseconds(message["time"]) / 1e9 if message is not None else time.time()
+        return nanoseconds(message["time"]) / 1e9 if message is not None else await self._bus.time()
 
     async def _time(self, stream: str, subject: str) -> int | None:
         message = await self._message(stream, {"last_by_subj": subject})
@@ -72,7 +70,7 @@ class Around:
 
     async def _message(self, stream: str, asked: dict[str, Any]) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = (await self._bus.requests.api(f"STREAM.MSG.GET.{stream}", asked))["message"]
+            found: dict[str, Any] = (await self._bus.requests.api(api.message_get(stream), asked))["message"]
         except NotFound:
             return None
         return found
@@ -86,7 +84,7 @@ class Around:
             prefix = f"{subjects.COMMANDS}.{pool.name}.{execution_id}."
             asked = {"subjects_filter": prefix + ">"}
             try:
-                info = await self._bus.requests.api(f"STREAM.INFO.{topology.COMMANDS}", asked)
+                info = await self._bus.requests.api(api.stream_info(topology.COMMANDS), asked)
             except NotFound:
                 return {}
             there = list(info["state"].get("subjects") or {})
@@ -121,7 +119,7 @@ class Around:
         for key in keys:
             entry = await self._bus.kv_get(topology.LIMITS, kv.encode_key(key))
             if entry is not None:
-                found[key] = ledger.decode(entry.value)
+                found[key] = limit_ledger.decode(entry.value)
         return found
 
     async def cursors(self, execution_id: str) -> dict[str, int]:
@@ -129,7 +127,7 @@ class Around:
         for service in ("router", "scheduler"):
             entry = await self._bus.kv_get(topology.CURSORS, f"{service}.{partition}")
             if entry is not None:
-                found[service] = msgspec.json.decode(entry.value, type=Cursor).seq
+                found[service] = decode_cursor(entry.value).seq
         return found
 
     async def members(self, services: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -144,9 +142,12 @@ class Around:
 
         async def hear(service: str) -> None:
             while not found[service]:
-                notice = msgspec.json.decode(await inboxes[service].next(), type=Notice)
-                if notice.kind != "bye":
+                with suppress(Corrupt):
+                    notice = decode(await inboxes[service].next())
+                    if notice.kind == "bye":
+                        continue
                     found[service] = (notice.instance,)
+                    self.skews[f"{service} {notice.instance}"] = notice.skew
 
         tasks = [asyncio.ensure_future(hear(service)) for service in services]
         try:

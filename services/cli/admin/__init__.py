@@ -1,0 +1,1 @@
+"""`noetlctl admin` and `dlq`: what is removed, what is kept, dead letters."""

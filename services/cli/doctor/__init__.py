@@ -1,0 +1,1 @@
+"""`noetlctl doctor`: one module for each thing that is looked at."""

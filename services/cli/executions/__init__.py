@@ -1,0 +1,1 @@
+"""Executions: asked for, selected, read from the log, shown."""

@@ -1,0 +1,1 @@
+"""Playbooks and other documents from files, and what is said about them."""

@@ -1,0 +1,1 @@
+"""Which stack a command talks to, and the one that `run` and `up` start."""

@@ -1,0 +1,1 @@
+"""`noetlctl test`: suites, their output, coverage."""

@@ -1,0 +1,3 @@
+"""The faults a case can be run under, in the order of the fields of `Chance`; light, because `--help` names them."""
+
+FAULTS = ("crash", "dup", "reorder")

@@ -1,0 +1,1 @@
+"""`noetlctl verify`: which histories, the verdict, and the read model beside them."""

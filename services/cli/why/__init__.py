@@ -1,0 +1,1 @@
+"""`noetlctl why`: the world around an execution, and the answer as text."""

@@ -1,0 +1,116 @@
+"""Hears what the workers say of themselves, and what others know of them: the broker, of connections that closed, and
+whoever runs them, of processes that ended."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from services.scheduler.pool_capacity import Rooms
+from services.scheduler.takeover import Takeover
+from shared.bus import dead_letters, kv, topology
+from shared.bus.ports import Bus, Message
+from shared.errors import Corrupt, NoetlError
+from shared.events import beat as beats
+from shared.events import subjects
+from shared.events.bounds import MAX_WORD_BYTES
+from shared.events.decoding import read
+from shared.runtime.control.letter_quota import Quota
+from shared.runtime.stores.heartbeats import Unreadable
+
+log = structlog.get_logger()
+ORIGIN = "workers"
+
+
+class _Client(Struct):
+    name: str = ""
+
+
+class _Closed(Struct):
+    """What the broker says of a connection that is over, as far as it matters here."""
+
+    client: _Client
+
+
+_closed = msgspec.json.Decoder(_Closed)
+
+
+class Hearing:
+    def __init__(self, bus: Bus, rooms: Rooms, takeover: Takeover) -> None:
+        self._bus, self._rooms, self._takeover = bus, rooms, takeover
+        self._unreadable = Unreadable()
+        self._quota = Quota(asyncio.get_running_loop().time, ORIGIN)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._hear_beats(), self._hear(subjects.closed("*"), self._closed),
+                self._hear(subjects.ended("*"), self._ended)]
+
+    async def _hear_beats(self) -> None:
+        inbox = await self._bus.subscribe(kv.changes_of(topology.WORKERS))
+        try:
+            await self._hear_earlier()
+            while True:
+                message = await inbox.message()
+                await self._take(kv.key_of(topology.WORKERS, message.subject), message)
+        finally:
+            await inbox.close()
+
+    async def _hear_earlier(self) -> None:
+        """A worker may have died with the scheduler before this one: its last beat is there for a while."""
+        try:
+            beats = await self._bus.kv_all(topology.WORKERS)
+        except NoetlError as error:
+            log.warning("beats.unread", error=str(error))
+            return
+        for worker, data in beats.items():
+            await self._take(worker, Message(worker, data, 0))
+
+    async def _take(self, worker: str, message: Message) -> None:
+        if kv.is_deleted(message.headers) or not message.data:
+            self._end(worker)
+            return
+        try:
+            beat = beats.decode(worker, message.data)
+        except Corrupt as error:
+            if not beats.is_probe(worker) and self._unreadable.tell(worker, error):
+                await self._bury(worker, message, error)
+            return
+        self._unreadable.forget(worker)
+        self._rooms.heard(worker, beat)
+        self._takeover.heard(worker, beat)
+
+    async def _bury(self, worker: str, message: Message, error: Corrupt) -> None:
+        """Its entry is gone in a moment: a letter of the key stays. Keys can be made up."""
+        if not self._quota.take(worker.partition(".")[0]):
+            return
+        try:
+            await dead_letters.bury(self._bus, ORIGIN, f"{topology.WORKERS}/{worker}", str(error), message.data)
+        except NoetlError as unsaid:
+            log.warning("beat.not_told", error=str(unsaid))
+
+    def _end(self, worker: str) -> None:
+        self._rooms.ended(worker)
+        self._takeover.ended(worker)
+
+    async def _hear(self, subject: str, take: Callable[[bytes], None]) -> None:
+        inbox = await self._bus.subscribe(subject)
+        try:
+            while True:
+                take(await inbox.next())
+        finally:
+            await inbox.close()
+
+    def _ended(self, data: bytes) -> None:
+        self._end(data.decode(errors="replace"))
+
+    def _closed(self, data: bytes) -> None:
+        """Said by brokers whose configuration lets this account hear it (`shared/bus/permissions.py`)."""
+        try:
+            client = read(_closed, data, "a word of the broker", MAX_WORD_BYTES).client
+        except Corrupt as error:
+            log.warning("closed.unreadable", error=str(error))
+            return
+        self._takeover.closed(client.name.partition("/")[2])

@@ -1,0 +1,178 @@
+"""Hands what is due to the broker, in order, and again until the broker has it. Requests for children go out the same
+way, to a stream that is kept.
+
+Nothing goes out over a connection before the queue was looked at over it: else its loss could go unnoticed.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+import structlog
+
+from services.scheduler.stops import Stops
+from shared.bus.ports import Bus, Clock
+from shared.engine.core import Outgoing
+from shared.errors import Duplicate, NoetlError, Unavailable
+from shared.events import command, subjects
+from shared.events.command import FRESH_S, Command
+from shared.events.headers import MESSAGE_ID
+from shared.events.request import Control, Request
+from shared.events.stop import Stop
+
+log = structlog.get_logger()
+RETRY_S = 0.25
+NOT_FREE_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+REFUSED_S = 10.0  # someone has to change something first
+
+
+class Batch:
+    """Calls `then` when the broker has every command of the batch."""
+
+    __slots__ = ("left", "then")
+
+    def __init__(self, left: int, then: Callable[[], None]) -> None:
+        self.left, self.then = left, then
+
+    def taken(self) -> None:
+        self.left -= 1
+        if not self.left:
+            self.then()
+
+
+class Waiting:
+    """A message on its way to the broker, since when, and over how many connections so far. `instead` is the sequence
+    of the message in whose place it comes, if it is issued again."""
+
+    __slots__ = ("at", "batch", "connections", "held", "instead", "item", "tries")
+
+    def __init__(self, item: Outgoing, batch: Batch, at: float, connections: int, instead: int = 0) -> None:
+        self.item, self.batch, self.at, self.connections, self.instead = item, batch, at, connections, instead
+        self.tries = 0
+        self.held = False
+
+    def let_go(self) -> None:
+        """Whoever sent it need not wait until it is its turn: the log says that it is due."""
+        self.batch.taken()
+        self.batch = Batch(1, nothing)
+
+    def is_next_try(self) -> bool:
+        """After a wait, the worker whose task waited may not have acknowledged its command yet: soon it has.
+        If another one holds the run, it gets to the end of the wait by itself; if that is lost, the sweep
+        finds the run."""
+        self.tries += 1
+        is_after_wait = isinstance(self.item, Command) and self.item.since > 0 and not self.instead
+        return is_after_wait and self.tries <= len(NOT_FREE_S)
+
+
+class Publishing:
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self._bus, self._clock = bus, clock
+        self._stops = Stops(bus, clock)
+        self._waiting: deque[Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._looked_over = 0
+        self.highest = 0  # of the sequences the queue has answered with
+
+    def looked(self, connections: int) -> None:
+        """The queue was looked at over this connection."""
+        self._looked_over = connections
+        self._wake.set()
+
+    def add(self, waiting: Waiting) -> None:
+        self._waiting.append(waiting)
+        self._wake.set()
+
+    def again(self, item: Command, instead: int) -> None:
+        """`instead`: the sequence of the message in whose place it comes; 0: there is none known."""
+        self.add(Waiting(stale(item), Batch(1, nothing), self._clock.now(), self._bus.connections, instead))
+
+    async def close(self) -> None:
+        await self._stops.close()
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting and self._looked_over == self._bus.connections:
+                await self._publish(self._waiting.popleft())
+
+    async def _publish(self, waiting: Waiting) -> None:
+        if isinstance(waiting.item, Stop):
+            await self._stops.say(waiting.item)
+            waiting.batch.taken()
+            return
+        if isinstance(waiting.item, Command) and self._stops.is_stopped(waiting.item):
+            waiting.batch.taken()
+            return
+        if self._clock.now() - waiting.at > FRESH_S or waiting.connections != self._bus.connections:
+            waiting.item = stale(waiting.item)
+        subject, data, message_id = message_of(waiting.item, waiting.instead)
+        on = waiting.connections if isinstance(waiting.item, Command) and waiting.item.fresh else None
+        try:
+            future = await self._bus.send(subject, data, headers={MESSAGE_ID: message_id}, on=on)
+        except NoetlError as error:
+            self._not_sent(waiting, error)
+        else:
+            future.add_done_callback(partial(self._sent, waiting))
+
+    def _sent(self, waiting: Waiting, future: "asyncio.Future[int]") -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, Duplicate) and waiting.is_next_try():
+            self._later(NOT_FREE_S[waiting.tries - 1], waiting)
+        elif error is None or isinstance(error, Duplicate):
+            if error is None and isinstance(waiting.item, Command):
+                self.highest = max(self.highest, future.result())
+            waiting.batch.taken()
+        else:
+            self._not_sent(waiting, error)
+
+    def _not_sent(self, waiting: Waiting, error: BaseException) -> None:
+        """Not fresh any more: an unanswered publish may have reached a worker."""
+        pause = RETRY_S
+        if not isinstance(error, Unavailable):
+            log.error("command.refused", execution_id=waiting.item.execution_id, error=str(error))
+            pause = REFUSED_S
+        waiting.item = stale(waiting.item)
+        self._later(pause, waiting)
+
+    def _later(self, pause: float, waiting: Waiting) -> None:
+        asyncio.get_running_loop().call_later(pause, self._requeue, waiting)
+
+    def _requeue(self, waiting: Waiting) -> None:
+        waiting.at, waiting.connections = self._clock.now(), self._bus.connections
+        self.add(waiting)
+
+
+def nothing() -> None:
+    """Nobody waits for it."""
+
+
+def stale(item: Outgoing) -> Outgoing:
+    return msgspec.structs.replace(item, fresh=False) if isinstance(item, Command) and item.fresh else item
+
+
+def message_of(item: Outgoing, instead: int = 0) -> tuple[str, bytes, str]:
+    """Subject, data and id. Another scheduler may believe it owns the partition too. The broker remembers ids
+    for longer than twice FRESH_S: a fresh command is refused if the run ever had one, a command after a
+    wait if that wait's end had one, and one that is issued again if another came in place of the same message."""
+    match item:
+        case Command():
+            subject = subject_of(item)
+            if instead:
+                return subject, command.encode(item), f"{subject}!{instead}"
+            return subject, command.encode(item), f"{subject}@{item.since}" if item.since else subject
+        case Control():
+            return subjects.CANCEL, msgspec.json.encode(item), f"cancel-{item.execution_id}"
+        case Request():
+            return subjects.CHILD, msgspec.json.encode(item), item.execution_id
+        case _:
+            raise AssertionError(f"a scheduler does not send {type(item).__name__}")
+
+
+def subject_of(item: Command) -> str:
+    return subjects.command(item.pool, item.execution_id, item.run_id, item.index)

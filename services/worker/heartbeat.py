@@ -1,0 +1,109 @@
+"""What a worker says of itself, again and again: that it is there, what it holds, how much room it has.
+
+Every BEAT_S; as soon as there is more or less room; after the connection broke; and soon after a run was taken that
+lasts, so that whoever gives a dead worker's runs to others knows of it.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import metadata
+
+import msgspec
+import structlog
+
+from services.worker.capacity import LOOK_S, Room
+from services.worker.hold import Hold
+from services.worker.presence import BEAT_S, Presence
+from shared.bus import topology
+from shared.bus.ports import Bus, Clock
+from shared.errors import NoetlError
+from shared.events.beat import Beat, Key, key_of
+from shared.runtime.service.settings import Settings
+from shared.tools.toolbox import Tools
+
+log = structlog.get_logger()
+AGAIN_S = 0.3   # after a beat that was lost
+LASTS_S = 0.3   # a run that is held for so long is named soon
+OFTEN_S = 0.5   # and not more often than this
+
+
+class Beating:
+    def __init__(
+        self, bus: Bus, clock: Clock, settings: Settings, presence: Presence, holds: Mapping[Key, Hold], room: Room,
+        tools: Tools, draining: Callable[[], bool],
+    ) -> None:
+        self._bus, self._clock, self._settings, self._presence = bus, clock, settings, presence
+        self._holds, self._room, self._tools, self._draining = holds, room, tools, draining
+        self._now = asyncio.get_running_loop().time
+        self._taken = asyncio.Event()
+        self._started, self._version = clock.now(), _version()
+        self._key = key_of(settings.pool, settings.instance)
+
+    def took(self) -> None:
+        self._taken.set()
+
+    async def run(self) -> None:
+        while True:
+            connections, began = self._bus.connections, self._now()
+            said = await self._say()
+            until = began + (BEAT_S if said else AGAIN_S)
+            while self._now() < until and self._bus.connections == connections:
+                await self._rest(until - self._now())
+                if self._room.look(self._tools.under_way) or self._is_news(began):
+                    break
+
+    async def _say(self) -> bool:
+        named = list(self._holds.values())
+        try:
+            await self._bus.kv_put(topology.WORKERS, self._key, msgspec.json.encode(self._beat()))
+        except NoetlError as error:
+            log.warning("beat.lost", error=str(error))
+            return False
+        self._presence.confirm()
+        for hold in named:
+            hold.named = True
+        return True
+
+    def _is_news(self, since: float) -> bool:
+        """A run that lasts, and that no beat has named."""
+        now = self._now()
+        return now - since > OFTEN_S and any(
+            not hold.named and now - hold.since > LASTS_S for hold in self._holds.values())
+
+    async def _rest(self, left: float) -> None:
+        """A worker that has nothing to do is not woken to look at its room."""
+        if self._holds or not self._room.is_quiet:
+            await self._clock.sleep(min(LOOK_S, left))
+            return
+        self._taken.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(OFTEN_S, left)):
+                await self._taken.wait()
+
+    def _beat(self) -> Beat:
+        settings = self._settings
+        return Beat(
+            settings.instance, settings.pool, settings.slots, list(self._holds), room=self._room.size,
+            host=socket.gethostname(), pid=os.getpid(), started=self._started, version=self._version,
+            provides=settings.provides, draining=self._draining(),
+            seqs=[hold.delivery.seq for hold in self._holds.values()], skew=round(self._clock.skew, 1),
+            busy=self._tools.busy(),
+        )
+
+    async def goodbye(self) -> None:
+        """A last beat, with nothing held, for whoever follows them; then the entry goes."""
+        try:
+            await self._bus.kv_put(topology.WORKERS, self._key, msgspec.json.encode(self._beat()))
+            await self._bus.kv_delete(topology.WORKERS, self._key)
+        except NoetlError:
+            log.warning("beat.lost", error="could not say goodbye; the entry expires by itself")
+
+
+def _version() -> str:
+    try:
+        return metadata.version("noetl-jetstream")
+    except metadata.PackageNotFoundError:  # run from its source
+        return ""
