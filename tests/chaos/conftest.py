@@ -7,13 +7,10 @@ import pytest
 
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
-from tests.chaos.support import Cluster
+from tests.chaos.driving.support import ONE, Cluster
 from tests.support.proved import assert_all_right
 
-pytest.register_assert_rewrite(*(f"tests.chaos.{name}" for name in ("ledger", "killing", "log", "projection")))
-
-ONE = {"router": 1, "scheduler": 1, "worker": 1, "projector": 1}
-TWO = {"router": 2, "scheduler": 2, "worker": 2, "projector": 1}
+pytest.register_assert_rewrite(*(f"tests.chaos.driving.{name}" for name in ("ledger", "killing", "log", "projection")))
 
 
 @pytest.fixture(scope="module")

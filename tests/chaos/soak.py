@@ -2,17 +2,16 @@
 
 import argparse
 import asyncio
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.chaos import ledger
-from tests.chaos.conftest import TWO
-from tests.chaos.killing import Kill, kill_at_random
-from tests.chaos.log import Log, check, start
-from tests.chaos.projection import check_projection
-from tests.chaos.support import Cluster
+from tests.chaos.driving import ledger
+from tests.chaos.driving.killing import Kill, kill_at_random
+from tests.chaos.driving.log import Log, check, start
+from tests.chaos.driving.projection import check_projection
+from tests.chaos.driving.support import TWO, Cluster
+from tests.support.terminal import say
 
 WITHIN_S = 600.0
 Row = tuple[str, object]
@@ -51,11 +50,6 @@ def table(log: Log, kills: list[Kill], figures: ledger.Figures, took: float) -> 
     yield "calls made again that no kill explains", figures.beyond
     yield "histories in which verify finds nothing wrong", len(log.histories)
     yield "events compared with the read model", events
-
-
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from shared.bus.jetstream import JetStreamBus
 from shared.errors import Unavailable
-from tests.chaos import pages
-from tests.chaos.log import Log, check, start
-from tests.chaos.projection import check_projection
-from tests.chaos.support import Cluster
+from tests.chaos.driving import pages
+from tests.chaos.driving.log import Log, check, start
+from tests.chaos.driving.projection import check_projection
+from tests.chaos.driving.support import Cluster
 
 EXECUTIONS, STEPS = 200, 10
 BOOKS = ("red", "blue")

@@ -2,12 +2,12 @@
 
 import pytest
 
-from shared.engine.verify_history import Entry, Key
+from shared.answers.history.history import Entry, Key
 from shared.events import model as ev
 from shared.events.outcome import ok
 from shared.events.record import Lease, Record
 from shared.events.stamp import stamp
-from tests.chaos.killing import Kill, cut_off
+from tests.chaos.driving.killing import Kill, cut_off
 
 RUN, AT = "s-1", 1_000_000.0
 CALLED = (ev.StepStarted(), ev.TaskStarted("store"))

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import pytest
 
+from shared.answers.history.history import Key
+from shared.answers.verify.reports import accepted
 from shared.bus.jetstream import JetStreamBus
-from shared.engine.verify_history import Key, accepted
 from shared.events import model as ev
 from shared.events.stamp import seconds
-from tests.chaos import ledger
-from tests.chaos.conftest import TWO
-from tests.chaos.hotels import CITIES, Chain, Page, hotel_chain
-from tests.chaos.killing import Kill, cut_off
-from tests.chaos.log import Log, check, start
-from tests.chaos.projection import check_projection
-from tests.chaos.support import Cluster
+from tests.chaos.driving import ledger
+from tests.chaos.driving.hotels import CITIES, Chain, Page, hotel_chain
+from tests.chaos.driving.killing import Kill, cut_off
+from tests.chaos.driving.log import Log, check, start
+from tests.chaos.driving.projection import check_projection
+from tests.chaos.driving.support import TWO, Cluster
 
 SIZES = TWO
 SEED = 11

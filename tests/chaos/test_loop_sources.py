@@ -3,16 +3,15 @@ ended, and no row is lost."""
 
 import asyncpg
 
+from shared.answers.verify.reports import history_of
 from shared.bus.jetstream import JetStreamBus
-from shared.engine.verify_history import History
 from shared.events import model as ev
-from shared.events.index import RUN, frame_of
 from shared.events.record import Lease
-from tests.chaos import ledger
-from tests.chaos.conftest import TWO
-from tests.chaos.log import Log, check, start
-from tests.chaos.projection import check_projection
-from tests.chaos.support import Cluster
+from shared.events.run_index import RUN, frame_of
+from tests.chaos.driving import ledger
+from tests.chaos.driving.log import Log, check, start
+from tests.chaos.driving.projection import check_projection
+from tests.chaos.driving.support import TWO, Cluster
 
 SIZES = {**TWO, "router": 1, "scheduler": 1}
 ITERATIONS, IN_FLIGHT, ROWS = 60, 4, 80
@@ -38,7 +37,7 @@ async def test_whoever_takes_a_local_loop_over_goes_on_with_what_had_not_ended(
     await cluster.start_again(victim)
     await log.until_over([name])
     await check(log, [name])
-    held = History(name, log.histories[name]).held
+    held = history_of(name, log.histories[name]).held
     again = {key.index for key, hold in held.items() if key.index >= 0 and hold.epoch > first.epoch}
     assert again == set(range(ITERATIONS)) - before
     calls = await ledger.calls(cluster.dsn, name)
@@ -69,7 +68,7 @@ async def test_no_row_is_lost_when_the_worker_that_claims_them_is_killed(cluster
     await cluster.start_again(lease.worker)
     await log.until_over([name])
     await check(log, [name])
-    claims = History(name, log.histories[name]).held
+    claims = history_of(name, log.histories[name]).held
     frames = {frame_of(key.index): held for key, held in claims.items() if frame_of(key.index) >= 0}
     assert frames[frame_of(lease.index)].epoch > lease.epoch
     assert await connection.fetchval("SELECT count(*) FROM jobs WHERE claimed IS NULL") == 0

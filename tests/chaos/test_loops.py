@@ -2,12 +2,11 @@
 that was not cut off. `tests/chaos/soak.py` is the long form."""
 
 from shared.bus.jetstream import JetStreamBus
-from tests.chaos import ledger
-from tests.chaos.conftest import TWO
-from tests.chaos.killing import kill_at_random
-from tests.chaos.log import Log, check, start
-from tests.chaos.projection import check_projection
-from tests.chaos.support import Cluster
+from tests.chaos.driving import ledger
+from tests.chaos.driving.killing import kill_at_random
+from tests.chaos.driving.log import Log, check, start
+from tests.chaos.driving.projection import check_projection
+from tests.chaos.driving.support import TWO, Cluster
 
 SIZES = TWO
 LOOPS, ITERATIONS, KILLS, SEED = 2, 200, 4, 15

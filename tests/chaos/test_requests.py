@@ -10,8 +10,8 @@ from shared.bus.ports import Inbox
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.request import Request, derive_id
-from tests.chaos.log import Log, check
-from tests.chaos.support import Cluster
+from tests.chaos.driving.log import Log, check
+from tests.chaos.driving.support import Cluster
 
 KEY = "order-17"
 ANSWER_S = 60.0

@@ -5,13 +5,12 @@ import time
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.membership import owner_of
 from shared.bus.topology import PARTITIONS
-from shared.dsl.documents import compile_document
-from shared.engine.firing import execution_id
+from shared.dsl.documents.compile import compile_document
+from shared.engine.automation.schedules import execution_id
 from shared.events.subjects import partition_of
-from shared.runtime import timetable
-from tests.chaos.conftest import TWO
-from tests.chaos.log import Log, check
-from tests.chaos.support import Cluster
+from shared.runtime.stores import schedules as store_schedules
+from tests.chaos.driving.log import Log, check
+from tests.chaos.driving.support import TWO, Cluster
 
 SIZES = TWO
 SOURCE = """\
@@ -27,7 +26,7 @@ async def test_every_second_is_one_execution_whoever_is_killed(cluster: Cluster,
     document = compile_document(SOURCE, kind="Schedule").document
     assert document is not None
     began = int(time.time())
-    await timetable.apply(bus, document, SOURCE, began)
+    await store_schedules.apply(bus, document, SOURCE, began)
     owner = owner_of(partition_of("every-second", PARTITIONS), names)
     await log.until_over([execution_id("every-second", began + 2)])
     await cluster.kill(owner)
@@ -38,5 +37,7 @@ async def test_every_second_is_one_execution_whoever_is_killed(cluster: Cluster,
     await cluster.restart(owner)
     last = int(time.time()) + 1
     await log.until_over([execution_id("every-second", last)])
-    await timetable.pause(bus, "every-second", True, int(time.time()))
-    await check(log, [execution_id("every-second", at) for at in range(began + 1, last + 1)])
+    await store_schedules.pause(bus, "every-second", True, int(time.time()))
+    asked = [execution_id("every-second", at) for at in range(began + 1, last + 1)]
+    await log.until_over(asked)
+    await check(log, asked)

@@ -9,12 +9,11 @@ from shared.bus.jetstream import JetStreamBus
 from shared.bus.membership import owner_of
 from shared.bus.topology import PARTITIONS
 from shared.events import model as ev
-from shared.runtime.main import NOT_DRAINED, OK
-from tests.chaos import pages
-from tests.chaos.conftest import TWO
-from tests.chaos.log import Log, check, held_by, start
-from tests.chaos.projection import check_projection
-from tests.chaos.support import Cluster
+from shared.runtime.service.main import NOT_DRAINED, OK
+from tests.chaos.driving import pages
+from tests.chaos.driving.log import Log, check, held_by, start
+from tests.chaos.driving.projection import check_projection
+from tests.chaos.driving.support import TWO, Cluster
 
 SIZES = TWO
 EXECUTIONS, STEPS = 100, 10

@@ -9,9 +9,9 @@ from shared.bus.jetstream import JetStreamBus
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.request import Control
-from tests.chaos.log import Log, check, start
-from tests.chaos.projection import check_projection
-from tests.chaos.support import Cluster
+from tests.chaos.driving.log import Log, check, start
+from tests.chaos.driving.projection import check_projection
+from tests.chaos.driving.support import Cluster
 from tests.chaos.test_kill import kill, start_again
 
 PARENTS, CHILDREN = 40, 4

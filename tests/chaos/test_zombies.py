@@ -8,11 +8,10 @@ import pytest
 
 from shared.bus.jetstream import JetStreamBus
 from shared.events import model as ev
-from tests.chaos import pages
-from tests.chaos.conftest import TWO
-from tests.chaos.log import Log, check, held_by, start
-from tests.chaos.projection import check_projection
-from tests.chaos.support import Cluster
+from tests.chaos.driving import pages
+from tests.chaos.driving.log import Log, check, held_by, start
+from tests.chaos.driving.projection import check_projection
+from tests.chaos.driving.support import TWO, Cluster
 
 SIZES = TWO
 EXECUTIONS, STEPS = 100, 10

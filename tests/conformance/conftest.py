@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from tests.conformance.api import Api
-from tests.conformance.lab import Lab, opened
+from tests.conformance.stand.api import Api
+from tests.conformance.stand.lab import Lab, opened
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

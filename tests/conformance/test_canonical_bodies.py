@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conformance.lab import EXAMPLES
+from tests.support.paths import EXAMPLES
 
 CANONICAL = Path(__file__).parent / "canonical"
 

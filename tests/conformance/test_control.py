@@ -1,7 +1,6 @@
 """Cancel, pause, resume and signal, asked for on NATS subjects as any client can, on a real stack."""
 
 import asyncio
-import os
 import uuid
 from collections.abc import Callable
 from contextlib import aclosing
@@ -10,14 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.cli import requests, watch
-from shared.engine.summary import Summary
+from services.cli.executions import requests
+from services.cli.executions.records import follow, history
+from shared.answers.history.summary import Summary
 from shared.events import subjects
 from shared.events.record import Record, event_type
 from shared.events.request import Control, Request
-from shared.runtime.nats_config import inbox_prefix
-from tests.conformance.lab import Lab, playbook, rows
+from shared.events.subjects import inbox_prefix
+from tests.conformance.stand.lab import Lab, playbook, rows
 from tests.conformance.test_sub_playbooks import book
+from tests.support.processes import gone
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 WITHIN_S = 20.0
@@ -31,7 +32,7 @@ class Running:
         self.partitions = lab.stack.options.partitions
 
     async def records(self) -> list[Record]:
-        return await watch.history(self.lab.bus, self.id, self.partitions)
+        return await history(self.lab.bus, self.id, self.partitions)
 
     async def summary(self) -> Summary:
         summary = Summary(self.id)
@@ -45,7 +46,7 @@ class Running:
     async def until(self, reached: Callable[[Summary, list[str]], bool]) -> Summary:
         """Follows the log until it is there."""
         summary, types = Summary(self.id), list[str]()
-        async with asyncio.timeout(WITHIN_S), aclosing(watch.follow(self.lab.bus, self.id, self.partitions)) as batches:
+        async with asyncio.timeout(WITHIN_S), aclosing(follow(self.lab.bus, self.id, self.partitions)) as batches:
             async for batch in batches:
                 for record in batch:
                     summary.apply(record)
@@ -73,17 +74,6 @@ async def started(lab: Lab, source: str, payload: dict[str, Any] | None = None) 
     return Running(lab, execution_id)
 
 
-async def _is_gone(pid: int) -> bool:
-    """Killed it is at once; that its parent has taken note shows a moment later."""
-    for _ in range(100):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        await asyncio.sleep(0.05)
-    return False
-
-
 async def _cancelled(run: Running, within: float) -> Summary:
     began = asyncio.get_running_loop().time()
     await run.ask(subjects.CANCEL, reason="enough")
@@ -108,7 +98,7 @@ async def test_cancel_stops_a_python_task(lab: Lab) -> None:
         if path.exists() and path.read_text():
             break
     await _cancelled(run, 6.0)
-    assert await _is_gone(int(path.read_text()))
+    assert await asyncio.to_thread(gone, int(path.read_text()))
     assert (await run.types()).count("step.failed") == 1
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.api import Api
-from tests.conformance.lab import EXAMPLES, Lab, Ran, execute, rows
+from tests.conformance.stand.api import Api
+from tests.conformance.stand.lab import Lab, Ran, rows
+from tests.support.paths import EXAMPLES
+from tests.support.servers.postgres import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -1,7 +1,7 @@
 """The examples of FS and FX as they are written, on a real stack: lowered, run to their end, nothing lost.
 What they leave open (addresses, credentials, tables) is filled in; `quantum` is a stand-in."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -10,9 +10,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from shared.events.outcome import Outcome, ok
-from shared.tools import registry
-from shared.tools.contract import Call, KeySpec, ToolOptions, ToolSpec
-from tests.conformance.lab import Lab, Ran, execute, playbook, rows
+from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from tests.conformance.stand.lab import Lab, Ran, playbook, rows
+from tests.support.kinds import registered
+from tests.support.servers.postgres import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -333,14 +334,12 @@ QUANTUM = """
 """
 
 
-def setup_module() -> None:
-    """The kind is there for this module, until its executions are verified: others rely on its absence."""
+@pytest.fixture(scope="module", autouse=True)
+def quantum() -> Iterator[None]:
+    """The kind is there for this module, until its executions are verified."""
     keys = {key: KeySpec("Of the stand-in.") for key in ("provider", "circuit", "shots", "op", "job_id")}
-    registry.register(ToolSpec("quantum", "A stand-in.", keys), Quantum)
-
-
-def teardown_module() -> None:
-    del registry._SPECS["quantum"], registry._FACTORIES["quantum"]
+    with registered(ToolSpec("quantum", "A stand-in.", keys), Quantum):
+        yield
 
 
 async def test_fx_11_submits_polls_and_stores_a_quantum_job(lab: Lab) -> None:

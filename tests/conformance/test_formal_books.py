@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from shared.dsl.authoring.format import canonical
 from shared.dsl.compile import compile_playbook
-from shared.dsl.emit import canonical
-from shared.dsl.template import evaluate
+from shared.dsl.templates.evaluate import evaluate
 from shared.events.outcome import Outcome, ok
 from shared.events.record import event_type
 from shared.tools import registry
-from tests.conformance.formal_books import BOOKS, Book
+from tests.conformance.stand.formal_books import BOOKS, Book
 from tests.unit.engine.support import Driver
 
 FAILS = {"case_unhandled", "retry_given_up"}

@@ -4,9 +4,10 @@ import pytest
 
 from shared.dsl.compile import compile_playbook
 from shared.tools import registry
-from tests.conformance.api import Api
-from tests.conformance.fragments import CANONICAL, FORMAL, Fragment
-from tests.conformance.lab import Lab, execute, playbook, rows
+from tests.conformance.stand.api import Api
+from tests.conformance.stand.fragments import CANONICAL, FORMAL, Fragment
+from tests.conformance.stand.lab import Lab, playbook, rows
+from tests.support.servers.postgres import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 TOKEN = "fragment-token"

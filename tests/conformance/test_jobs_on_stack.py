@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.conformance.lab import Lab, playbook
-from tests.support.kube import NAMESPACE, Container, Ended, Kube
+from tests.conformance.stand.lab import Lab, playbook
+from tests.support.servers.kube import NAMESPACE, Container, Ended, Kube
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shared.events import subjects
-from tests.conformance.lab import Lab, Ran, playbook
+from tests.conformance.stand.lab import Lab, Ran, playbook
 from tests.conformance.test_control import started
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from shared.dsl.compile import compile_playbook
-from shared.dsl.template import evaluate
-from shared.engine.large import MAX_WORKLOAD_BYTES
-from shared.engine.scope import visible
+from shared.dsl.templates.evaluate import evaluate
+from shared.engine.values.scope import visible
+from shared.engine.values.stored_values import MAX_WORKLOAD_BYTES
 from shared.events import model as ev
 from shared.events.outcome import Outcome, Result, failed, ok
 from shared.tools import registry
-from tests.conformance.lab import playbook
+from tests.conformance.stand.lab import playbook
 from tests.unit.engine.support import Driver, nothing, plan_of
 
 # -- names ------------------------------------------------------------------------------------

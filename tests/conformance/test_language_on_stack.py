@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from shared.engine.large import MAX_CTX_BYTES
-from tests.conformance.api import Api
-from tests.conformance.lab import EXAMPLES, Lab, playbook, rows
+from shared.engine.values.stored_values import MAX_CTX_BYTES
+from tests.conformance.stand.api import Api
+from tests.conformance.stand.lab import Lab, playbook, rows
+from tests.support.paths import EXAMPLES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -7,16 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.cli import requests, watch
-from shared.engine.summary import Summary
+from services.cli.executions import requests
+from services.cli.executions.records import history
+from shared.answers.history.summary import Summary
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Record
 from shared.events.request import Control, Request
 from shared.events.stamp import seconds
-from shared.runtime.nats_config import inbox_prefix
-from tests.conformance.lab import Lab
+from shared.events.subjects import inbox_prefix
+from tests.conformance.stand.lab import Lab
 from tests.conformance.test_sub_playbooks import book
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SLEEP = 'tool: {{kind: python, args: {{s: {seconds}}}, code: "import time; time.sleep(s); result = 1"}}'
@@ -41,7 +43,7 @@ class Together:
         async with asyncio.timeout(60):
             for execution_id in self.ids:
                 while True:
-                    records = await watch.history(self._lab.bus, execution_id, self._partitions)
+                    records = await history(self._lab.bus, execution_id, self._partitions)
                     summary = Summary(execution_id)
                     for record in records:
                         summary.apply(record)
@@ -173,24 +175,17 @@ async def test_a_run_that_waits_keeps_its_place_and_a_cancelled_one_gives_it_bac
     async def waits() -> list[str]:
         found = []
         for execution_id in (first, second):
-            records = await watch.history(lab.bus, execution_id, partitions)
+            records = await history(lab.bus, execution_id, partitions)
             if any(isinstance(event, ev.TaskWaiting) for record in records for event in record.events):
                 found.append(execution_id)
         return found
 
-    async def until(count: int) -> list[str]:
-        for _ in range(400):
-            found = await waits()
-            if len(found) >= count:
-                break
-            await asyncio.sleep(0.05)
-        return found
-
-    (holder,) = await until(1)
+    (holder,) = await until(waits, "one waits", 20.0)
     await asyncio.sleep(0.3)
     assert await waits() == [holder]
     await lab.bus.append(subjects.CANCEL, msgspec.json.encode(Control(holder)))
-    assert sorted(await until(2)) == sorted([first, second])
+    both = await until(waits, "the other waits too", 20.0, so=lambda found: len(found) >= 2)
+    assert sorted(both) == sorted([first, second])
     other = second if holder == first else first
     await lab.bus.append(subjects.SIGNAL, msgspec.json.encode(Control(other, name="go")))
     together.ids = [other]

@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 
-from services.cli.readmodel import status_of
+from services.cli.executions.readmodel import Watch
+from shared.answers.verify.verify import verify
 from shared.bus import topology
 from shared.dsl.compile import compile_playbook
-from shared.dsl.plan import Plan
-from shared.engine.execution import Execution, evolve
-from shared.engine.verify import verify
+from shared.dsl.model.plan import Plan
+from shared.engine.routing.state import Execution, evolve
 from shared.events import subjects
-from shared.events.record import decode
+from shared.events.record import readable
 from shared.tools import registry
-from tests.conformance.api import Api
-from tests.conformance.lab import Lab, Ran, execute, playbook, rows
+from tests.conformance.stand.api import Api
+from tests.conformance.stand.lab import Lab, Ran, playbook, rows
+from tests.support.servers.postgres import execute
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -157,7 +159,7 @@ async def test_the_state_and_every_decision_follow_from_the_log_alone(lab: Lab) 
     execution_id = ran.summary.execution_id
     partition = subjects.partition_of(execution_id, lab.stack.options.partitions)
     stream, subject = topology.events_stream(partition), subjects.events_of(partition, execution_id)
-    entries = [(message.seq, decode(message.data)) for message in await lab.bus.read(stream, [subject])]
+    entries = list(readable(await lab.bus.read(stream, [subject]), lab.stack.options.partitions))
     assert verify(execution_id, entries, lambda _: plan) == []
     state = Execution(execution_id)
     for seq, record in entries:
@@ -197,9 +199,10 @@ SECRETS = playbook("""
 
 async def everything_stored(lab: Lab, execution_id: str) -> dict[str, str]:
     """All that outlives the execution, but for the keychain itself: streams, buckets, read model, logs."""
-    async with asyncio.timeout(30):
-        while await status_of(lab.stack.dsn, execution_id) in (None, "running"):  # noqa: ASYNC110  it is a table
-            await asyncio.sleep(0.05)
+    read_model = Watch()
+    await until(lambda: read_model.status_of(lab.stack.dsn(), execution_id), "its end is in the read model", 30,
+                so=lambda status: status not in (None, "running"))
+    await read_model.close()
     wanted = topology.wanted()
     streams = [stream.name for stream in wanted.streams if stream.retention != "workqueue"]
     streams += [f"KV_{bucket.name}" for bucket in wanted.buckets if bucket.name != topology.KEYCHAIN]
@@ -207,8 +210,8 @@ async def everything_stored(lab: Lab, execution_id: str) -> dict[str, str]:
     for stream in streams:
         messages = await lab.bus.read(stream, [">"])
         found[stream] = "".join(f"{m.subject} {m.headers} {m.data!r}" for m in messages)
-    for (table,) in await rows(lab.stack.dsn, "SELECT tablename FROM pg_tables WHERE schemaname = 'noetl'"):
-        found[table] = str(await rows(lab.stack.dsn, f"SELECT t::text FROM noetl.{table} AS t"))
+    for (table,) in await rows(lab.stack.dsn(), "SELECT tablename FROM pg_tables WHERE schemaname = 'noetl'"):
+        found[table] = str(await rows(lab.stack.dsn(), f"SELECT t::text FROM noetl.{table} AS t"))
     found |= {str(file): file.read_text(errors="replace") for file in lab.folder.glob("**/*.log")}
     return found
 

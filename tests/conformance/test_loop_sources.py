@@ -8,12 +8,14 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from services.worker import service as worker
+from shared.bus.permissions import worker_user
 from shared.events import model as ev
-from shared.runtime.main import connect
-from shared.runtime.nats_config import worker_user
-from tests.conformance.lab import Lab, Ran, execute, playbook, rows
+from shared.runtime.service.clock import SystemClock
+from shared.runtime.service.main import connect
+from tests.conformance.stand.lab import Lab, Ran, playbook, rows
 from tests.conformance.test_control import Running
 from tests.conformance.test_rerun import rerun
+from tests.support.servers.postgres import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROWS = 500
@@ -62,7 +64,7 @@ async def second(lab: Lab) -> AsyncIterator[str]:
     """A second worker of the pool."""
     settings = replace(lab.stack.settings_for(worker_user("default")), instance="second", slots=8)
     bus, stop, ready = await connect("second", settings), asyncio.Event(), asyncio.Event()
-    task = asyncio.create_task(worker.serve(bus, settings, stop=stop, ready=ready.set))
+    task = asyncio.create_task(worker.serve(bus, settings, clock=SystemClock(), stop=stop, ready=ready.set))
     await ready.wait()
     yield "second"
     stop.set()

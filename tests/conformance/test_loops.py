@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.conformance.api import Api
-from tests.conformance.lab import Lab, playbook
+from tests.conformance.stand.api import Api
+from tests.conformance.stand.lab import Lab, playbook
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

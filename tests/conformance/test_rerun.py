@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.cli import requests
 from shared.events import subjects
+from shared.events.headers import MESSAGE_ID, REPLY_TO
 from shared.events.request import Control, derive_id
-from tests.conformance.lab import Lab, Ran, execute, playbook, rows
+from tests.conformance.stand.lab import Lab, Ran, playbook, rows
 from tests.conformance.test_control import Running
+from tests.support.servers.postgres import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def rerun(lab: Lab, ran: Ran, step: str = "") -> Running:
     key = uuid.uuid4().hex
     asked = Control(ran.summary.execution_id, by="test", name=step)
-    await lab.bus.append(subjects.RERUN, msgspec.json.encode(asked), headers={requests.MESSAGE_ID: key})
+    await lab.bus.append(subjects.RERUN, msgspec.json.encode(asked), headers={MESSAGE_ID: key})
     return Running(lab, derive_id("id", key))
 
 
@@ -104,7 +105,7 @@ async def test_a_rerun_that_cannot_be_is_refused_with_the_reason(lab: Lab, step:
     ran = await lab.run(playbook("- step: start\n  tool: {kind: noop}\n"))
     inbox = await lab.bus.subscribe("_INBOX_admin.rerun")
     asked = Control(ran.summary.execution_id, name=step)
-    headers = {requests.REPLY_TO: "_INBOX_admin.rerun"}
+    headers = {REPLY_TO: "_INBOX_admin.rerun"}
     await lab.bus.append(subjects.RERUN, msgspec.json.encode(asked), headers=headers)
     answer = msgspec.json.decode(await inbox.next())
     await inbox.close()

@@ -5,14 +5,14 @@ from textwrap import dedent, indent
 
 import pytest
 
-from tests.conformance.lab import Lab, opened, playbook
+from tests.conformance.stand.lab import Lab, opened, playbook
+from tests.support.playbooks import head
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def book(path: str, workflow: str, workload: str = "{}") -> str:
-    head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {path.replace('/', '-')}, path: {path}}}\n"
-    return f"{head}workload: {workload}\nworkflow:\n{indent(dedent(workflow), '  ')}"
+    return f"{head(path.replace('/', '-'), path)}workload: {workload}\nworkflow:\n{indent(dedent(workflow), '  ')}"
 
 
 DOUBLE = book(

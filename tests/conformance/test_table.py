@@ -3,14 +3,13 @@
 import ast
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 from msgspec import Struct
 
-from tests.conformance.fragments import CANONICAL, FORMAL
+from tests.conformance.stand.fragments import CANONICAL, FORMAL
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "conformance.md"
 HEADINGS = {"clause": 5, "question": 4, "example": 4}
 WORDS = {"MUST", "MUST NOT", "SHOULD", "MAY", "states"}
@@ -50,11 +49,11 @@ def functions(file: str) -> frozenset[str]:
 
 
 def exists(file: str, name: str, case: str) -> bool:
-    """A case is the id of a parameter: written in a file of the test's folder, or the name of one below it."""
+    """A case is the id of a parameter: written in a file of the test's folder or below, or the name of one below it."""
     path = ROOT / file
     if not path.is_file() or name not in functions(file):
         return False
-    written = any(f'"{case}"' in each.read_text(encoding="utf-8") for each in path.parent.glob("*.py"))
+    written = any(f'"{case}"' in each.read_text(encoding="utf-8") for each in path.parent.rglob("*.py"))
     return not case or written or any(path.parent.glob(f"*/{case}.yaml"))
 
 

@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,26 @@ from unittest import mock
 import msgspec
 import structlog
 
-from services.cli import aio, context, exits, main, watch
-from services.cli.embedded import SERVICES
-from services.cli.exits import CliError
+from services.cli import main
+from services.cli.console import exits, run_async
+from services.cli.console.exits import CliError
+from services.cli.executions.records import history
+from services.cli.stack import context
+from services.cli.stack.embedded import SERVICES
+from shared.answers.history.summary import Summary
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
 from shared.dsl.compile import compile_playbook
-from shared.engine.summary import Summary
 from shared.errors import NoetlError
 from shared.events import subjects
-from shared.runtime import catalog, logging, timetable
-from shared.runtime.main import connect
-from shared.runtime.stack import Options, Stack
+from shared.runtime.embedded.stack import Options, Stack
+from shared.runtime.service import logging
+from shared.runtime.service.main import connect
+from shared.runtime.stores import catalog
+from shared.runtime.stores import schedules as store_schedules
 from shared.tools import registry
 from tests.conformance.test_sub_playbooks import book
+from tests.support.waiting import until
 
 QUICK = book("time/quick", "- step: start\n  tool: {kind: noop, args: {got: '{{ workload }}'}}\n")
 SLOW = book("time/slow", "- step: start\n  tool: {kind: wait, for: 5m}\n")
@@ -43,7 +49,7 @@ class Home:
         """noetlctl in this event loop: exit code, and what it says on both streams."""
         said = io.StringIO()
         everything = [*args, "--context", str(self.folder / context.FILE_NAME)]
-        with mock.patch.object(aio, "run", lambda work: work), redirect_stdout(said), redirect_stderr(said):
+        with mock.patch.object(run_async, "run", lambda work: work), redirect_stdout(said), redirect_stderr(said):
             try:
                 code: int = await main.cli.main(everything, prog_name="noetlctl", standalone_mode=False)
             except CliError as error:
@@ -78,7 +84,7 @@ class Home:
         found = []
         for execution_id in dict.fromkeys(asked["execution_id"] for asked in await self.requests(path)):
             summary = Summary(execution_id)
-            for record in await watch.history(self.bus, execution_id, self.stack.options.partitions):
+            for record in await history(self.bus, execution_id, self.stack.options.partitions):
                 summary.apply(record)
             found.append(summary)
         return found
@@ -102,24 +108,18 @@ async def home(folder: Path) -> AsyncIterator[Home]:
             structlog.reset_defaults()
 
 
-async def until(reached: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(WITHIN_S):
-        while not (found := await reached()):  # noqa: ASYNC110  the broker tells nobody
-            await asyncio.sleep(0.05)
-    return found
-
-
 async def test_an_interval_schedule_fires_over_a_stop_of_the_whole_stack(tmp_path: Path) -> None:
     async with home(tmp_path) as here:
         await here.register(QUICK)
         playbook = {"path": "time/quick", "payload": {"at": "{{ schedule.unix }}"}}
         spec = {"playbook": playbook, "every": 1, "catch_up": "all"}
         assert await here.apply("schedule", "tick", "", spec) == "created schedule tick\n"
-        await until(lambda: _at_least(here, 2))
+        await until(lambda: here.requests("time/quick"), "two requests", WITHIN_S, so=lambda found: len(found) >= 2)
     stopped = time.time()
     await asyncio.sleep(2.5)
     async with home(tmp_path) as here:
-        await until(lambda: _later_than(here, stopped + 3))
+        await until(lambda: here.requests("time/quick"), "one for a time after the stop", WITHIN_S,
+                    so=lambda found: any(asked["payload"]["at"] > stopped + 3 for asked in found))
         assert await here.ok("schedule", "pause", "tick") == "paused schedule tick\n"
         await asyncio.sleep(1.2)
         done = await here.started("time/quick")
@@ -133,23 +133,12 @@ async def test_an_interval_schedule_fires_over_a_stop_of_the_whole_stack(tmp_pat
         assert (await here.call("schedule", "describe", "tick"))[0] == exits.NOT_FOUND
 
 
-async def _at_least(here: Home, count: int) -> bool:
-    return len(await here.requests("time/quick")) >= count
-
-
-async def _later_than(here: Home, moment: float) -> bool:
-    return any(asked["payload"]["at"] > moment for asked in await here.requests("time/quick"))
-
-
 async def test_the_next_time_cancels_what_runs(tmp_path: Path) -> None:
     async with home(tmp_path) as here:
         await here.register(SLOW)
         await here.apply("schedule", "slow", "time/slow", {"every": 2, "overlap": "cancel"})
-
-        async def one_is_cancelled() -> bool:
-            return any(summary.status == "cancelled" for summary in await here.started("time/slow"))
-
-        await until(one_is_cancelled)
+        await until(lambda: here.started("time/slow"), "one is cancelled", WITHIN_S,
+                    so=lambda found: any(summary.status == "cancelled" for summary in found))
         await here.apply("schedule", "slow", "time/slow", {"every": 2, "overlap": "skip", "paused": True})
         first, *_, last = await here.started("time/slow")
         assert first.status == "cancelled"
@@ -166,16 +155,13 @@ async def test_messages_start_executions_once_per_key(tmp_path: Path) -> None:
         await here.ok("trigger", "apply", "-f", _trigger_file(tmp_path, "ORDERS"))
         for number, total in ((1, 20), (2, 5), (1, 30), (3, 40), (4, "much")):
             await here.bus.append("orders.new", json.dumps({"id": number, "total": total}).encode())
-
-        async def both_are_done() -> bool:
-            done = await here.started("time/quick")
-            return len(done) == 2 and all(summary.status == "completed" for summary in done)
-
-        await until(both_are_done)
+        await until(lambda: here.started("time/quick"), "both are done", WITHIN_S,
+                    so=lambda done: [summary.status for summary in done] == ["completed"] * 2)
         assert [summary.workload for summary in await here.started("time/quick")] == [
             {"order": 1, "kind": "orders.new"}, {"order": 3, "kind": "orders.new"},
         ]
-        buried = await until(lambda: here.bus.read(topology.DEAD, [subjects.dead("triggers")]))
+        dead = [subjects.dead("triggers", "*")]
+        buried = await until(lambda: here.bus.read(topology.DEAD, dead), "a dead letter", WITHIN_S)
         assert b"much" in buried[0].data
         info = await here.bus.requests.api("CONSUMER.INFO.ORDERS.noetl_trigger_orders")
         assert (info["num_ack_pending"], info["num_pending"]) == (0, 0)
@@ -212,9 +198,9 @@ async def test_a_core_subject_starts_executions(tmp_path: Path) -> None:
             await here.bus.publish("bell.front", b'"ring"')
             return [summary for summary in await here.started("time/quick") if summary.status == "completed"]
 
-        (only,) = await until(heard)
+        (only,) = await until(heard, "the bell starts one", WITHIN_S)
         assert only.workload["message"] == {"subject": "bell.front", "data": "ring", "headers": {}}
-        entries = await timetable.everything(here.bus, "Trigger")
+        entries = await store_schedules.everything(here.bus, "Trigger")
         assert list(entries) == ["bell"]
 
 

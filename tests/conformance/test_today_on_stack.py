@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.lab import Lab, playbook
+from tests.conformance.stand.lab import Lab, playbook
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

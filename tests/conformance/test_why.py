@@ -1,23 +1,23 @@
 """Why is it not running? One constructed stall per cause, on a real stack: the answer names it, with its values."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from msgspec.structs import replace
 
-from services.cli import why_around, why_ask, why_request, why_text
+from services.cli.stack.remedies import words
+from services.cli.why import text as why_text
 from shared.bus import pool_consumer, topology
-from shared.dsl.pools import Pool
+from shared.dsl.documents.pools import Pool
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Lease, Record, encode
 from shared.events.stamp import seconds, stamp
-from shared.runtime import catalog, pools
-from shared.runtime.clock import SystemClock
-from tests.conformance.stage import SLOTS, Stage, staged
+from shared.runtime.service.clock import SystemClock
+from shared.runtime.stores import catalog, pools
+from tests.conformance.stand.stage import SLOTS, Stage, stage
+
+__all__ = ["stage"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SIGNAL = "tool: {kind: signal, signal: go}"
@@ -25,18 +25,12 @@ SLEEP = 'tool: {kind: shell, cmds: ["sleep 60"]}'
 NEVER_S = 3600.0
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage() -> AsyncIterator[Stage]:
-    async with staged() as one:
-        yield one
-
-
 async def test_over(stage: Stage) -> None:
     execution = await stage.begin("- step: start\n  tool: {name: calc, kind: python, code: 'raise ValueError(7)'}\n")
     reason, answer = await stage.stalled(execution, "over")
     assert (answer.status, reason.kind, reason.step, reason.task) == ("failed", "over", "start", "calc")
     assert "ValueError" in reason.values["error"]["message"]
-    assert reason.remedy == f"noetlctl rerun {execution} --failed"
+    assert words(reason.remedy) == f"noetlctl rerun {execution} --failed"
 
 
 async def test_it_runs_right_now(stage: Stage) -> None:
@@ -58,7 +52,7 @@ async def test_the_request_has_not_been_taken(stage: Stage) -> None:
         )
         assert (answer.status, answer.path) == ("pending", "why/nobody_knows_it")
         assert "will be refused" in reason.text
-        assert "python -m services.router" in reason.remedy
+        assert "python -m services.router" in words(reason.remedy)
     reason, _ = await stage.stalled(execution, "request.refused")
     assert "why/nobody_knows_it" in reason.text
 
@@ -68,7 +62,7 @@ async def test_a_request_that_no_router_can_use(stage: Stage) -> None:
     await stage.bus.append(subjects.EXECUTE, json.dumps(data).encode())
     reason, _ = await stage.stalled("why-dead", "request.dead")
     assert "priority 99" in reason.text
-    assert reason.remedy == f"noetlctl dlq show {reason.values['letter']}"
+    assert words(reason.remedy) == f"noetlctl dlq show {reason.values['letter']}"
 
 
 async def test_an_execution_nobody_has_heard_of(stage: Stage) -> None:
@@ -120,7 +114,7 @@ async def test_paused_says_by_whom_and_why(stage: Stage) -> None:
     await stage.tell(subjects.PAUSE, execution, reason="lunch")
     reason, answer = await stage.stalled(execution, "paused")
     assert (answer.status, reason.values["by"], reason.values["reason"]) == ("paused", "test", "lunch")
-    assert reason.remedy == f"noetlctl resume {execution}"
+    assert words(reason.remedy) == f"noetlctl resume {execution}"
     assert reason.since
 
 
@@ -128,7 +122,7 @@ async def test_a_pool_without_workers(stage: Stage) -> None:
     execution = await stage.begin("- step: start\n  spec: {pool: empty}\n  tool: {kind: noop}\n")
     reason, _ = await stage.stalled(execution, "pool.no_workers")
     assert (reason.run_id, reason.values["pool"], reason.values["workers"]) == ("start:1", "empty", [])
-    assert "NOETL_POOL=empty python -m services.worker" in reason.remedy
+    assert "NOETL_POOL=empty python -m services.worker" in words(reason.remedy)
 
 
 async def test_a_paused_pool(stage: Stage) -> None:
@@ -137,7 +131,7 @@ async def test_a_paused_pool(stage: Stage) -> None:
     await pool_consumer.pause(stage.bus, "halted", stamp(until))
     execution = await stage.begin("- step: start\n  spec: {pool: halted}\n  tool: {kind: noop}\n")
     reason, _ = await stage.stalled(execution, "pool.paused")
-    assert (reason.values["pool"], reason.remedy) == ("halted", "nats consumer resume NOETL_COMMANDS halted")
+    assert (reason.values["pool"], words(reason.remedy)) == ("halted", "nats consumer resume NOETL_COMMANDS halted")
     assert seconds(reason.until) == pytest.approx(until, abs=0.001)
     document = "apiVersion: noetl.io/v2\nkind: Pool\nmetadata: {name: halted}\nspec: {backend: external}\n"
     await pools.apply(stage.bus, Pool("halted", "external"), document, "ada", now)
@@ -146,7 +140,7 @@ async def test_a_paused_pool(stage: Stage) -> None:
     await pool_consumer.pause(stage.bus, "halted", pool_consumer.FOR_EVER)
     reason, _ = await stage.stalled(execution, "pool.paused")
     assert (reason.values["by"], reason.values["note"], reason.until) == ("ada", "upgrade", "")
-    assert (reason.since, reason.remedy) == (stamp(now), "noetlctl pool resume halted")
+    assert (reason.since, words(reason.remedy)) == (stamp(now), "noetlctl pool resume halted")
     await pool_consumer.resume(stage.bus, "halted", SystemClock().now())
     await stage.stalled(execution, "over")
 
@@ -230,7 +224,7 @@ async def test_a_signal_that_came_and_did_not_fit(stage: Stage) -> None:
     )
     assert "'ok' is a required property" in reason.values["refused"][0]
     assert reason.values["others"] == ["other"]
-    assert reason.remedy == f"noetlctl signal {execution} approval --payload JSON"
+    assert words(reason.remedy) == f"noetlctl signal {execution} approval --payload JSON"
 
 
 async def test_a_child_says_what_it_waits_for_itself(stage: Stage) -> None:
@@ -272,13 +266,20 @@ async def test_a_worker_that_is_not_heard_of_and_a_cancel_that_waits_for_it(stag
     execution = await stage.begin("- step: start\n  spec: {pool: empty}\n  tool: {kind: noop}\n")
     await stage.stalled(execution, "pool.no_workers")
     now = SystemClock().now()
-    lease = Lease("start:1", "start", (1, 2), "worker-lost")
+    lease = Lease("start:1", "start", (1, 2), "worker-lost", pool="empty")
     record = Record(execution, "worker", 1, stamp(now), (ev.StepStarted(), ev.TaskStarted("start_task")), lease=lease)
-    await stage.append(execution, "worker", encode(record))
+    await stage.append(execution, "worker", encode(record), "empty")
+    await stage.stalled(execution, "pool.no_workers", lambda reason, _: "came_back_from" in reason.values)
+    consumer = await stage.bus.consume(topology.COMMANDS, "empty", 64)
+    try:
+        while all(execution not in delivery.subject for delivery in await consumer.batch(64)):
+            pass  # commands of others
+    finally:
+        await consumer.close()
     reason, _ = await stage.stalled(execution, "lease.silent")
     assert (reason.values["worker"], reason.values["deliveries"]) == ("worker-lost", 2)
-    assert reason.values["other_workers"] == []
-    assert seconds(reason.until) > now
+    assert (reason.values["other_workers"], reason.until) == ([], "")
+    assert "has not been heard of for over 10 s" in reason.text
     await stage.tell(subjects.CANCEL, execution, reason="enough", grace_s=300.0)
     reason, answer = await stage.stalled(execution, "cancelling")
     assert answer.status == "cancelling"
@@ -304,7 +305,7 @@ async def test_no_scheduler_is_running(stage: Stage) -> None:
     async with stage.without("scheduler"):
         execution = await stage.begin("- step: start\n  tool: {kind: noop}\n")
         reason, _ = await stage.stalled(execution, "scheduler.gone")
-        assert (reason.kind, reason.remedy) == ("blocked", "start a scheduler: python -m services.scheduler")
+        assert (reason.kind, words(reason.remedy)) == ("blocked", "start a scheduler: python -m services.scheduler")
     await stage.stalled(execution, "over")
 
 
@@ -344,48 +345,6 @@ async def test_a_log_that_cannot_be_read(stage: Stage) -> None:
     reason, answer = await stage.stalled(execution, "log.corrupt")
     assert (answer.status, reason.kind) == ("running", "blocked")
     assert reason.values["read"] >= 2
-
-
-async def test_one_answer_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    await stage.begin(f"- step: start\n  {SIGNAL}\n", path="why/child")
-    execution = await stage.begin("- step: start\n  tool: {kind: playbook, path: why/child}\n")
-    await stage.stalled(execution, "wait.child", lambda reason, _: reason.because)
-    for limit, most in (("MAX_ANSWERS", 1), ("MAX_DEPTH", 0)):
-        with monkeypatch.context() as patch:
-            patch.setattr(why_ask, limit, most)
-            reason, _ = await stage.stalled(execution, "wait.child")
-            assert reason.because == ()
-            assert f"noetlctl why {reason.values['child']}" in reason.remedy
-
-
-async def test_looks_at_the_queue_are_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five commands that nobody takes; two are counted, three looked up."""
-    monkeypatch.setattr(why_around, "MAX_WALK", 2)
-    monkeypatch.setattr(why_around, "MAX_PLACED", 3)
-    execution = await stage.begin("""
-    - step: start
-      spec: {pool: lonely}
-      loop: {in: "{{ range(5) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 5}}
-      tool: {kind: noop}
-    """)
-    await stage.stalled(execution, "pool.no_workers", lambda reason, _: len(reason.indexes) == 5)
-    around = why_around.Around(stage.bus, stage.partitions)
-    for _ in range(100):
-        found = await around.queued(execution, [await around.pool("lonely")])
-        if len(found) == 5:
-            break
-        await asyncio.sleep(0.1)
-    assert sorted(queued.before for queued in found.values()) == [-1, -1, -1, 0, 1]
-    assert sum(queued.seq > 0 for queued in found.values()) == 3
-
-
-async def test_too_many_requests_are_not_looked_through(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(why_request, "MAX_READ", 0)
-    async with stage.without("router"):
-        execution = await stage.ask("why/child")
-        reason, answer = await stage.stalled(execution, "request.waiting")
-        assert (answer.status, reason.values["waiting"]) == ("pending", 1)
-        assert "it may be among them" in reason.text
 
 
 async def test_every_answer_prints_as_text_and_as_json(stage: Stage) -> None:

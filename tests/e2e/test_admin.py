@@ -1,24 +1,27 @@
 """Backup, restore, rebuild and purge on whole stacks."""
 
+import asyncio
+import json
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
-from services.cli import admin_backup, admin_purge, admin_rebuild_projection, admin_restore, context
-from services.cli.exits import CliError
-from services.cli.projected import ReadModel
-from services.cli.verifying import Checker
-from shared.bus import topology
-from shared.errors import Refused, Unavailable
+from services.cli.console import exits
+from services.cli.verify.read_model import ReadModel
+from services.cli.verify.walk import Checker
+from shared.bus import dead_letters, topology
+from shared.errors import Unavailable
 from shared.events import subjects
-from shared.runtime import results
-from tests.support.running import Running, running, said, until
+from shared.runtime.stores import results
+from tests.support.cli import Result, run
+from tests.support.running import WAIT_S, Running, running
+from tests.support.waiting import until
 
+OLD_S = 1
 HELLO = "\n  - {step: start, tool: {kind: noop}}\n"
 LARGE = "\n  - {step: start, tool: {kind: python, code: \"result = {'text': 'x' * 300000}\"}}\n"
 APPROVAL = """
@@ -42,16 +45,23 @@ def home() -> Iterator[Path]:
         yield Path(folder)
 
 
+async def admin(home: Path, *args: str) -> Result:
+    return await asyncio.to_thread(run, "admin", *args, "-o", "json", cwd=home)
+
+
+async def said(home: Path, *args: str) -> Any:
+    done = await admin(home, *args)
+    assert done.returncode == exits.OK, done.stderr
+    return json.loads(done.stdout)
+
+
 async def waiting(on: Running, execution_id: str) -> None:
-    async def waits() -> bool:
-        return (await on.bus.get(*_last(on, execution_id, "waiting"))) is not None
-
-    await until(waits)
+    await until(lambda: on.bus.read(*_written(on, execution_id, "waiting")), "it waits", WAIT_S, every_s=0.05)
 
 
-def _last(on: Running, execution_id: str, writer: str) -> tuple[str, str]:
+def _written(on: Running, execution_id: str, writer: str) -> tuple[str, list[str]]:
     partition = subjects.partition_of(execution_id, on.partitions)
-    return topology.events_stream(partition), subjects.event(partition, execution_id, writer)
+    return topology.events_stream(partition), subjects.written(partition, execution_id, [writer])
 
 
 async def rows(dsn: str, query: str = "SELECT execution_id, status FROM noetl.execution") -> dict[Any, Any]:
@@ -74,19 +84,20 @@ async def test_a_backup_is_restored_elsewhere_and_what_waited_goes_on(home: Path
         await one.signal(unnamed, "approval", {"ok": 1})  # its place in the requests is its name
         await one.ended(unnamed)
         await waiting(one, named)
-        backup = admin_backup._backup(home / "backup", False, "json", one.context_file)
-        code, saved = await said(backup)
+        saved = await said(home, "backup", str(home / "backup"), "--context", str(one.context_file))
         log = await one.log()
-        with pytest.raises(CliError, match="services are running"):
-            await admin_restore._restore(home / "backup", None, 1, False, "json", one.context_file)
-    assert (code, saved["secrets"]) == (0, False)
+        refused = await admin(home, "restore", str(home / "backup"), "--context", str(one.context_file))
+        assert refused.returncode == exits.CONFLICT
+        assert "services are running" in refused.stderr
+    assert saved["secrets"] is False
     assert "KV_noetl_keychain" not in {stream["stream"] for stream in saved["streams"]}
 
-    restore = partial(admin_restore._restore, home / "backup", home / "two", 1)
-    code, restored = await said(restore(False, "json", None))
-    assert (code, restored["restored"], restored["read_model"]) == (0, True, "none")
-    with pytest.raises(Refused, match="the broker is not empty"):
-        await restore(False, "json", None)
+    restore = ("restore", str(home / "backup"), "--folder", str(home / "two"))
+    restored = await said(home, *restore)
+    assert (restored["restored"], restored["read_model"]) == (True, "none")
+    refused = await admin(home, *restore)
+    assert refused.returncode == exits.ERROR
+    assert "the broker is not empty" in refused.stderr
 
     async with running(home / "two", postgres=True) as two:
         assert {p: found[: len(log[p])] for p, found in (await two.log()).items()} == log
@@ -99,10 +110,8 @@ async def test_a_backup_is_restored_elsewhere_and_what_waited_goes_on(home: Path
         ended = await two.ended(named)
         assert (ended.status, ended.result and ended.result.value) == ("completed", {"answer": 2})
 
-        async def projected() -> bool:
-            return await rows(two.stack.dsn) == dict.fromkeys((large, unnamed, named), "completed")
-
-        await until(projected)
+        await until(lambda: rows(two.stack.dsn()), "all are in the read model", WAIT_S, every_s=0.05,
+                    so=lambda found: found == dict.fromkeys((large, unnamed, named), "completed"))
 
 
 async def test_the_read_model_comes_back_and_old_results_go(home: Path) -> None:
@@ -113,29 +122,30 @@ async def test_the_read_model_comes_back_and_old_results_go(home: Path) -> None:
         await one.ended(hello)
         ref = (await one.ended(large)).result
         await waiting(one, parent)
-        await one.bus.append(subjects.dead("requests"), b"{}")
-        settings, dsn = context.find(one.context_file), one.stack.dsn
+        await dead_letters.bury(one.bus, "requests", "NOETL_REQUESTS/1", "no path", b"{}")
+        dsn = one.stack.dsn()
 
         async def projected() -> bool:
             ends = {p: await one.bus.last_seq(topology.events_stream(p)) for p in range(one.partitions)}
             cursors = await rows(dsn, "SELECT partition, seq FROM noetl.cursor")
             return cursors == {p: last for p, last in ends.items() if last} and len(await rows(dsn)) == 4
 
-        await until(projected)
+        await until(projected, "the read model is that of the log", WAIT_S, every_s=0.05)
         (child,) = set(await rows(dsn)) - {hello, large, parent}
         await waiting(one, child)
-        await until(projected)
+        await until(projected, "the read model is that of the log", WAIT_S, every_s=0.05)
         events = "SELECT execution_id || event_id, payload::text FROM noetl.event"
         before = await rows(dsn, events)
-        code, rebuilt = await said(admin_rebuild_projection._rebuild(settings, "json"))
-        assert (code, rebuilt["executions"], rebuilt["events"]) == (0, 4, len(before))
+        place = ("--context", str(one.context_file))
+        rebuilt = await said(home, "rebuild-projection", "--yes", *place)
+        assert (rebuilt["executions"], rebuilt["events"]) == (4, len(before))
         assert await rows(dsn, events) == before
 
-        now = 4e9  # what is over has ended before
-        purge = partial(admin_purge._purge, settings, now, ("completed", "failed", "cancelled"), 100)
-        _, looked = await said(purge(True, "json"))
+        await asyncio.sleep(OLD_S)  # whatever is over is old now
+        purge = ("purge", "--older", f"{OLD_S}s", "--limit", "100", *place)
+        looked = await said(home, *purge, "--dry-run")
         assert await rows(dsn, events) == before
-        _, purged = await said(purge(False, "json"))
+        purged = await said(home, *purge, "--yes")
         assert set(purged["executions"]) == {hello, large}
         assert purged["removed"] == looked["removed"]
         assert purged["removed"]["results"] == 1
@@ -150,11 +160,11 @@ async def test_the_read_model_comes_back_and_old_results_go(home: Path) -> None:
         assert not {hello, large} & set(kept)
         assert await one.bus.read(topology.RESULTS, [f"{subjects.RESULTS}.{parent}.>"])
         assert (await one.summary(hello)).status == "completed"  # the log has it all
-        _, again = await said(purge(False, "json"))
+        again = await said(home, *purge, "--yes")
         assert (again["executions"], again["removed"]["rows"]) == ([], 0)
         async with ReadModel(dsn) as model:
             proved = await Checker(one.bus, one.partitions, model, 5.0).one(hello)
         assert proved is not None
         assert (proved[0].verdict, "purged on" in proved[0].projection.reason) == ("verified", True)
-        await said(admin_rebuild_projection._rebuild(settings, "json"))
+        await said(home, "rebuild-projection", "--yes", *place)
         assert await rows(dsn, events) == before

@@ -65,7 +65,7 @@ def asked(up: Up, cli: Cli, code: int, *args: str) -> Any:
 
 
 async def run_sql(up: Up, statement: str, *values: Any) -> None:
-    connection = await asyncpg.connect(up.context["postgres_dsn"])
+    connection = await asyncpg.connect(up.context["postgres_admin_dsn"])
     try:
         await connection.execute(statement, *values)
     finally:

@@ -6,21 +6,24 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from services.cli import context, why
-from shared.engine.why_facts import Reason
-from shared.events.stamp import seconds
+from services.cli.commands import why
+from services.cli.stack import context
+from shared.answers.why.facts import Reason
 from tests.support.cli import Cli, Up
+from tests.support.playbooks import head
+from tests.support.waiting import wait_until
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: control/{0}}}\nworkflow:\n"
 APPROVAL = """
   - step: start
     tool: {kind: signal, signal: approval, schema: {type: object, required: [ok]}}
     next: {arcs: [{step: end}]}
   - {step: end, tool: {kind: noop, args: {answer: "{{ start.ok }}"}}}
 """
+TAKEN_OVER_S = 12.0  # less than the 15 s of the lease: it is not waited for
 SLEEP = """
   - {step: start, tool: {kind: shell, cmds: ["sleep 60"]}}
 """
@@ -29,7 +32,7 @@ SLEEP = """
 @pytest.fixture
 def started(up: Up, cli: Cli) -> Callable[[str, str], str]:
     def start(name: str, workflow: str) -> str:
-        (up.folder / f"{name}.yaml").write_text(HEAD.format(name) + workflow)
+        (up.folder / f"{name}.yaml").write_text(f"{head(name, f'control/{name}')}workflow:\n{workflow}")
         assert cli("register", f"{name}.yaml", cwd=up.folder).returncode == 0
         done = cli("execute", f"control/{name}", cwd=up.folder)
         assert done.returncode == 0, done.stderr
@@ -43,13 +46,8 @@ def _shown(up: Up, cli: Cli, execution: str) -> dict[str, object]:
     return shown
 
 
-def _until(up: Up, cli: Cli, execution: str, status: str) -> dict[str, object]:
-    for _ in range(60):
-        shown = _shown(up, cli, execution)
-        if shown["status"] == status:
-            return shown
-        time.sleep(0.1)
-    raise AssertionError(f"{shown['status']}, not {status}")
+def _comes_to(up: Up, cli: Cli, execution: str, status: str) -> dict[str, object]:
+    return wait_until(lambda: _shown(up, cli, execution), status, 60.0, so=lambda shown: shown["status"] == status)
 
 
 def test_an_approval_given_by_signal_lets_the_execution_go_on(
@@ -57,18 +55,20 @@ def test_an_approval_given_by_signal_lets_the_execution_go_on(
 ) -> None:
     execution = started("approval", APPROVAL)
     assert cli("signal", execution, "approval", "--set", "ok=true", cwd=up.folder).returncode == 0
-    assert _until(up, cli, execution, "completed")["result"] == {"answer": True}
+    assert _comes_to(up, cli, execution, "completed")["result"] == {"answer": True}
 
 
 def test_why_says_what_it_waits_for(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
     execution = started("approval", APPROVAL)
-    for _ in range(60):
+
+    def look() -> dict[str, Any]:
         done = cli("why", execution, "-o", "json", cwd=up.folder)
         assert done.returncode == 0, done.stderr
-        answer = json.loads(done.stdout)
-        if [reason["cause"] for reason in answer["reasons"]] == ["wait.signal"]:
-            break
-        time.sleep(0.1)
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    answer = wait_until(look, "it waits for a signal", 60.0,
+                        so=lambda answer: [reason["cause"] for reason in answer["reasons"]] == ["wait.signal"])
     assert (answer["status"], answer["reasons"][0]["values"]["signal"]) == ("running", "approval")
     assert cli("why", execution, "-o", "name", cwd=up.folder).stdout == f"{execution}\n"
     assert f"→ noetlctl signal {execution} approval" in cli("why", execution, cwd=up.folder).stdout
@@ -80,12 +80,12 @@ def test_why_says_what_it_waits_for(up: Up, cli: Cli, started: Callable[[str, st
 def test_a_paused_execution_waits_for_resume(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
     execution = started("approval", APPROVAL)
     assert cli("pause", execution, "--reason", "lunch", cwd=up.folder).returncode == 0
-    _until(up, cli, execution, "paused")
+    _comes_to(up, cli, execution, "paused")
     cli("signal", execution, "approval", "--set", "ok=1", cwd=up.folder)
     time.sleep(0.5)
     assert _shown(up, cli, execution)["status"] == "paused"
     assert cli("resume", execution, cwd=up.folder).returncode == 0
-    _until(up, cli, execution, "completed")
+    _comes_to(up, cli, execution, "completed")
 
 
 def test_cancel_waits_until_the_shell_is_dead(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
@@ -105,7 +105,7 @@ def test_an_execution_nobody_knows_is_exit_code_7(up: Up, cli: Cli) -> None:
         assert done.stderr.startswith("noetlctl: no execution nobody in the log")
 
 
-def test_why_tells_of_a_killed_worker_until_its_lease_expires(
+def test_why_tells_of_the_lease_that_a_killed_worker_lost(
     up: Up, cli: Cli, started: Callable[[str, str], str]
 ) -> None:
     execution, settings = started("sleep", SLEEP), context.find(up.context_file)
@@ -113,19 +113,18 @@ def test_why_tells_of_a_killed_worker_until_its_lease_expires(
     def reasons() -> list[Reason]:
         return list(asyncio.run(why.answered(execution, settings)).reasons)
 
-    def until(cause: str) -> Reason:
-        for _ in range(300):
-            found = [reason for reason in reasons() if reason.cause == cause]
-            if found:
-                return found[0]
-            time.sleep(0.1)
-        raise AssertionError(reasons())
+    def runs(leases: int) -> Reason:
+        def look() -> list[Reason]:
+            return [each for each in reasons() if each.cause == "running" and each.values.get("leases") == leases]
 
-    worker = until("running").values["worker"]
+        return wait_until(look, f"it runs under lease {leases}", 60.0, instead=reasons)[0]
+
+    worker = runs(1).values["worker"]
     shown = json.loads(cli("pool", "workers", "-o", "json", cwd=up.folder).stdout)
     os.kill(next(each["pid"] for each in shown if each["name"] == worker), signal.SIGKILL)
-    killed = time.time()
-    reason = until("lease.silent")
-    assert reason.values["worker"] == worker
-    assert killed < seconds(reason.until) < killed + 60
+    killed = time.monotonic()
+    reason = runs(2)
+    assert time.monotonic() - killed < TAKEN_OVER_S
+    assert [lost["worker"] for lost in reason.values["lost_leases"]] == [worker]
+    assert "1 of at most 3 leases in a row were lost" in reason.text
     assert cli("cancel", execution, "--grace", "0", "--wait", cwd=up.folder).returncode == 0

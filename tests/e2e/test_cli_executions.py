@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,9 +11,12 @@ from typing import Any, NamedTuple
 import nats
 import pytest
 
-from services.cli import exits, main
-from tests.support import tree
-from tests.support.cli import COMMAND, ROOT, Up, environment
+from services.cli import main
+from services.cli.console import exits
+from tests.support.cli import COMMAND, Up, environment
+from tests.support.documents import tree
+from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: views/{0}, labels: {{team: data}}}}\n"
 FLOW = HEAD.format("flow") + """\
@@ -108,20 +110,13 @@ def done(up: Up, ctl: Ctl) -> dict[str, str]:
     return found
 
 
-def until(look: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + WITHIN_S
-    while not (found := look()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.1)
-    return found
-
-
 def listed(ctl: Ctl, *options: str) -> set[str]:
     return set(ctl("get", "executions", *options, "-o", "name").out.split())
 
 
 def in_read_model(ctl: Ctl, done: dict[str, str]) -> None:
-    until(lambda: set(done.values()) <= listed(ctl) and done["bad"] in listed(ctl, "--status", "failed"))
+    wait_until(lambda: set(done.values()) <= listed(ctl) and done["bad"] in listed(ctl, "--status", "failed"),
+               "all are in the read model", WITHIN_S)
 
 
 # What is typed, as documented → what to type; {good}, {bad}, {live} and {letter} stand for names.
@@ -194,7 +189,7 @@ def named(up: Up, ctl: Ctl, done: dict[str, str]) -> dict[str, str]:
     ctl("schedule", "apply", "-f", "s.yaml")
     ctl("credential", "pg={}")
     ctl("context", "add", "here", "--from", ".noetl/context.json")
-    letter = until(lambda: ctl("dlq", "list", "-o", "json").json)[-1]["seq"]
+    letter = wait_until(lambda: ctl("dlq", "list", "-o", "json").json, "a dead letter", WITHIN_S)[-1]["seq"]
     return {**done, "letter": str(letter)}
 
 
@@ -298,7 +293,8 @@ def test_what_is_over_or_still_runs_is_a_conflict(ctl: Ctl, done: dict[str, str]
 @pytest.mark.usefixtures("done")
 def test_many_at_once_have_a_row_each(ctl: Ctl) -> None:
     started = {ctl("execute", "views/waits", "-l", "batch=one", "-o", "name").out.strip() for _ in range(3)}
-    until(lambda: listed(ctl, "-l", "batch=one", "--status", "running") == started)
+    wait_until(lambda: listed(ctl, "-l", "batch=one", "--status", "running"), "all run", WITHIN_S,
+               so=lambda found: found == started)
     chosen = ("cancel", "-l", "batch=one", "--reason", "test")
     rehearsed = ctl(*chosen, "--dry-run", "-o", "json").json
     assert {(row["execution_id"], row["status"]) for row in rehearsed} == {(each, "would cancel") for each in started}
@@ -311,7 +307,8 @@ def test_many_at_once_have_a_row_each(ctl: Ctl) -> None:
     assert sorted(row["status"] for row in some.json) == ["failed", "started", "started", "started"]
     assert {row["of"] for row in some.json} == {*started, "nosuch"}
     again = {row["execution_id"] for row in some.json if row["status"] == "started"}
-    until(lambda: again <= listed(ctl, "-l", "batch=one", "--status", "live"))  # a rerun keeps the labels
+    wait_until(lambda: listed(ctl, "-l", "batch=one", "--status", "live"), "the reruns keep the labels", WITHIN_S,
+               so=lambda found: again <= found)
     assert ctl("cancel", *again, "--wait").code == exits.OK
     assert ctl("cancel", "-l", "batch=none").err == "no execution is meant\n"
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cli import COMMAND, ROOT, Cli, environment
-
-HELLO = str(ROOT / "examples" / "hello.yaml")
+from tests.support.cli import COMMAND, Cli, environment
+from tests.support.examples import HELLO
+from tests.support.paths import ROOT
+from tests.support.playbooks import head
 
 
 def playbook(folder: Path, *steps: dict[str, Any], **root: Any) -> str:
@@ -198,11 +199,10 @@ def test_the_playbook_of_the_readme_runs(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_a_playbook_runs_with_those_it_calls(cli: Cli, tmp_path: Path) -> None:
-    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: {0}}}\nworkflow:\n"
     parent = "  - {step: start, tool: {kind: playbook, path: child, args: {n: 20}}}\n"
     child = '  - {step: start, tool: {kind: noop, args: {twice: "{{ workload.n * 2 }}"}}}\n'
-    (tmp_path / "parent.yaml").write_text(head.format("parent") + parent)
-    (tmp_path / "child.yaml").write_text(head.format("child") + child)
+    (tmp_path / "parent.yaml").write_text(head("parent", "parent") + "workflow:\n" + parent)
+    (tmp_path / "child.yaml").write_text(head("child", "child") + "workflow:\n" + child)
     done = cli("run", "parent.yaml", "--with", "child.yaml", "-o", "json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["result"] == {"twice": 40}

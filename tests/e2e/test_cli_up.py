@@ -12,9 +12,10 @@ import nats
 import pytest
 
 from shared.events.request import derive_id
-from tests.support.cli import ROOT, Cli, Up, alive, children
-
-HELLO = str(ROOT / "examples" / "hello.yaml")
+from tests.support.cli import Cli, Up
+from tests.support.examples import HELLO
+from tests.support.playbooks import head
+from tests.support.processes import children, running
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_execute_wait_ends_as_run_does(up: Up, cli: Cli, registered: str) -> Non
 def test_get_shows_from_the_log_what_execute_showed(up: Up, cli: Cli, registered: str) -> None:
     shown = json.loads(cli("execute", registered, "--wait", "-o", "json", cwd=up.folder).stdout)
     done = cli("get", shown["execution_id"], "-o", "json", cwd=up.folder)
-    assert (done.returncode, json.loads(done.stdout)) == (0, shown)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {**shown, "aside": []})
 
 
 def test_the_same_key_is_the_same_execution(up: Up, cli: Cli, registered: str) -> None:
@@ -72,9 +73,8 @@ def test_an_invalid_playbook_is_not_registered(up: Up, cli: Cli) -> None:
 
 
 def test_validate_knows_the_pools_of_the_server(up: Up, cli: Cli) -> None:
-    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: pooled}\nworkflow:\n"
     step = "  - {step: start, tool: {kind: noop}, spec: {pool: defualt}}\n"
-    (up.folder / "pooled.yaml").write_text(head + step)
+    (up.folder / "pooled.yaml").write_text(head("pooled") + "workflow:\n" + step)
     assert cli("validate", "pooled.yaml", cwd=up.folder).returncode == 0
     done = cli("validate", "--server", "pooled.yaml", cwd=up.folder)
     assert done.returncode == 3
@@ -182,7 +182,7 @@ def test_a_signal_stops_everything_and_the_data_stays(tmp_path: Path, number: in
     finally:
         stack.stop()
     assert not stack.context_file.exists()
-    assert [pid for pid in pids if alive(pid)] == []
+    assert [pid for pid in pids if running(pid)] == []
     assert (tmp_path / ".noetl" / "nats" / "data").is_dir()
 
 
@@ -200,7 +200,7 @@ def test_a_killed_stack_leaves_nothing_that_the_next_one_cannot_handle(tmp_path:
         first.context_file.unlink()
         second = Up(tmp_path)
         second.wait()
-        assert [pid for pid in before if alive(pid)] == []
+        assert [pid for pid in before if running(pid)] == []
         done = cli("execute", "examples/hello", "--wait", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     finally:

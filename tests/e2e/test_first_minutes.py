@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import transcript
 from tests.support.cli import environment
+from tests.support.documents import transcript
+from tests.support.paths import DOCS
 
-DOCS = Path(__file__).parents[2] / "docs"
 WITHIN_S = 90.0
 
 
@@ -46,7 +46,8 @@ def test_the_recording_is_of_this_session() -> None:
     assert header["version"] == 2
     typed = "".join(text for _, _, text in events)
     for step in transcript.steps((DOCS / "first-ten-minutes.md").read_text(encoding="utf-8")):
-        assert f"$ {step.command}\r\n" in typed, f"record it again: python -m tests.support.cast (line {step.line})"
+        again = f"record it again: python -m tests.support.documents.cast (line {step.line})"
+        assert f"$ {step.command}\r\n" in typed, again
     assert [at for at, _, _ in events] == sorted(at for at, _, _ in events)
 
 

@@ -9,34 +9,30 @@ import time
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
-from shared.runtime import logging
-from tests.support.cli import COMMAND, ROOT, Up, alive, children, environment
-from tests.support.pool_ctl import WORK, Ctl, shorten_lease, until
+from shared.runtime.service.settings import Settings
+from tests.support.cli import COMMAND, environment
+from tests.support.paths import ROOT
+from tests.support.pool_ctl import WORK, Ctl, shorten_lease, stack_in
+from tests.support.processes import children, running
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
 def ctl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ctl]:
-    logging.configure("error", sys.__stderr__)
-    stack = Up(tmp_path_factory.mktemp("pools"))
-    try:
-        stack.wait()
-        yield Ctl(stack)
-    finally:
-        stack.stop()
-        structlog.reset_defaults()
+    with stack_in(tmp_path_factory.mktemp("pools")) as ctl:
+        yield ctl
 
 
 def test_scaling_under_load_loses_nothing_and_does_nothing_twice(ctl: Ctl) -> None:
     ctl.apply("etl", workers=2, slots=3)
     assert ctl.pool("etl")["ready"] == 2
     execution = ctl.start("etl", 220, 0.4)
-    until(lambda: len(ctl.said(execution, "end")) > 3, "nothing runs")
+    wait_until(lambda: len(ctl.said(execution, "end")) > 3, "it runs")
     assert ctl("pool", "scale", "etl", "5")[0] == 0
     grown = ctl.pool("etl")
     assert (grown["desired"], grown["ready"]) == (5, 5)
-    until(lambda: ctl.pool("etl")["busy"] == 5, "the new workers get nothing")
+    wait_until(lambda: ctl.pool("etl")["busy"] == 5, "the new workers have work")
     assert ctl("pool", "scale", "etl", "1")[0] == 0
     assert ctl.pool("etl")["ready"] == 1
     assert ctl.status(execution) == "running"
@@ -45,7 +41,7 @@ def test_scaling_under_load_loses_nothing_and_does_nothing_twice(ctl: Ctl) -> No
     once = {str(number): 1 for number in range(220)}
     assert ctl.said(execution, "begin") == once
     assert ctl.said(execution, "end") == once
-    until(lambda: len(ctl.pool("etl")["workers"]) == 4, "workers that went are still there")
+    wait_until(lambda: len(ctl.pool("etl")["workers"]) == 4, "those that went are not listed")
     ctl.rest("etl")
 
 
@@ -53,7 +49,7 @@ def test_a_paused_pool_starts_nothing_until_it_is_resumed(ctl: Ctl) -> None:
     ctl.apply("calm", workers=1, slots=4)
     assert ctl("pool", "pause", "calm", "--note", "database upgrade")[0] == 0
     execution = ctl.start("calm", 6, 0.1)
-    until(lambda: ctl.pool("calm")["pending"] == 6, "nothing waits")
+    wait_until(lambda: ctl.pool("calm")["pending"] == 6, "they wait")
     time.sleep(1.0)  # nothing may come of it
     shown = ctl.pool("calm")
     assert (shown["pending"], shown["in_flight"], shown["state"]) == (6, 0, "paused")
@@ -81,7 +77,7 @@ def test_a_pause_outlives_the_server_and_its_queue(ctl: Ctl) -> None:
     ctl.apply("calm", workers=1, slots=4)
     assert ctl("pool", "pause", "calm")[0] == 0
     execution = ctl.start("calm", 3)
-    until(lambda: ctl.pool("calm")["pending"] == 3, "nothing waits")
+    wait_until(lambda: ctl.pool("calm")["pending"] == 3, "they wait")
     (server,) = [pid for pid, line in children(ctl.up.process.pid).items() if "nats-server" in line]
     os.kill(server, signal.SIGKILL)
 
@@ -89,7 +85,7 @@ def test_a_pause_outlives_the_server_and_its_queue(ctl: Ctl) -> None:
         code, out, _ = ctl("pool", "describe", "calm", "-o", "json")
         return code == 0 and json.loads(out)["pending"] == 3
 
-    until(is_back, "the queue is not made again")
+    wait_until(is_back, "the queue is made again")
     shown = ctl.pool("calm")
     assert (shown["delivers"], shown["in_flight"], ctl.said(execution, "begin")) == (False, 0, {})
     assert ctl("pool", "resume", "calm")[0] == 0
@@ -101,7 +97,7 @@ def test_a_pause_outlives_the_server_and_its_queue(ctl: Ctl) -> None:
 def test_a_drain_reports_what_finished_and_hands_the_rest_back(ctl: Ctl) -> None:
     ctl.apply("deep", workers=1, slots=4)
     short, long = ctl.start("deep", 3, 1.5), ctl.start("deep", 1, 20)
-    until(lambda: ctl.said(short, "begin").total() == 3 and ctl.said(long, "begin").total() == 1, "nothing runs")
+    wait_until(lambda: ctl.said(short, "begin").total() == 3 and ctl.said(long, "begin").total() == 1, "it runs")
     began = time.monotonic()
     done = ctl.json("pool", "drain", "deep", "--timeout", "3s", "--note", "new machine")
     assert time.monotonic() - began < 18, "it waited for the long one"
@@ -112,7 +108,7 @@ def test_a_drain_reports_what_finished_and_hands_the_rest_back(ctl: Ctl) -> None
     assert (ctl.status(long), ctl.said(long, "end")) == ("running", {})
     assert ctl("pool", "delete", "deep")[0] == 8
     assert ctl("pool", "resume", "deep")[0] == 0
-    until(lambda: ctl.pool("deep")["busy"] == 1, "what was handed back is not taken again")
+    wait_until(lambda: ctl.pool("deep")["busy"] == 1, "what was handed back is taken again")
     assert ctl("cancel", long, "--wait")[0] == 0
     ctl.rest("deep")
 
@@ -121,10 +117,10 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(ctl: Ctl) -> None:
     ctl.apply("frail", workers=1, slots=4)
     shorten_lease(ctl, "frail")
     execution = ctl.start("frail", 1, 3)
-    until(lambda: ctl.said(execution, "begin") == {"0": 1}, "nothing runs")
+    wait_until(lambda: ctl.said(execution, "begin") == {"0": 1}, "it runs")
     (victim,) = ctl.json("pool", "workers", "frail")
     os.kill(victim["pid"], signal.SIGKILL)
-    until(lambda: bool(ready_pids(ctl, "frail") - {victim["pid"]}), "it is not replaced")
+    wait_until(lambda: bool(ready_pids(ctl, "frail") - {victim["pid"]}), "it is replaced")
     ctl.completed(execution)
     assert ctl.said(execution, "begin") == {"0": 1}, "a finished task was done again"
     assert 1 <= ctl.said(execution, "end")["0"] <= 2  # it may have ended and not been reported when the kill came
@@ -162,20 +158,20 @@ def test_delete_is_refused_while_work_waits(ctl: Ctl) -> None:
     ctl.apply("brief", workers=1, slots=1)
     assert ctl("pool", "pause", "brief")[0] == 0
     execution = ctl.start("brief", 3)
-    until(lambda: ctl.pool("brief")["pending"] == 3, "nothing waits")
+    wait_until(lambda: ctl.pool("brief")["pending"] == 3, "they wait")
     code, _, err = ctl("pool", "delete", "brief")
     assert (code, "3 pending" in err) == (8, True)
     assert ctl("pool", "resume", "brief")[0] == 0
     ctl.completed(execution)
-    until(lambda: ctl.pool("brief")["in_flight"] == 0, "the last ones are not acknowledged")
+    wait_until(lambda: ctl.pool("brief")["in_flight"] == 0, "the last ones are acknowledged")
     assert ctl("pool", "drain", "brief")[0] == 0
     assert ctl.json("pool", "delete", "brief")["action"] == "deleted"
     assert ctl("pool", "describe", "brief")[0] == 7
-    assert "worker_brief" not in wait_for_users(ctl, gone="worker_brief")
+    assert "worker_brief" not in users_without(ctl, gone="worker_brief")
 
 
-def wait_for_users(ctl: Ctl, gone: str) -> set[str]:
-    until(lambda: gone not in ctl.up.context["pools"], "the context still names it")
+def users_without(ctl: Ctl, gone: str) -> set[str]:
+    wait_until(lambda: gone not in ctl.up.context["pools"], "the context no longer names it")
     return set(ctl.up.context["pools"])
 
 
@@ -184,16 +180,16 @@ def test_a_killed_pools_service_leaves_no_worker_behind_and_starts_none_twice(ct
     before = {worker["pid"] for worker in ctl.pool("etl")["workers"]}
     (service,) = [pid for pid, line in children(ctl.up.process.pid).items() if "services.pools" in line]
     os.kill(service, signal.SIGKILL)
-    until(lambda: not any(map(alive, before)), "workers of the killed service are still there")
+    wait_until(lambda: not any(map(running, before)), "the workers of the killed service end")
 
     def is_back() -> bool:
         pids = ready_pids(ctl, "etl")
         return len(pids) == 2 and not pids & before
 
-    until(is_back, "there are not two new ones")
+    wait_until(is_back, "there are two new ones")
     (service,) = [pid for pid, line in children(ctl.up.process.pid).items() if "services.pools" in line]
     wanted = sum(pool["desired"] or 0 for pool in ctl.json("pool", "list"))
-    until(lambda: len(children(service)) == wanted, f"not {wanted} workers run")
+    wait_until(lambda: len(children(service)) == wanted, f"{wanted} workers run")
 
 
 def test_another_pools_service_takes_over_when_the_first_is_silent(ctl: Ctl) -> None:
@@ -210,20 +206,20 @@ def test_another_pools_service_takes_over_when_the_first_is_silent(ctl: Ctl) -> 
             [sys.executable, "-m", "services.pools"], cwd=ROOT, env=environment(**own), stdout=log, stderr=log
         )
     try:
-        until(lambda: "service.ready" in (ctl.folder / "second.log").read_text(), "it does not stand by")
+        wait_until(lambda: "service.ready" in (ctl.folder / "second.log").read_text(), "it stands by")
         assert children(second.pid) == {}
         old = set(children(first))
         os.kill(first, signal.SIGSTOP)
-        until(lambda: len(children(second.pid)) == len(old), "it does not take over")
+        wait_until(lambda: len(children(second.pid)) == len(old), "it takes over")
         os.kill(first, signal.SIGCONT)
-        until(lambda: not any(map(alive, old)), "the first one keeps its workers")
-        until(lambda: ctl.pool("etl")["ready"] == 2, "the pool is not ready")
+        wait_until(lambda: not any(map(running, old)), "the first one gives up its workers")
+        wait_until(lambda: ctl.pool("etl")["ready"] == 2, "the pool is ready")
     finally:
         os.kill(first, signal.SIGCONT)
         second.terminate()
         assert second.wait(40) == 0
-    until(lambda: len(children(first)) == len(old), "the first one does not lead again")
-    until(lambda: ctl.pool("etl")["state"] == "ready", "the pool is not ready")
+    wait_until(lambda: len(children(first)) == len(old), "the first one leads again")
+    wait_until(lambda: ctl.pool("etl")["state"] == "ready", "the pool is ready")
 
 
 def test_a_restart_replaces_the_workers_one_by_one(ctl: Ctl) -> None:
@@ -239,7 +235,7 @@ def test_an_external_pool_is_known_by_what_its_workers_say(ctl: Ctl) -> None:
     assert (created["action"], created["generation"]) == ("created", 1)
     assert ctl("pool", "create", "abroad", "--backend", "external")[0] == 8
     assert ctl.pool("abroad")["state"] == "empty"
-    until(lambda: "worker_abroad" in ctl.up.context["users"], "it has no account")
+    wait_until(lambda: "worker_abroad" in ctl.up.context["users"], "it has an account")
     context = ctl.up.context
     own = {
         "NOETL_NATS_URL": context["nats_url"], "NOETL_NATS_USER": "worker_abroad", "NOETL_POOL": "abroad",
@@ -250,7 +246,7 @@ def test_an_external_pool_is_known_by_what_its_workers_say(ctl: Ctl) -> None:
             [sys.executable, "-m", "services.worker"], cwd=ROOT, env=environment(**own), stdout=log, stderr=log
         )
     try:
-        until(lambda: ctl.pool("abroad")["ready"] == 1, "its worker is not seen")
+        wait_until(lambda: ctl.pool("abroad")["ready"] == 1, "its worker is seen")
         (row,) = ctl.json("pool", "workers", "abroad")
         assert (row["pid"], row["slots"], row["provides"]) == (worker.pid, 3, ["eu", "gpu"])
         execution = ctl.start("abroad", 2, where="requires: [gpu, eu]")
@@ -283,14 +279,15 @@ def test_what_no_pool_provides_fails_the_execution_at_once(ctl: Ctl) -> None:
 
 LISTED = {
     "name", "backend", "desired", "ready", "busy", "pending", "in_flight", "oldest_s", "state", "message", "slots",
-    "provides", "generation",
+    "provides", "generation", "tools",
 }
 WORKER = {
     "name", "pool", "state", "slots", "held", "since", "host", "pid", "version", "provides", "failures", "ended", "log",
-    "runs",
+    "runs", "tools", "silent_since",
 }
 DESCRIBED = LISTED | {
-    "labels", "drain_s", "tools_disabled", "by", "at", "restarts", "delivers", "paused", "drain", "workers", "document",
+    "labels", "drain_s", "silent_s", "tools_disabled", "by", "at", "restarts", "delivers", "paused", "drain", "workers",
+    "document",
 }
 CHANGED = {"name", "action", "generation", "workers", "by", "at"}
 
@@ -322,10 +319,10 @@ def test_tables_are_for_people(ctl: Ctl) -> None:
     ctl.apply("calm", workers=1, slots=4)
     _, out, _ = ctl("pool", "list")
     assert out.splitlines()[0].split() == [
-        "NAME", "BACKEND", "DESIRED", "READY", "BUSY", "PENDING", "IN-FLIGHT", "OLDEST", "STATE",
+        "NAME", "BACKEND", "DESIRED", "READY", "BUSY", "PENDING", "IN-FLIGHT", "OLDEST", "PYTHON", "STATE",
     ]
     (row,) = [line.split() for line in out.splitlines() if line.startswith("calm ")]
-    assert row == ["calm", "process", "1", "1", "0", "0", "0", "-", "ready"]
+    assert row == ["calm", "process", "1", "1", "0", "0", "0", "-", f"0/{Settings().python_processes}", "ready"]
     assert "calm" in ctl("pool", "list", "-o", "name")[1].split()
     assert "pool calm: ready" in ctl("pool", "describe", "calm")[1]
     (worker,) = ctl.json("pool", "workers", "calm")

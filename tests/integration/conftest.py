@@ -1,5 +1,6 @@
 """The broker of the integration tests."""
 
-from tests.support.nats import admin, nats_server
+from tests.support.servers.nats import admin, nats_server
+from tests.support.users import as_user
 
-__all__ = ["admin", "nats_server"]
+__all__ = ["admin", "as_user", "nats_server"]

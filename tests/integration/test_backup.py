@@ -14,9 +14,11 @@ from shared.bus.topology import REQUESTS, events_stream
 from shared.errors import NoetlError, Refused, Unavailable
 from shared.events import subjects
 from shared.events.request import derive_id
-from shared.runtime import archive, backup, restore
-from shared.runtime.nats_server import NatsServer
-from tests.support.nats import clear
+from shared.runtime.backup import archive, restore
+from shared.runtime.backup import save as backup
+from shared.runtime.embedded.nats_server import NatsServer
+from tests.support.servers.nats import clear
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ async def test_sequences_headers_gaps_and_times_come_back(source: JetStreamBus, 
     name = topology.RESULTS
     for number in range(300):
         await source.append(subjects.result("x", "sum", number), os.urandom(1000), headers={"H": str(number)})
-    await source.purge(name, subjects.result("x", "sum", 7))
+    assert await source.delete(name, 8)
     parts: list[bytes] = []
     saved = await snapshot.save(source, name, parts.append)
     assert len(parts) > 1
@@ -110,13 +112,8 @@ async def test_requests_come_again_unless_the_log_has_what_they_started(
     partition = subjects.partition_of(started, 4)
     await source.append(subjects.event(partition, started, "router"), b"begun")
 
-    async def handled() -> bool:
-        info = await source.requests.api(f"CONSUMER.INFO.{REQUESTS}.router")
-        return bool(info["ack_floor"]["stream_seq"] == 1)
-
-    async with asyncio.timeout(10):
-        while not await handled():  # noqa: ASYNC110  the broker tells
-            await asyncio.sleep(0.02)
+    await until(lambda: source.requests.api(f"CONSUMER.INFO.{REQUESTS}.router"), "the first is acknowledged", 10,
+                so=lambda info: info["ack_floor"]["stream_seq"] == 1)
     manifest = await backup.save(source, tmp_path / "b", 4, secrets=False, say=quiet)
     archive.check(tmp_path / "b", archive.read(tmp_path / "b"))
     await restore.take_back(target, tmp_path / "b", manifest, replicas=1, say=quiet)

@@ -7,22 +7,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.cli.checks import access, clock, disk, durability, examination, lag, members, streams
-from services.cli.checks.finding import Finding
-from services.cli.checks.patient import Patient
-from services.cli.context import Found
-from shared.bus import jetstream, topology
+from services.cli.doctor import access, clock, disk, durability, examine, lag, members, streams
+from services.cli.doctor.finding import Finding
+from services.cli.doctor.target import Patient
+from services.cli.stack.context import Found
+from shared.bus import dead_letters, jetstream, topology
 from shared.bus.jetstream import JetStreamBus, connect
+from shared.bus.membership import Membership
 from shared.bus.streams import ensure
 from shared.bus.topology import COMMANDS, DEAD, REQUESTS, RESULTS, events_stream
 from shared.events import model as ev
 from shared.events import subjects
-from shared.events.record import Lease, Record, encode
+from shared.events.beat import Beat
+from shared.events.record import Lease, Record, encode, subject_of
 from shared.events.stamp import stamp
-from shared.runtime.nats_server import NatsServer, free_port
-from shared.runtime.settings import Settings
-from tests.support.nats import POOLS, clear
-from tests.support.own_nats import PASSWORD, OwnNats
+from shared.runtime.embedded.nats_server import NatsServer, free_port
+from shared.runtime.service.clock import SystemClock
+from shared.runtime.service.settings import Settings
+from shared.runtime.stores import pools
+from tests.support.servers.nats import POOLS, clear
+from tests.support.servers.own_nats import PASSWORD, OwnNats
 
 
 @pytest.fixture
@@ -40,8 +44,10 @@ def named(findings: list[Finding], name: str) -> Finding:
     return next(finding for finding in findings if finding.name == name)
 
 
-def report(at: float) -> bytes:
-    return encode(Record("x", "worker", 1, stamp(at), (ev.StepStarted(),), lease=Lease("r", "s", (1, 1), "w")))
+async def report(bus: JetStreamBus, at: float) -> None:
+    lease = Lease("r", "s", (1, 1), "w", pool="default")
+    record = Record("x", "worker", 1, stamp(at), (ev.StepStarted(),), lease=lease)
+    await bus.append(subject_of(record, topology.PARTITIONS), encode(record))
 
 
 async def test_a_missing_stream_and_a_missing_consumer_are_named(patient: Patient) -> None:
@@ -81,7 +87,7 @@ async def test_streams_of_other_partitions_are_a_problem(patient: Patient) -> No
 
 async def test_every_user_has_its_rights_and_a_probe_stores_nothing(patient: Patient) -> None:
     (found,) = await access.look(patient)
-    assert (found.status, "5 users" in found.found) == ("ok", True), found
+    assert (found.status, "6 users" in found.found) == ("ok", True), found
     assert await patient.bus.last_seq(events_stream(0)) == 0
     assert await patient.bus.last_seq(COMMANDS) == 0
 
@@ -112,24 +118,25 @@ async def test_without_passwords_permissions_are_not_looked_at(patient: Patient)
 
 async def test_what_nobody_takes_is_lag(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     bus = patient.bus
-    await bus.append(subjects.event(0, "x", "worker"), report(time.time()))
-    await bus.append(subjects.event(0, "x", "router"), b"the router does not wait for its own")
+    await report(bus, time.time())
+    partition = subjects.partition_of("x", topology.PARTITIONS)
+    await bus.append(subjects.event(partition, "x", "router"), b"the router does not wait for its own")
     await bus.append(subjects.EXECUTE, b"{}")
-    await bus.append(subjects.dead("requests"), b"{}")
+    await dead_letters.bury(bus, "requests", "NOETL_REQUESTS/1", "no path", b"{}")
     found = await lag.look(patient)
     assert named(found, "lag.router").found.startswith("1 records wait")
     assert named(found, "lag.scheduler").found.startswith("1 records wait")
     assert named(found, "lag.requests").found.startswith("1 requests wait")
-    assert (named(found, "lag.dead_letters").status, "1 of requests" in named(found, "lag.dead_letters").found) == (
-        "warning", True,
+    assert (named(found, "lag.dead_letters").status, named(found, "lag.dead_letters").found) == (
+        "warning", "dead letters: 1 of requests; the latest: requests NOETL_REQUESTS/1: no path",
     )  # fmt: skip
     monkeypatch.setattr(lag, "SLOW_S", 0.0)
     monkeypatch.setattr(lag, "STUCK_S", 0.0)
     late = {finding.name for finding in await lag.look(patient) if finding.status == "problem"}
     assert late == {"lag.router", "lag.scheduler", "lag.requests"}
-    await bus.kv_put(topology.CURSORS, "router.0", b'{"seq": 1}')
+    await bus.kv_put(topology.CURSORS, f"router.{partition}", b'{"seq": 1}')
     assert named(await lag.look(patient), "lag.router").found == "0 records wait"
-    await bus.kv_put(topology.CURSORS, "router.0", b'{"seq": 99}')
+    await bus.kv_put(topology.CURSORS, f"router.{partition}", b'{"seq": 99}')
     ahead = named(await lag.look(patient), "lag.router")
     assert (ahead.status, "beyond the log" in ahead.found) == ("problem", True)
 
@@ -145,11 +152,33 @@ async def test_a_pool_with_commands_and_no_workers_is_a_problem(patient: Patient
 
 async def test_a_writer_whose_clock_is_wrong_is_seen(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [finding.status for finding in await clock.look(patient)] == ["ok"]
-    await patient.bus.append(subjects.event(0, "x", "worker"), report(time.time() - 90))
+    await report(patient.bus, time.time() - 90)
     (found,) = await clock.look(patient)
-    assert (found.status, "a worker is 90 s behind the broker" in found.found) == ("problem", True)
+    assert (found.status, "records of a worker is 90 s behind the broker" in found.found) == ("problem", True)
     monkeypatch.setattr(clock, "RECENT_S", -1.0)  # it was long ago
     assert [finding.status for finding in await clock.look(patient)] == ["ok"]
+
+
+async def test_each_machine_whose_clock_is_wrong_is_named(patient: Patient) -> None:
+    bus = patient.bus
+    await bus.kv_put(topology.WORKERS, "default.w1", msgspec.json.encode(Beat("w1", "default", skew=-3600.0)))
+    await bus.kv_put(topology.WORKERS, "default.w2", msgspec.json.encode(Beat("w2", "default")))
+    await bus.kv_put(topology.POOLS, pools.LEADER, msgspec.json.encode(pools.Leader("p1", time.time(), 4.0)))
+    member = Membership(bus, "router", "r1", 4, Off(), lambda: None)
+    await member.start()
+    try:
+        (found,) = await clock.look(patient)
+    finally:
+        await member.stop()
+    assert found.status == "problem"
+    assert found.found == (
+        "router r1 is 12 s ahead of the broker; worker w1 is 60 min behind the broker; pools p1 is 4.0 s ahead of the "
+        "broker"
+    )
+
+
+class Off(SystemClock):
+    skew = 12.0
 
 
 @pytest.fixture
@@ -183,7 +212,7 @@ async def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(patient
     await patient.bus.requests.api(f"STREAM.DELETE.{events_stream(0)}")
     await patient.bus.requests.api(f"STREAM.DELETE.{DEAD}")
     settings = msgspec.structs.replace(patient.settings, postgres_dsn="postgresql://127.0.0.1:1/none")
-    found = {finding.name: finding for finding in await examination.examine(Found(settings), "http://127.0.0.1:1")}
+    found = {finding.name: finding for finding in await examine.examine(Found(settings), "http://127.0.0.1:1")}
     for name in ("streams.missing", "lag", "log", "postgres.reachable", "members.router"):
         assert found[name].status == "problem", name
     assert found["broker.version"].status == "ok"
@@ -191,6 +220,6 @@ async def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(patient
 
 async def test_no_broker_is_one_problem_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jetstream, "CONNECT_S", 0.3)
-    (found,) = await examination.examine(Found(Settings(nats_url="nats://u:secret@127.0.0.1:1")), "")
+    (found,) = await examine.examine(Found(Settings(nats_url="nats://u:secret@127.0.0.1:1")), "")
     assert (found.name, found.status) == ("broker.reachable", "problem")
     assert "secret" not in str(found)

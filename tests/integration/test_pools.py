@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +10,15 @@ import pytest
 from shared.bus import pool_consumer, topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.streams import ensure
-from shared.dsl.documents import compile_pool
-from shared.dsl.pools import plain
+from shared.dsl.documents.compile import compile_pool
+from shared.dsl.documents.pools import plain
 from shared.errors import NoetlError, Refused
-from shared.runtime import pool_state, pools
-from shared.runtime.nats_server import NatsServer
-from shared.runtime.pool_accounts import PoolAccounts
-from shared.runtime.settings import Settings
+from shared.runtime.embedded.nats_server import NatsServer
+from shared.runtime.embedded.pool_accounts import PoolAccounts
+from shared.runtime.service.settings import Settings
+from shared.runtime.stores import pool_state, pools
+from shared.runtime.stores.documents import NotThere
+from tests.support.waiting import until
 
 SUBJECT = "noetl.commands.default.x.r{}"
 
@@ -58,7 +60,7 @@ async def test_a_pool_that_nobody_looks_after_is_said_to_be_unattended(admin: Je
     (default, gpu) = await pool_state.read_all(admin, time.time())
     assert (default.state, default.desired, default.pending) == ("unattended", 1, 0)
     assert (gpu.entry, gpu.state, gpu.message) == (None, "empty", pool_state.UNDOCUMENTED)
-    with pytest.raises(pools.NotThere):
+    with pytest.raises(NotThere):
         await pool_state.read(admin, "nobody", time.time())
 
 
@@ -67,14 +69,6 @@ async def _apply(bus: JetStreamBus, name: str) -> None:
     pool = compile_pool(source).document
     assert pool is not None
     await pools.apply(bus, pool, source, "ada", time.time())
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(400):
-        if is_so():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("it does not come")
 
 
 class Server:
@@ -106,7 +100,7 @@ class Server:
         await asyncio.to_thread(self.server.stop)
 
     async def until(self, *names: str) -> None:
-        await until(lambda: set(self.accounts.pools) == set(names))
+        await until(lambda: set(self.accounts.pools), f"accounts of {names}", 20.0, so=lambda now: now == set(names))
 
 
 @pytest.fixture
@@ -138,7 +132,7 @@ async def test_a_new_pool_gets_its_account_while_others_work_on(server: Server) 
         while set(server.accounts.pools) != {"default", "etl"}:
             await server.admin.append(SUBJECT.format(sent), b"x")
             sent += 1
-        await until(lambda: len(taken) >= sent)
+        await until(lambda: len(taken), f"{sent} commands are taken", 20.0, so=lambda count: count >= sent)
         assert len(set(taken)) == sent > 0
         assert (worker.connections, server.admin.connections) == (1, 1), "someone was cut off"
         assert await server.admin.created(topology.COMMANDS) == created
@@ -158,7 +152,7 @@ async def _is_served(server: Server, pool: str) -> None:
         await server.admin.append(f"noetl.commands.{pool}.x.r1", b"m")
         (delivery,) = await asyncio.wait_for(consumer.batch(1), 10)
         assert delivery.data == b"m"
-        await worker.append("noetl.events.0.x.worker", b"done")
+        await worker.append(f"noetl.events.0.x.worker.{pool}", b"done")
         await worker.kv_put(topology.WORKERS, f"{pool}.w", b"{}")
         await server.admin.publish(f"noetl.stops.{pool}", b"s")
         assert await asyncio.wait_for(stops.next(), 5) == b"s"

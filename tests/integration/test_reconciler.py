@@ -11,13 +11,14 @@ from services.pools.backends import External, Running
 from services.pools.reconcile import Reconciler
 from shared.bus import pool_consumer, topology
 from shared.bus.jetstream import JetStreamBus
-from shared.dsl.documents import compile_pool
-from shared.dsl.pools import Pool, plain
+from shared.dsl.documents.compile import compile_pool
+from shared.dsl.documents.pools import Pool, plain
+from shared.engine.pools.reconcile import CRASHING_S
 from shared.events.beat import Beat
-from shared.runtime import pool_state, pools
-from shared.runtime.clock import SystemClock
-from shared.runtime.pool_state import PoolState
-from shared.runtime.pools import Drain, Leader, Pause, WorkerStatus
+from shared.runtime.service.clock import SystemClock
+from shared.runtime.stores import pool_state, pools
+from shared.runtime.stores.pool_state import PoolState
+from shared.runtime.stores.pools import Crash, Drain, Leader, Pause, WorkerStatus
 
 
 class Scripted:
@@ -26,6 +27,7 @@ class Scripted:
     def __init__(self) -> None:
         self.running: dict[str, Running] = {}
         self.ended: list[tuple[str, float]] = []
+        self.killed: list[str] = []
         self.lacks = ""
 
     def missing(self, pool: Pool) -> str:
@@ -40,6 +42,9 @@ class Scripted:
         del self.running[name]
         self.ended.append((name, within_s))
 
+    def kill(self, name: str, why: str) -> None:
+        self.killed.append(name)
+
     def workers(self, pool: str) -> Sequence[Running]:
         return [each for name, each in self.running.items() if name.startswith(f"{pool}-")]
 
@@ -50,10 +55,29 @@ class Scripted:
         self.running.clear()
 
 
+class Clock(SystemClock):
+    """Time passes as the broker's, and when a test says so."""
+
+    passed = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.passed
+
+
 class World:
     def __init__(self, bus: JetStreamBus) -> None:
-        self.bus, self.backend = bus, Scripted()
-        self.reconciler = Reconciler(bus, SystemClock(), {"process": self.backend, "external": External()})
+        self.bus, self.backend, self.clock = bus, Scripted(), Clock()
+        self.reconciler = self.another()
+
+    def another(self) -> Reconciler:
+        return Reconciler(self.bus, self.clock, {"process": self.backend, "external": External()})
+
+    async def passes(self, seconds: float) -> PoolState:
+        """With looks in between, as often as they are made."""
+        for _ in range(int(seconds / 0.5)):
+            self.clock.passed += 0.5
+            await self.reconciler.look()
+        return await self.look()
 
     async def apply(self, source: str) -> None:
         pool = compile_pool(source).document
@@ -69,6 +93,9 @@ class World:
             beat = Beat(name, "gpu", 4, [("x", run, -1) for run in held], pid=7)
             await self.bus.kv_put(topology.WORKERS, f"gpu.{name}", msgspec.json.encode(beat))
             held = ()
+
+    async def beat_of(self, name: str) -> None:
+        await self.bus.kv_put(topology.WORKERS, f"gpu.{name}", msgspec.json.encode(Beat(name, "gpu", 4, pid=7)))
 
     async def look(self) -> PoolState:
         """After two looks: one acts, the next one sees what came of it."""
@@ -174,6 +201,55 @@ async def test_an_external_pool_is_as_its_workers_say(world: World) -> None:
     await world.bus.kv_put(topology.WORKERS, "gpu.abroad", msgspec.json.encode(beat))
     state = await world.look()
     assert (state.state, state.ready, state.busy) == ("ready", 1, 1)
+
+
+async def test_a_worker_whose_beats_stop_is_silent_since_then_and_killed_at_last(world: World) -> None:
+    await world.apply(plain("gpu", 2))
+    await world.look()
+    await world.beat()
+    await world.look()
+    stopped = world.clock.now()
+    for _ in range(3):
+        await world.passes(3.0)
+        await world.beat_of("gpu-1")
+    state = await world.look()
+    assert (state.state, state.ready) == ("silent", 1)
+    (_, silent) = state.workers
+    assert (silent.name, silent.state, silent.silent_since) == ("gpu-2", "silent", pytest.approx(stopped, abs=2.0))
+    assert "gpu-2 has said nothing since" in state.message
+    assert world.backend.killed == []
+    for _ in range(8):
+        await world.passes(3.0)
+        await world.beat_of("gpu-1")
+    assert set(world.backend.killed) == {"gpu-2"}
+    await world.beat()
+    assert (await world.look()).state == "ready"
+
+
+async def test_time_in_which_nobody_listened_is_no_silence(world: World) -> None:
+    await world.apply(plain("gpu", 1))
+    await world.look()
+    await world.beat()
+    assert (await world.look()).state == "ready"
+    world.clock.passed += 600.0
+    assert ((await world.look()).state, world.backend.killed) == ("ready", [])
+
+
+async def test_ends_of_workers_are_remembered_by_the_next_reconciler(world: World) -> None:
+    await world.apply(plain("gpu", 1))
+    await world.look()
+    await world.beat()
+    ends = tuple(Crash(world.clock.now() - ago, "gpu-1", "exit code -9", "gpu.log") for ago in (9.0, 5.0, 1.0))
+    world.backend.running["gpu-1"] = replace(world.backend.running["gpu-1"], crashes=ends)
+    assert (await world.look()).state == "crashing"
+    world.backend.running["gpu-1"] = replace(world.backend.running["gpu-1"], crashes=())
+    world.reconciler = world.another()
+    state = await world.look()
+    assert state.state == "crashing"
+    assert state.message.startswith("its workers ended by themselves 3 times in 5 minutes, the last of them gpu-1 with "
+                                    "exit code -9 at ")
+    world.clock.passed += CRASHING_S
+    assert (await world.look()).state == "ready"
 
 
 async def test_a_document_that_cannot_be_read_harms_no_other(world: World) -> None:

@@ -10,21 +10,19 @@ from msgspec.structs import replace
 
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
-from shared.bus.ports import Follower
 from shared.bus.streams import Drift, ensure, queue_only
 from shared.bus.topology import COMMANDS, events_stream
 from shared.errors import NoetlError, Refused, Unavailable, Unknown
-from shared.runtime.nats_server import NatsServer
-from tests.support.nats import POOLS, quick_topology
+from shared.events import subjects
+from shared.runtime.embedded.nats_server import NatsServer
+from tests.support.following import lazy, take
+from tests.support.servers.nats import POOLS, quick_topology
+from tests.support.waiting import until
+
+__all__ = ["lazy"]
 
 STREAM = events_stream(0)
 WANTED = quick_topology()
-
-
-@pytest.fixture(params=[False, True], ids=["eager", "lazy"])
-def lazy(request: pytest.FixtureRequest) -> bool:
-    """Both ways of following keep the same promises."""
-    return bool(request.param)
 
 
 @pytest.fixture
@@ -54,20 +52,7 @@ async def writer(server: NatsServer) -> AsyncIterator[JetStreamBus]:
 
 
 async def eventually_appended(bus: JetStreamBus, subject: str, data: bytes = b"") -> int:
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                return await bus.append(subject, data)
-            except Unavailable:
-                await asyncio.sleep(0.05)
-
-
-async def take(follower: Follower, count: int) -> list[int]:
-    found: list[int] = []
-    async with asyncio.timeout(15):
-        while len(found) < count:
-            found += [message.seq for message in await follower.batch()]
-    return found
+    return await until(lambda: bus.append(subject, data), "a message is stored", 10, despite=(Unavailable,))
 
 
 async def consumers(bus: JetStreamBus, stream: str) -> int:
@@ -95,6 +80,19 @@ async def test_another_setting_is_reported_and_left_alone(bus: JetStreamBus) -> 
     assert Drift("NOETL_COMMANDS/gpu", "ack_wait", int(9e9), int(0.6e9)) in drifts
     assert {d.field for d in drifts} == {"ack_wait"}
     assert await ensure(bus, WANTED) == []
+
+
+async def test_a_log_from_before_pools_were_part_of_a_subject_takes_records_of_pools(bus: JetStreamBus) -> None:
+    config = (await bus.requests.api(f"STREAM.INFO.{STREAM}"))["config"]
+    await bus.requests.api(f"STREAM.UPDATE.{STREAM}", {**config, "subjects": ["noetl.events.0.*.*"]})
+    old = await bus.append("noetl.events.0.x.worker", b"old")
+    with pytest.raises(Unavailable):
+        await bus.append("noetl.events.0.x.worker.default", b"new")
+    (drift,) = await ensure(bus, WANTED, apply=True)
+    assert (drift.name, drift.field, drift.applied) == (STREAM, "subjects", True)
+    new = await bus.append("noetl.events.0.x.worker.default", b"new")
+    assert [m.seq for m in await bus.read(STREAM, subjects.written(0, "x", ["worker"]))] == [old, new]
+    assert await take(bus.follow(STREAM, subjects.events_by(0, "worker", "router"), 0), 2) == [old, new]
 
 
 async def test_only_safe_settings_are_applied(bus: JetStreamBus) -> None:
@@ -130,13 +128,7 @@ async def test_the_memory_queue_is_gone_after_a_kill_and_made_again_by_a_schedul
     with pytest.raises(Unavailable):
         await bus.created(COMMANDS)
     await asyncio.sleep(0.5)  # the worker goes on asking for a durable that is not there
-    async with asyncio.timeout(5):
-        while True:
-            try:
-                await ensure(scheduler, queue_only(WANTED))
-                break
-            except Unavailable:
-                await asyncio.sleep(0.05)
+    await until(lambda: ensure(scheduler, queue_only(WANTED)), "a queue", 5, so=lambda _: True, despite=(Unavailable,))
     assert await scheduler.created(COMMANDS) > before
     await scheduler.append("noetl.commands.default.x.r1", b"")
     assert [d.subject for d in await asyncio.wait_for(waiting, 5)] == ["noetl.commands.default.x.r1"]
@@ -172,16 +164,14 @@ async def test_a_follower_misses_nothing_over_reconnects(bus: JetStreamBus, writ
         futures = [await writer.send(f"noetl.events.0.e{i}.router", b"x" * 100) for i in numbers]
         await bus.connection.force_reconnect()
         await asyncio.gather(*futures)
-        async with asyncio.timeout(5):
-            while bus.connection.stats["reconnects"] <= done:  # noqa: ASYNC110  the client gives no event
-                await asyncio.sleep(0.01)
+        await until(lambda: bus.connection.stats["reconnects"] > done, "connected again", 5)  # noqa: B023
     assert bus.connection.stats["reconnects"] == rounds
     assert await reading == list(range(1, rounds * each + 1))
     await follower.close()
 
 
-async def test_a_follower_makes_its_consumer_again_when_it_was_deleted(bus: JetStreamBus, lazy: bool) -> None:
-    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0, lazy=lazy)
+async def test_a_follower_makes_its_consumer_again_when_it_was_deleted(bus: JetStreamBus) -> None:
+    follower = bus.follow(STREAM, ["noetl.events.0.>"], 0)
     await bus.append("noetl.events.0.a.router", b"")
     await take(follower, 1)
     names = (await bus.requests.api(f"CONSUMER.NAMES.{STREAM}"))["consumers"]
@@ -193,11 +183,11 @@ async def test_a_follower_makes_its_consumer_again_when_it_was_deleted(bus: JetS
     await follower.close()
 
 
-async def test_closing_a_follower_deletes_its_consumer(bus: JetStreamBus, lazy: bool) -> None:
+async def test_closing_a_follower_deletes_its_consumer_and_a_lazy_one_has_none(bus: JetStreamBus, lazy: bool) -> None:
     follower = bus.follow(STREAM, ["noetl.events.0.>"], 0, lazy=lazy)
     await bus.append("noetl.events.0.a.router", b"")
     await take(follower, 1)
-    assert await consumers(bus, STREAM) == 1
+    assert await consumers(bus, STREAM) == (0 if lazy else 1)
     await follower.close()
     assert await consumers(bus, STREAM) == 0
 
@@ -228,8 +218,7 @@ async def test_publishes_under_way_are_unknown_when_the_server_dies(
 
 async def test_a_publish_waits_for_a_short_outage(server: NatsServer, bus: JetStreamBus) -> None:
     server.kill()
-    while bus.connection.is_connected:  # noqa: ASYNC110  the client gives no event for it
-        await asyncio.sleep(0.01)
+    await until(lambda: not bus.connection.is_connected, "cut off", every_s=0.01)
     sending = asyncio.create_task(bus.append("noetl.events.0.a.router", b""))
     await asyncio.sleep(0.1)
     server.start()
@@ -241,8 +230,7 @@ async def test_a_publish_in_a_long_outage_is_unavailable_and_never_applied(
 ) -> None:
     monkeypatch.setattr("shared.bus.publisher.ANSWER_S", 0.2)
     server.kill()
-    while bus.connection.is_connected:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: not bus.connection.is_connected, "cut off", every_s=0.01)
     with pytest.raises(Unavailable) as caught:
         await bus.append("noetl.events.0.a.router", b"")
     assert not isinstance(caught.value, Unknown)

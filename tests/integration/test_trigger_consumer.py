@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from services.cli import trigger as command
+from services.cli.commands import trigger as command
 from shared.bus import trigger_consumer
+from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
-from shared.bus.request import NotFound
-from shared.dsl.documents import compile_document
-from shared.dsl.triggers import Trigger
+from shared.dsl.documents.compile import compile_document
+from shared.dsl.documents.triggers import Trigger
 from shared.errors import Refused
 
 

@@ -7,24 +7,24 @@ import json
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.dsl import template
-from shared.dsl.template_facts import facts
-from tests.support.bounds import DENSE_BYTES, MAX_S
+from shared.dsl.templates import evaluate as template
+from shared.dsl.templates.analysis import facts
+from tests.support.inputs.bounds import DENSE_BYTES, MAX_S
+from tests.support.paths import ROOT
 
 MAX_MB = 50
-ROOT = Path(__file__).parents[2]
 
 
 @cache
 def measured() -> dict[str, Any]:
-    done = subprocess.run([sys.executable, "-m", "tests.support.bounds"], cwd=ROOT, capture_output=True, timeout=100,
+    command = [sys.executable, "-m", "tests.support.inputs.bounds"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=100,
                           check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -7,12 +7,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.dsl.codes import CODES
-from shared.dsl.documents import compile_document, compile_pool
-from shared.dsl.pools import MAX_DRAIN_S, MAX_SLOTS, MAX_WORKERS, Pool
-from shared.dsl.schedules import Schedule
-from shared.engine import calendar, firing
-from tests.support.trees import replaced
+from shared.dsl.documents.compile import compile_document, compile_pool
+from shared.dsl.documents.pools import MAX_DRAIN_S, MAX_SLOTS, MAX_WORKERS, Pool
+from shared.dsl.documents.schedules import Schedule
+from shared.dsl.model.diagnostic_codes import CODES
+from shared.engine.automation import calendar
+from shared.engine.automation import schedules as automation_schedules
+from tests.support.inputs.trees import replaced
 
 NOW = 1_790_000_000
 SCHEDULE = yaml.safe_load("""
@@ -69,7 +70,7 @@ def test_a_schedule_with_anything_in_it(data: st.DataObject) -> None:
     found = check(tree, "Schedule")
     if isinstance(found, Schedule):
         list(islice(calendar.upcoming(found, NOW), 5))
-        firing.decide(found, firing.State(), NOW - 10_000_000, float(NOW), frozenset())
+        automation_schedules.decide(found, automation_schedules.State(), NOW - 10_000_000, float(NOW), frozenset())
 
 
 @settings(max_examples=100, deadline=None)

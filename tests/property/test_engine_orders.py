@@ -9,7 +9,7 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.dsl.plan import Plan
+from shared.dsl.model.plan import Plan
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
 from tests.unit.engine.support import Driver, plan_of

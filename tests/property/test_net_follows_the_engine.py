@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from shared.dsl import net
-from shared.dsl.net_joins import too_few
-from shared.dsl.plan import Plan
-from shared.engine import joins, routing
-from shared.engine.execution import Execution
+from shared.dsl.check import token_net
+from shared.dsl.check.join_net import too_few
+from shared.dsl.model.plan import Plan
+from shared.engine.routing import decide as routing
+from shared.engine.routing import joins
+from shared.engine.routing.state import Execution
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
 from tests.unit.engine.support import Driver, plan_of
@@ -82,7 +83,7 @@ def test_the_engine_keeps_to_what_is_proved_with_other_joins(seed: int, monkeypa
 
 def _keeps(plan: Plan, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     never = {name for name, _ in too_few(plan)}
-    found = net.analyse(plan, limit=5_000)
+    found = token_net.analyse(plan, limit=5_000)
     for _ in range(5):
         driver, waited, most = play(plan, rng, monkeypatch)
         assert not set(driver.steps()) & {*found.runs.steps, *never}

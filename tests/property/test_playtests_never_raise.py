@@ -6,14 +6,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.cli.suite_run import Options, run_files
-from services.cli.suite_text import show
-from services.cli.suites import Suite
-from services.cli.test import FAULTS
-from shared.dsl.codes import CODES
-from shared.dsl.playtest_read import compile_test
-from tests.support.trees import replaced
-from tests.unit.playtest.lab import SHOP, TEST, book, pretend
+from services.cli.testing.faults import FAULTS
+from services.cli.testing.run import Options, run_files
+from services.cli.testing.suites import Suite
+from services.cli.testing.text import show
+from shared.dsl.model.diagnostic_codes import CODES
+from shared.dsl.playtests.read import compile_test
+from tests.support.inputs.trees import replaced
+from tests.unit.answers.playtests.lab import SHOP, TEST, book, pretend
 
 BOOK = book(SHOP)
 TREE = yaml.safe_load(TEST + """

@@ -9,12 +9,14 @@ from cronsim import CronSim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.dsl.parts import PlaybookRef
-from shared.dsl.schedules import Schedule
-from shared.dsl.triggers import WHOLE, Trigger
-from shared.engine import calendar, firing
-from shared.engine.reacting import Arrived, Broken, react
-from shared.events.request import ID_PATTERN, Request
+from shared.dsl.documents.header import PlaybookRef
+from shared.dsl.documents.schedules import Schedule
+from shared.dsl.documents.triggers import WHOLE, Trigger
+from shared.engine.automation import calendar
+from shared.engine.automation import schedules as automation_schedules
+from shared.engine.automation.triggers import Arrived, Broken, react
+from shared.events.bounds import EXECUTION_ID
+from shared.events.request import Request
 
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns",
          "Africa/Casablanca", "Pacific/Chatham", "UTC")
@@ -82,13 +84,15 @@ def test_times_grow_and_looking_later_changes_nothing(schedule: Schedule, after:
 @given(schedules, moments, st.lists(st.integers(1, 40_000), min_size=1, max_size=8))
 def test_no_time_is_decided_on_twice_and_none_is_invented(schedule: Schedule, since: int, pauses: list[int]) -> None:
     """Looked at irregularly, with stops of up to half a day; executions end at once."""
-    state, now, fired = firing.State(), float(since), []
+    state, now, fired = automation_schedules.State(), float(since), []
     for pause in pauses:
         now += pause
         for _ in range(60):
-            after = firing.decide(schedule, state, since, now, frozenset(firing.running(state)))
+            running = frozenset(automation_schedules.running(state))
+            after = automation_schedules.decide(schedule, state, since, now, running)
             fired += [fire.at for fire in after.recent if fire not in state.recent and fire.running]
-            again, state = state == after, firing.told(after, frozenset(fire.execution_id for fire in after.recent))
+            known = frozenset(fire.execution_id for fire in after.recent)
+            again, state = state == after, automation_schedules.told(after, known)
             if again:
                 break
     named = list(takewhile(lambda at: at <= now, calendar.upcoming(schedule, since)))
@@ -116,4 +120,4 @@ def test_whatever_a_message_holds_a_trigger_answers(data: bytes, dedupe: str, ma
     assert isinstance(found, Request | Broken | None)
     assert repr(react(trigger, arrived)) == repr(found)
     if isinstance(found, Request):
-        assert ID_PATTERN.fullmatch(found.execution_id)
+        assert EXECUTION_ID.fullmatch(found.execution_id)

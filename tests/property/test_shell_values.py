@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.dsl.template import render_shell
+from shared.dsl.templates.evaluate import render_shell
 from shared.errors import TemplateError
 
 BREAKERS = [

@@ -10,10 +10,11 @@ from unittest import mock
 
 import structlog
 
-from shared.runtime import plans, shell
+from shared.runtime.control import shell
+from shared.runtime.stores import plans
 from tests.sim import checks
+from tests.sim.books.playbooks import BOOKS, compiled
 from tests.sim.loop import VirtualLoop
-from tests.sim.playbooks import BOOKS, compiled
 from tests.sim.world import Asked, World, bury
 
 STORY_LINES = 60

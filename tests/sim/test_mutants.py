@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sim import checks
-from tests.sim.mutants import MUTANTS
+from tests.sim.mutants.promises import MUTANTS
 from tests.sim.run import live, quiet
 from tests.sim.test_seeds import SEEDS
 
@@ -14,6 +14,7 @@ WANTED = {
     "no epoch fence": ("decision", "pipeline", "terminal", "call", "idle for ever"),
     "dedupe by message id alone": ("no request of its own", "numbering", "router 1: as of 0, after"),
     "split decision": ("decision",),
+    "wall time": ("for ever",),
 }
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from services.cli.suite_run import violations
-from shared.dsl.playtest import Case, PlayTest
-from shared.engine.expecting import Came, came
-from shared.engine.rehearsal import Need
+from services.cli.testing.run import violations
+from shared.answers.playtests.expectations import Came, came
+from shared.answers.rehearsal.rehearse import Need
+from shared.dsl.playtests.model import Case, PlayTest
 from shared.events.outcome import Outcome, ok
-from shared.tools.contract import Call
-from shared.tools.playtest import Chance, Ran, run_case
-from tests.sim.playbooks import BOOKS, Expected, Playbook, compiled
-from tests.sim.tools import _answer, _page
+from shared.tools.base.contract import Call
+from shared.tools.testing.run_case import Chance, Ran, run_case
+from tests.sim.books.playbooks import BOOKS, Expected, Playbook, compiled
+from tests.sim.tools import answer, page
 
 SEEDS = range(8)
 TEST = PlayTest("", (), ())
@@ -26,9 +26,9 @@ def tool(need: Need) -> Outcome:
         rows = [{"k": row} for row in range(first, min(count, first + most))]
         return ok({"rows": rows, "row_count": len(rows), "columns": ["k"]}, shape="sql")
     if "params" in need.config:
-        return _page(Call(need.config, need.spec, None, need.key, 1.0))
+        return page(Call(need.config, need.spec, None, need.key, 1.0))
     if "code" in need.config:
-        return _answer(need.config.get("args") or {}, need.key)
+        return answer(need.config.get("args") or {}, need.key)
     return ok(need.config.get("args"))
 
 

@@ -9,9 +9,11 @@ from shared.bus import topology
 from shared.events import model as ev
 from shared.events import subjects
 from tests.sim import checks
-from tests.sim.network import Client
+from tests.sim.clients import Client
+from tests.sim.faults.network import Odds
 from tests.sim.run import ask_for, live_through
 from tests.sim.world import Process, World
+from tests.support.waiting import until
 
 
 def calls(world: World) -> list[str]:
@@ -26,17 +28,14 @@ async def begin(world: World, book: str, *, schedulers: int = 1, workers: int = 
     await world.publish(world.asked[0])
 
 
+async def reached(moment: Callable[[], object], what: str) -> None:
+    """The story goes on there."""
+    await until(moment, what, 10.0, every_s=0.001)
+
+
 async def finish(world: World) -> None:
     await world.drain("at the end of the story")
     await world.stop_all()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    pytest.fail("the story does not get there")
 
 
 def client(world: World, name: str) -> Client:
@@ -73,7 +72,7 @@ def test_second_owner_of_a_partition_does_not_make_a_finished_task_run_again(fro
         world.asked = [ask_for("sim/choice", f"e{k}") for k in range(4)]
         for asked in world.asked:
             await world.publish(asked)
-        await until(lambda: len(checks.read_histories(world)) == 4)
+        await reached(lambda: len(checks.read_histories(world)) == 4, "four executions have begun")
         client(world, "router0").freeze()  # so that the ends of these runs are in no decision
         await asyncio.sleep(6.0)
         assert len(world.ledger) == 4
@@ -89,7 +88,7 @@ def test_second_owner_of_a_partition_does_not_make_a_finished_task_run_again(fro
 
 def test_queue_lost_before_the_scheduler_has_seen_it_is_noticed() -> None:
     async def story(world: World) -> None:
-        world.network.deaf_to = {("created", topology.COMMANDS)}
+        world.network.deaf_to = {("state", topology.COMMANDS)}
         await world.open(1, 1, 1)
         client(world, "worker0").freeze()
         await asyncio.sleep(1.0)
@@ -109,7 +108,7 @@ def test_queue_lost_before_the_scheduler_has_seen_it_is_noticed() -> None:
 def test_worker_that_dies_in_a_pipeline_is_taken_over_after_the_last_finished_task() -> None:
     async def story(world: World) -> None:
         await begin(world, "sim/pages", workers=2)
-        await until(lambda: len(world.ledger) == 3)
+        await reached(lambda: len(world.ledger) == 3, "the third call")
         world.crash(world.ledger[-1].worker)
         await finish(world)
 
@@ -139,7 +138,7 @@ def test_router_that_reads_from_a_replica_behind_loses_no_decision() -> None:
         client(world, "worker0").freeze()
         world.asked = [ask_for("sim/parallel", "e0")]
         await world.publish(world.asked[0])
-        await until(lambda: len(checks.read_histories(world).get("e0", ())) == 2)
+        await reached(lambda: len(checks.read_histories(world).get("e0", ())) == 2, "two records")
         world.network.lagging = {"router0#2"}
         world.crash(client(world, "router0").name)
         await asyncio.sleep(12.0)  # it has come back and was told of the loop before it could read of it
@@ -154,7 +153,7 @@ def test_router_that_reads_from_a_replica_behind_loses_no_decision() -> None:
 def test_worker_that_reads_from_a_replica_behind_repeats_no_finished_task() -> None:
     async def story(world: World) -> None:
         await begin(world, "sim/long", workers=2)
-        await until(lambda: len(world.ledger) == 2)  # the first task is done, the second under way
+        await reached(lambda: len(world.ledger) == 2, "the second call")  # the first task is done, the second under way
         world.network.lagging = {"worker0#1", "worker1#1", "worker0#2", "worker1#2"}
         world.crash(world.ledger[-1].worker)
         await asyncio.sleep(20.0)
@@ -177,12 +176,12 @@ def test_a_local_loop_is_handed_back_when_its_worker_stops() -> None:
 
     async def story(world: World) -> None:
         await begin(world, "sim/local", workers=2)
-        await until(lambda: len(world.ledger) > 2)
+        await reached(lambda: len(world.ledger) > 2, "the third call")
         holder, other = holder_of(world)
         assert other.client is not None
         began = asyncio.get_running_loop().time()
         holder.stop.set()
-        await until(lambda: world.ledger[-1].worker == other.client.name)
+        await reached(lambda: world.ledger[-1].worker == other.client.name, "the other calls")
         assert holder.task is not None
         await asyncio.wait({holder.task})
         ended.append(asyncio.get_running_loop().time() - began)
@@ -197,13 +196,13 @@ def test_a_local_loop_is_handed_back_when_its_worker_stops() -> None:
 def test_nothing_a_zombie_says_of_its_local_loop_counts_once_another_worker_has_it() -> None:
     async def story(world: World) -> None:
         await begin(world, "sim/local", workers=2)
-        await until(lambda: len(world.ledger) > 2)
+        await reached(lambda: len(world.ledger) > 2, "the third call")
         holder, other = holder_of(world)
         assert holder.client is not None
         assert other.client is not None
         holder.client.freeze()
         await asyncio.sleep(14.0)  # nearly the lease
-        await until(lambda: world.ledger[-1].worker == other.client.name)
+        await reached(lambda: world.ledger[-1].worker == other.client.name, "the other calls")
         holder.client.thaw()
         await finish(world)
 
@@ -213,7 +212,7 @@ def test_nothing_a_zombie_says_of_its_local_loop_counts_once_another_worker_has_
 def test_rows_that_a_zombie_holds_are_neither_claimed_nor_lost() -> None:
     async def story(world: World) -> None:
         await begin(world, "sim/cursor", workers=2)
-        await until(lambda: any(world.table.locked("e0")))
+        await reached(lambda: any(world.table.locked("e0")), "a locked row")
         (name,) = {owner.name for owner in world.table.locked("e0")}
         client(world, name.partition("#")[0]).freeze()
         await asyncio.sleep(20.0)  # the other worker has claimed the frame, and found what was left
@@ -229,13 +228,13 @@ def test_a_worker_that_dies_before_the_commit_of_its_claim_loses_no_row(recorded
     """Before the record nothing has happened; after it the loop has the rows, and they come again."""
     async def story(world: World) -> None:
         await begin(world, "sim/cursor", workers=2)
-        await until(lambda: any(world.table.locked("e0")))
+        await reached(lambda: any(world.table.locked("e0")), "a locked row")
         (name,) = {owner.name for owner in world.table.locked("e0")}
         if recorded:
-            await until(lambda: any(
+            await reached(lambda: any(
                 isinstance(event, ev.FrameClaimed)
                 for _, record in checks.read_histories(world)["e0"] for event in record.events
-            ))
+            ), "the claim is recorded")
         world.crash(name)
         await finish(world)
         assert world.table.taken["e0"] == {0, 1, 2, 3}
@@ -250,7 +249,7 @@ def test_a_paused_local_loop_begins_nothing_and_goes_on_when_it_is_resumed() -> 
 
     async def story(world: World) -> None:
         await begin(world, "sim/local", workers=2)
-        await until(lambda: len(world.ledger) > 2)
+        await reached(lambda: len(world.ledger) > 2, "the third call")
         await world.want(subjects.PAUSE, world.asked[0])
         await asyncio.sleep(3.0)
         made.append(len(world.ledger))
@@ -263,3 +262,38 @@ def test_a_paused_local_loop_begins_nothing_and_goes_on_when_it_is_resumed() -> 
     assert checks.check(world) == []
     assert made[0] == made[1] < 14
     assert len(calls(world)) == len(set(calls(world))) == 15, "something was called twice, or not at all"
+
+
+def test_a_request_whose_first_record_was_refused_in_passing_is_not_lost() -> None:
+    """On a cluster a write of the subject may have been on its way, and be lost with its leader."""
+
+    async def story(world: World) -> None:
+        await world.open(1, 1, 1)
+        await asyncio.sleep(1.0)
+        world.network.odds = Odds(crossed=1.0)
+        world.asked = [ask_for("sim/choice", "e0")]
+        await world.publish(world.asked[0])
+        await asyncio.sleep(0.5)
+        world.network.odds = Odds()
+        await finish(world)
+
+    assert checks.check(live_through(story)) == []
+
+
+def test_a_worker_stopped_as_it_is_given_a_command_does_not_go_on_beside_the_next_one() -> None:
+    """It goes on before its lease is over, and the command is not given to another meanwhile."""
+
+    async def story(world: World) -> None:
+        await world.open(1, 1, 2)
+        await asyncio.sleep(1.0)
+        client(world, "worker0").pauses["take"] = 12.5
+        client(world, "worker1").freeze()  # so that the first one gets it
+        world.asked = [ask_for("sim/slow", "e0")]
+        await world.publish(world.asked[0])
+        await reached(lambda: not client(world, "worker0").pauses, "no pause is left")
+        client(world, "worker1").thaw()
+        await finish(world)
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert len(calls(world)) == len(set(calls(world)))

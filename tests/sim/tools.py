@@ -2,25 +2,31 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Epoch
-from shared.tools.contract import Call, Keep, Tool, ToolOptions
-from shared.tools.open import Tools
-from tests.sim.network import Client
+from shared.tools.base.contract import Call, Keep, Tool, ToolOptions
+from shared.tools.toolbox import Tools
+from tests.sim.clients import Client
 
 LEASE: ContextVar[Epoch] = ContextVar("LEASE", default=(0, 0))
 
 
 class Entry(NamedTuple):
-    """A tool was called, under which lease, with which key."""
+    """A tool was called, under which lease, with which key; `ends` is how far each partition of the log was by then,
+    which no clock can say."""
 
     at: float
     worker: str
     epoch: Epoch
     key: str
+    ends: tuple[int, ...]
+
+
+Ends = Callable[[], tuple[int, ...]]
 
 
 class Table:
@@ -55,9 +61,9 @@ class Table:
 
 
 class FakeTools(Tools):
-    def __init__(self, client: Client, ledger: list[Entry], rng: random.Random, table: Table) -> None:
+    def __init__(self, client: Client, ledger: list[Entry], rng: random.Random, table: Table, ends: Ends) -> None:
         super().__init__(ToolOptions())
-        self._tool = FakeTool(client, ledger, rng, table)
+        self._tool = FakeTool(client, ledger, rng, table, ends)
 
     def get(self, kind: str) -> Tool:
         if kind in ("playbook", "wait"):
@@ -67,8 +73,8 @@ class FakeTools(Tools):
 
 
 class FakeTool:
-    def __init__(self, client: Client, ledger: list[Entry], rng: random.Random, table: Table) -> None:
-        self._client, self._ledger, self._rng, self._table = client, ledger, rng, table
+    def __init__(self, client: Client, ledger: list[Entry], rng: random.Random, table: Table, ends: Ends) -> None:
+        self._client, self._ledger, self._rng, self._table, self._ends = client, ledger, rng, table, ends
         self.kind = ""
 
     async def claim(self, call: Call, keep: Keep) -> Outcome:
@@ -95,16 +101,16 @@ class FakeTool:
             return ok(call.config.get("args"))
         client = self._client
         await client.awake()
-        self._ledger.append(Entry(client.clock.now(), client.name, LEASE.get(), call.idempotency_key))
+        self._ledger.append(Entry(client.clock.now(), client.name, LEASE.get(), call.idempotency_key, self._ends()))
         args: dict[str, Any] = call.config.get("args") or {}
         await client.clock.sleep(args.get("takes", 0.002) * self._rng.uniform(0.7, 1.3))
-        return _page(call) if "params" in call.config else _answer(args, call.idempotency_key)
+        return page(call) if "params" in call.config else answer(args, call.idempotency_key)
 
     async def close(self) -> None:
         """Nothing to release."""
 
 
-def _answer(args: dict[str, Any], key: str) -> Outcome:
+def answer(args: dict[str, Any], key: str) -> Outcome:
     if args.get("breaks"):
         return failed("broken", "it always breaks")
     if int(key.rpartition("/")[2]) <= args.get("fails", 0):
@@ -114,7 +120,7 @@ def _answer(args: dict[str, Any], key: str) -> Outcome:
     return ok(args.get("give"))
 
 
-def _page(call: Call) -> Outcome:
+def page(call: Call) -> Outcome:
     page, pages = call.config["params"]["page"], call.config["params"]["pages"]
     if int(call.idempotency_key.rpartition("/")[2]) % 5 == 3:
         return failed("connect", "the line is busy", retryable=True, http={"status": 503})

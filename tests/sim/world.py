@@ -11,20 +11,24 @@ import msgspec
 
 from services.router.service import Router
 from services.scheduler.service import Scheduler
+from services.worker.hold import Hold
 from services.worker.service import Worker
 from shared.bus import topology
-from shared.bus.memory import MemoryBroker, MemoryBus
-from shared.bus.memory_stream import Stored
-from shared.bus.ports import Delivery
+from shared.bus.memory.bus import MemoryBroker, MemoryBus
+from shared.bus.memory.stream import Stored
 from shared.errors import Unavailable
 from shared.events import subjects
 from shared.events.request import Control, Request
-from shared.runtime import catalog
-from shared.runtime.settings import Settings
-from tests.sim import chaos
+from shared.runtime.service.clock import followed
+from shared.runtime.service.settings import Settings
+from shared.runtime.stores import catalog
+from tests.sim.books.playbooks import BOOKS, Playbook, compiled
+from tests.sim.clients import Client
+from tests.sim.faults import chaos
+from tests.sim.faults.clocks import ANY_S, Host, Machine
+from tests.sim.faults.forging import forge
+from tests.sim.faults.network import Network, Odds, SimBus
 from tests.sim.loop import now
-from tests.sim.network import Client, Network, Odds, SimBus
-from tests.sim.playbooks import BOOKS, Playbook, compiled
 from tests.sim.tools import LEASE, Entry, FakeTools, Table
 
 PARTITIONS = 2
@@ -32,15 +36,17 @@ DRAIN_S = 400.0
 ASK_AGAIN_S = 60.0
 STOP_S = 200.0  # a worker finishes what it holds
 LATER_S = 3 * 3600.0
+SLOW = next(book for book in BOOKS if book.name == "sim/slow")
+SLOW_ODDS = 0.35  # somebody holds it for a while: most things go wrong then
 MAX_OPERATIONS = 150_000  # of the broker, in one world
 
 
 class SimWorker(Worker):
     """Tells the tools under which lease they are called."""
 
-    async def _work(self, delivery: Delivery, mark: int) -> None:
-        LEASE.set(delivery.epoch)
-        await super()._work(delivery, mark)
+    async def _turn(self, hold: Hold) -> None:
+        LEASE.set(hold.epoch)
+        await super()._turn(hold)
 
 
 class Asked:
@@ -58,6 +64,7 @@ class Process:
     def __init__(self, kind: str, number: int) -> None:
         self.kind, self.name = kind, f"{kind}{number}"
         self.client: Client | None = None
+        self.machine = Machine()
         self.task: asyncio.Task[None] | None = None
         self.stop = asyncio.Event()
         self.runs = 0
@@ -75,6 +82,9 @@ class World:
         self.table = Table()
         self.asked: list[Asked] = []
         self.problems: list[str] = []
+        self.forged: set[tuple[int, int]] = set()  # partition and sequence of what no worker of ours wrote
+        self.outages: list[tuple[float, float]] = []
+        self.healed = False
         self.processes: list[Process] = []
         self.ghosts: list[tuple[str, Stored, int]] = []
         self.broker = MemoryBroker(_WorldClock(), topology.wanted(partitions=PARTITIONS), self.network)
@@ -91,8 +101,10 @@ class World:
         await self.open(rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 4))
         span = rng.uniform(5.0, 30.0)
         asking = asyncio.create_task(self._ask(rng.randint(3, 8), span))
+        forging = asyncio.create_task(forge(self, span))
         await chaos.rage(self, span)
         await asking
+        await forging
         self.heal()
         await self.resume_paused()
         await self.drain("after the faults")
@@ -122,7 +134,7 @@ class World:
     async def _ask(self, count: int, span: float) -> None:
         for k in range(count):
             await asyncio.sleep(self.rng.uniform(0, span / count))
-            book = self.rng.choice(BOOKS)
+            book = SLOW if self.rng.random() < SLOW_ODDS else self.rng.choice(BOOKS)
             number = self.rng.randint(1, 9)
             message_id, execution_id = self.rng.choice(((f"m{k}", ""), ("", f"e{k}"), ("", "")))
             asked = Asked(book, book.payload(number), message_id, execution_id)
@@ -133,6 +145,11 @@ class World:
                 await self.publish(asked)
             if execution_id:
                 await self._wish(asked)
+
+    async def ask_for_a_slow_one(self) -> None:
+        asked = Asked(SLOW, SLOW.payload(9), "", f"s{len(self.asked)}")
+        self.asked.append(asked)
+        await self.publish(asked)
 
     async def _wish(self, asked: Asked) -> None:
         """Someone wants the execution to wait, or to end."""
@@ -189,7 +206,9 @@ class World:
 
     def heal(self) -> None:
         self.tell("the faults stop")
+        self.healed = True
         self.network.odds = Odds()
+        self.network.apart.clear()
         self.broker.set_down(False)
         for process in self.processes:
             if process.client is None or process.client.dead:
@@ -197,6 +216,8 @@ class World:
             else:
                 process.client.crash_after = -1
         for client in self.network.clients.values():
+            client.pauses.clear()
+            client.line.speak()
             client.thaw()
 
     async def drain(self, when: str) -> None:
@@ -243,17 +264,24 @@ class World:
         self.network.clients[client.name] = client
         bus = SimBus(self.broker, client.name, self.network)
         settings = Settings(instance=instance, partitions=PARTITIONS, slots=self.rng.choice((1, 2, 4, 16)))
-        service: Router | Scheduler | Worker
-        match process.kind:
-            case "router":
-                service = Router(bus, settings, client.clock)
-            case "scheduler":
-                service = Scheduler(bus, settings, client.clock, self._remake)
-            case _:
-                service = SimWorker(bus, settings, client.clock, FakeTools(client, self.ledger, self.rng, self.table))
         self.tell(f"start         {client.name} as {instance}")
-        process.task = asyncio.create_task(service.run(process.stop, lambda: None), name=client.name)
+        process.task = asyncio.create_task(self._serve(process, client, bus, settings), name=client.name)
         process.task.add_done_callback(partial(self._ended, process, client))
+
+    async def _serve(self, process: Process, client: Client, bus: SimBus, settings: Settings) -> None:
+        async with followed(bus, ANY_S, process.stop, Host(process.machine, client.clock)) as clock:
+            if clock is None:
+                return
+            service: Router | Scheduler | Worker
+            match process.kind:
+                case "router":
+                    service = Router(bus, settings, clock)
+                case "scheduler":
+                    service = Scheduler(bus, settings, clock, self._remake)
+                case _:
+                    tools = FakeTools(client, self.ledger, self.rng, self.table, self.ends)
+                    service = SimWorker(bus, settings, clock, tools)
+            await service.run(process.stop, lambda: None)
 
     async def _remake(self) -> None:
         if self.broker.is_down:
@@ -266,6 +294,10 @@ class World:
             return
         self.tell(f"broke         {client.name}: {task.exception()!r}")
         self.problems.append(f"{client.name} broke: {task.exception()!r}")
+
+    def ends(self) -> tuple[int, ...]:
+        """How far each partition of the log is."""
+        return tuple(self.broker.streams[topology.events_stream(p)].last for p in range(PARTITIONS))
 
     def crash(self, name: str) -> None:
         """Nothing of the client happens any more, from this very moment."""
@@ -301,7 +333,7 @@ class World:
             stream = self.broker.streams[name]
             found = stream.newest(subject)
             if found is not None and stream.takes(subject):
-                self.ghosts.append((name, stream.stored[found.seq], queue._delivered.get(found.seq, 1)))
+                self.ghosts.append((name, stream.stored[found.seq], queue.deliveries.get(found.seq, 1)))
                 asyncio.get_running_loop().call_later(self.rng.uniform(0.5, 20.0), self._return)
                 return
 
@@ -313,15 +345,17 @@ class World:
             return
         self.tell(f"comes back    {stored.message.subject}")
         current.stored[seq] = stored
-        current._subjects.setdefault(stored.message.subject, []).insert(0, seq)
+        current.by_subject.setdefault(stored.message.subject, []).insert(0, seq)
         for (stream_name, _), queue in self.broker.queues.items():
             if stream_name == name:
-                queue._delivered[seq] = delivered
+                queue.deliveries[seq] = delivered
                 queue.free(seq, now())
         self.broker.wake()
 
 
 class _WorldClock:
+    skew = 0.0
+
     def now(self) -> float:
         return now()
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.tools.contract import Call
+from shared.tools.base.contract import Call
 
 
 def call(

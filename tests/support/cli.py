@@ -6,17 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from services.cli import context
+from services.cli import main
+from services.cli.stack import context
+from shared.runtime.embedded import postgres
+from tests.support.paths import ROOT
 from tests.support.proved import assert_all_right
+from tests.support.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "services.cli"]
 LIMIT_S = 90.0
 
@@ -43,6 +45,14 @@ def run(*args: str, stdin: str = "", cwd: Path, **extra: str) -> Result:
     )
 
 
+def noetlctl(*args: str) -> int:
+    """Its exit code; what it prints is the test's to catch."""
+    with pytest.raises(SystemExit) as ended:
+        main.main(list(args))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     def call(*args: str, stdin: str = "", cwd: Path = tmp_path, **extra: str) -> Result:
@@ -51,38 +61,17 @@ def cli(tmp_path: Path) -> Cli:
     return call
 
 
-def children(parent: int) -> dict[int, str]:
-    """Pids of the direct children with their command lines."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue  # it has ended meanwhile
-        if int(fields[1]) == parent:
-            found[int(folder.name)] = line
-    return found
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 class Up:
     """A running `noetlctl up` and what its context file says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **extra: str) -> None:
         self.folder = folder
         self.log = folder / "up.txt"
         self._out = self.log.open("wb")
         self.process = subprocess.Popen(
             [*COMMAND, "up", "--folder", str(folder / ".noetl"), "--port", "0"],
             cwd=folder,
-            env=environment(),
+            env=environment(**extra),
             stdout=self._out,
             stderr=self._out,
             start_new_session=True,
@@ -96,15 +85,15 @@ class Up:
 
     def servers(self) -> list[int]:
         """PostgreSQL is nobody's child: it says in a file which process it is."""
-        pid_file = self.context_file.parent / "postgres" / "postmaster.pid"
-        return [int(pid_file.read_text().split()[0])]
+        pid = postgres.pid_of(self.context_file.parent / "postgres")
+        return [] if pid is None else [pid]
 
     def wait(self) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while not self.context_file.exists():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.05)
+        wait_until(self._is_up, "it is up", LIMIT_S, instead=self.log.read_text)
+
+    def _is_up(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return self.context_file.exists()
 
     def verify(self) -> None:
         """As `noetlctl verify --all` would; a module that breaks the log on purpose cannot use this fixture."""

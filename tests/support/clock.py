@@ -2,13 +2,18 @@
 
 import asyncio
 import heapq
+from datetime import datetime
 from itertools import count
+
+import pytest
 
 START = 1_700_000_000.0
 _SETTLE = 20  # turns of the event loop in which woken tasks come to rest
 
 
 class VirtualClock:
+    skew = 0.0
+
     def __init__(self) -> None:
         self._now = START
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
@@ -35,6 +40,20 @@ class VirtualClock:
         self._now = end
         await self.settle()
 
+    def freeze(self, seconds: float) -> None:
+        """Time passes and wakes nobody, as for a process that is stopped."""
+        self._now += seconds
+
     async def settle(self) -> None:
         for _ in range(_SETTLE):
             await asyncio.sleep(0)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+def at(text: str) -> int:
+    """The seconds of Unix at that time."""
+    return int(datetime.fromisoformat(text).timestamp())

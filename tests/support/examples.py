@@ -1,7 +1,7 @@
 """The playbooks of examples/, and their tests."""
 
-from pathlib import Path
+from tests.support.paths import EXAMPLES
 
-FOLDER = Path(__file__).parents[2] / "examples"
-TESTS = sorted(FOLDER.glob("*.test.yaml"))
-PLAYBOOKS = [file for file in sorted(FOLDER.glob("*.yaml")) if file not in TESTS]
+TESTS = sorted(EXAMPLES.glob("*.test.yaml"))
+PLAYBOOKS = [file for file in sorted(EXAMPLES.glob("*.yaml")) if file not in TESTS]
+HELLO = str(EXAMPLES / "hello.yaml")

@@ -3,20 +3,21 @@
 from collections.abc import Mapping, Sequence
 
 from shared.bus import topology
-from shared.bus.memory import MemoryBroker, MemoryBus
+from shared.bus.memory.bus import MemoryBus
 from shared.events import subjects
 from shared.events.record import Record, encode
-from shared.runtime import catalog
-from shared.runtime.clock import SystemClock
-from tests.sim.playbooks import BOOKS, compiled
+from shared.runtime.stores import catalog
+from tests.sim.books.playbooks import BOOKS, compiled
+from tests.support.memory_bus import memory_bus
 
 PARTITIONS = 2
+LATER = 4_000_000_000.0  # when all of them are put there
 History = Sequence[tuple[int, Record | bytes]]
 
 
 async def planted(histories: Mapping[str, History], values: Mapping[str, bytes] | None = None) -> MemoryBus:
     """`values` are messages of the results stream by subject. A record may be any bytes: its writer is the router."""
-    bus = MemoryBus(MemoryBroker(SystemClock(), topology.wanted(partitions=PARTITIONS)))
+    bus = memory_bus(PARTITIONS)
     for book in BOOKS:
         plan = compiled(book.source).plan
         assert plan is not None
@@ -33,5 +34,9 @@ def put(bus: MemoryBus, seq: int, execution_id: str, record: Record | bytes) -> 
     partition = subjects.partition_of(execution_id, PARTITIONS)
     stream = bus.broker.streams[topology.events_stream(partition)]
     stream.last = seq - 1
-    writer, data = (record.writer, encode(record)) if isinstance(record, Record) else ("router", record)
-    stream.append(subjects.event(partition, execution_id, writer), data, None, None, 0.0)
+    if isinstance(record, Record):
+        lease = record.lease
+        subject = subjects.event(partition, execution_id, record.writer, lease.pool if lease is not None else "")
+        stream.append(subject, encode(record), None, None, LATER)
+    else:
+        stream.append(subjects.event(partition, execution_id, "router"), record, None, None, LATER)

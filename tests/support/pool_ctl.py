@@ -2,20 +2,23 @@
 
 import asyncio
 import json
-import time
+import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from services.cli.main import _exit_code
+import structlog
+
+from services.cli.main import exit_code
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
+from shared.runtime.service import logging
 from tests.support.cli import Up
+from tests.support.waiting import wait_until
 
-LIMIT_S = 40.0
 LEASE_S = 6.0  # over the 5 s after which a worker extends its leases
 WORK = """apiVersion: noetl.io/v2
 kind: Playbook
@@ -49,7 +52,7 @@ class Ctl:
     def __call__(self, *args: str) -> Done:
         out, err = StringIO(), StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            code = _exit_code([*args, "--context", str(self.up.context_file)])
+            code = exit_code([*args, "--context", str(self.up.context_file)])
         return code, out.getvalue(), err.getvalue()
 
     def json(self, *args: str) -> Any:
@@ -95,14 +98,7 @@ class Ctl:
         assert self("pool", "scale", pool, "0", "--no-wait")[0] == 0
 
     def completed(self, execution: str) -> None:
-        until(lambda: self.status(execution) == "completed", f"{execution} is not completed")
-
-
-def until(is_so: Callable[[], bool], what: str, within_s: float = LIMIT_S) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
+        wait_until(lambda: self.status(execution), f"{execution} completed", so=lambda found: found == "completed")
 
 
 def on_broker(ctl: Ctl, work: Callable[[JetStreamBus], Awaitable[None]]) -> None:
@@ -127,3 +123,16 @@ def shorten_lease(ctl: Ctl, pool: str) -> None:
         await bus.requests.api(f"CONSUMER.CREATE.{topology.COMMANDS}.{pool}", body)
 
     on_broker(ctl, work)
+
+
+@contextmanager
+def stack_in(folder: Path) -> Iterator[Ctl]:
+    """A stack of its own; what this process logs does not go where a test reads."""
+    logging.configure("error", sys.__stderr__)
+    stack = Up(folder)
+    try:
+        stack.wait()
+        yield Ctl(stack)
+    finally:
+        stack.stop()
+        structlog.reset_defaults()

@@ -1,32 +1,31 @@
 """A whole stack in this process, with what a test asks of it."""
 
-import asyncio
-import io
-import json
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, redirect_stdout
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from services.cli import context, keeper, requests
-from services.cli.embedded import SERVICES
-from services.cli.watch import history
+from services.cli.executions import requests
+from services.cli.executions.records import history
+from services.cli.stack import context, keep_up
+from services.cli.stack.embedded import SERVICES
+from shared.answers.history.summary import Summary
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
 from shared.bus.topology import events_stream
 from shared.dsl.compile import compile_playbook
-from shared.engine.summary import Summary
 from shared.events import subjects
 from shared.events.request import Control, Request
-from shared.runtime import catalog
-from shared.runtime.main import connect
-from shared.runtime.stack import Options, Stack
+from shared.runtime.embedded.stack import Options, Stack
+from shared.runtime.service.main import connect
+from shared.runtime.stores import catalog
 from shared.tools.registry import specs
+from tests.support.playbooks import head
+from tests.support.waiting import until
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: {0}}}\nworkflow:\n"
 WAIT_S = 60.0
 
 
@@ -36,7 +35,7 @@ class Running:
         self.partitions = stack.options.partitions
 
     async def register(self, name: str, workflow: str) -> None:
-        source = (HEAD.format(name) + workflow).encode()
+        source = f"{head(name, name)}workflow:\n{workflow}".encode()
         compiled = compile_playbook(source, kinds=specs())
         assert compiled.plan is not None, compiled.diagnostics
         await catalog.register(self.bus, source, compiled.plan)
@@ -52,11 +51,9 @@ class Running:
         return summary
 
     async def ended(self, execution_id: str) -> Summary:
-        async def over() -> bool:
-            return (await self.summary(execution_id)).status in ("completed", "failed", "cancelled")
-
-        await until(over)
-        return await self.summary(execution_id)
+        return await until(
+            lambda: self.summary(execution_id), f"{execution_id} ends", WAIT_S, every_s=0.05,
+            so=lambda found: found.status in ("completed", "failed", "cancelled"))
 
     async def signal(self, execution_id: str, name: str, payload: Any) -> None:
         body = msgspec.json.encode(Control(execution_id, name=name, payload=payload))
@@ -74,20 +71,6 @@ async def running(folder: Path, *, postgres: bool = False) -> AsyncIterator[Runn
         await stack.ready()
         bus = await connect("test", stack.settings_for("admin"))
         try:
-            yield Running(stack, bus, context.write(folder, keeper._context(stack)))
+            yield Running(stack, bus, context.write(folder, keep_up.context_of(stack)))
         finally:
             await bus.close()
-
-
-async def until(check: Callable[[], Any]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not await check():  # noqa: ASYNC110  somebody else makes it so
-            await asyncio.sleep(0.05)
-
-
-async def said(work: Any) -> tuple[int, Any]:
-    """The exit code of a command's coroutine, and the JSON it printed."""
-    out = io.StringIO()
-    with redirect_stdout(out):
-        code = await work
-    return code, json.loads(out.getvalue())

@@ -3,30 +3,26 @@ values that both ask for."""
 
 from typing import Any
 
+from shared.answers.replay.recording import Recording, digest_of
+from shared.answers.replay.replay import replay
+from shared.answers.replay.shape import shape
+from shared.answers.verify.verify import verify
 from shared.bus.ports import Bus
-from shared.engine.large import Missing
-from shared.engine.replay import replay
-from shared.engine.replay_recording import Recording, digest_of
-from shared.engine.replay_words import shape
-from shared.engine.verify import verify
 from shared.events.record import Record
-from shared.runtime import results
-from shared.runtime.plans import PlanMissing, Plans
+from shared.runtime.stores import results
+from shared.runtime.stores.plans import Plans
 from shared.tools import registry
-from shared.tools.natural import natural
+from shared.tools.testing.effectless import natural
 
 
 async def violations(
     bus: Bus, plans: Plans, execution_id: str, records: list[tuple[int, Record]], values: dict[str, Any]
 ) -> list[str]:
-    while True:
-        try:
-            found = [str(found) for found in verify(execution_id, records, plans, values)]
-            return found or _replayed(plans, execution_id, records, values)
-        except Missing as missing:
-            values[missing.ref.checksum] = await results.load(bus, missing.ref)
-        except PlanMissing as missing:
-            await plans.load(missing.digest)
+    def work() -> list[str]:
+        found = [str(found) for found in verify(execution_id, records, plans, values)]
+        return found or _replayed(plans, execution_id, records, values)
+
+    return await results.brought(bus, values, work, plans)
 
 
 def _replayed(

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from shared.engine.verify_history import TERMINAL, Entry, Key
+from shared.answers.history.history import Entry, Key
+from shared.answers.verify.reports import TERMINAL
 from shared.events import model as ev
 from shared.events.record import Epoch
 from shared.events.stamp import seconds
-from tests.chaos.log import Log
-from tests.chaos.support import Cluster
+from tests.chaos.driving.log import Log
+from tests.chaos.driving.support import Cluster
 
 KINDS = ("worker", "scheduler", "router")
 SPREAD = 0.9  # the last kill comes before this part of the work is done

@@ -7,13 +7,14 @@ from typing import NamedTuple
 import asyncpg
 import msgspec
 
+from shared.answers.history.history import Entry
+from shared.answers.verify.reports import TERMINAL, history_of
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
-from shared.engine.verify_history import TERMINAL, Entry, History
 from shared.events import model as ev
-from tests.chaos.killing import Kill, cut_off
-from tests.chaos.log import Log
-from tests.chaos.pages import CREDENTIAL
+from tests.chaos.driving.killing import Kill, cut_off
+from tests.chaos.driving.log import Log
+from tests.chaos.driving.pages import CREDENTIAL
 
 CALLS = "CREATE TABLE IF NOT EXISTS calls (execution text, number int, attempt int)"
 WIDTHS = (8, 4, 2, 1)  # iterations in flight, one loop after the other: never more calls than connections
@@ -61,7 +62,7 @@ async def calls(dsn: str, execution: str) -> Counter[int]:
 
 def check_loop(execution: str, entries: Sequence[Entry], iterations: int) -> None:
     """Every index started once, ended once and well; `loop.done` once, and after the last of them."""
-    history, wanted = History(execution, entries), dict.fromkeys(range(iterations), 1)
+    history, wanted = history_of(execution, entries), dict.fromkeys(range(iterations), 1)
     started, terminal = Counter[int](), Counter[int]()
     for _, record, event in history.events("scheduler", "iteration"):
         if isinstance(event, ev.IterationStarted):

@@ -15,7 +15,7 @@ from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Record, decode
 from shared.events.request import Request
-from shared.runtime.plans import Plans
+from shared.runtime.stores.plans import Plans
 from tests.support.verified import violations
 
 WITHIN_S = 90.0
@@ -48,7 +48,7 @@ class Log:
                 self._add(partition, message)
 
     def _add(self, partition: int, message: Message) -> None:
-        record = decode(message.data)
+        record = decode(message, self.partitions)
         self._messages[partition].append(message)
         self._last[partition] = message.seq
         self.histories.setdefault(record.execution_id, []).append((message.seq, record))

@@ -13,7 +13,7 @@ from aiohttp import web
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
 from shared.events import model as ev
-from tests.chaos.log import Log
+from tests.chaos.driving.log import Log
 
 CREDENTIAL = "chaos_pg"  # the name in playbooks/pages.yaml
 LEDGER = "CREATE TABLE IF NOT EXISTS ledger (run text, book text, page int)"

@@ -7,7 +7,7 @@ import asyncpg
 import msgspec
 
 from shared.bus import topology
-from tests.chaos.log import WITHIN_S, Log
+from tests.chaos.driving.log import WITHIN_S, Log
 from tests.integration.projector.tables import Table, columns_of, folded
 
 

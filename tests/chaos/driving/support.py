@@ -15,24 +15,28 @@ from msgspec.structs import replace
 
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
+from shared.bus.permissions import worker_user
 from shared.bus.streams import ensure
 from shared.dsl.compile import compile_playbook
 from shared.errors import Unavailable
-from shared.runtime import catalog
-from shared.runtime.health import is_ready
-from shared.runtime.nats_config import worker_user
-from shared.runtime.nats_server import HOST, NatsServer, free_port
+from shared.runtime.embedded.nats_server import HOST, NatsServer, free_port
+from shared.runtime.service.health import is_ready
+from shared.runtime.stores import catalog
 from shared.tools import registry
-from tests.support.cli import ROOT, environment
-from tests.support.postgres import running_postgres
+from tests.chaos.driving import skewed
+from tests.support.cli import environment
+from tests.support.paths import ROOT
+from tests.support.servers.postgres import running_postgres
 
-PLAYBOOKS = Path(__file__).parent / "playbooks"
+PLAYBOOKS = ROOT / "tests" / "chaos" / "playbooks"
 POOL = "default"
+ONE = {"router": 1, "scheduler": 1, "worker": 1, "projector": 1}
+TWO = {"router": 2, "scheduler": 2, "worker": 2, "projector": 1}
 LEASE_S = 6.0  # over the 5 s after which a worker extends its leases
 READY_S = 60.0
 STOP_S = 30.0
 PAUSE_S = 0.3
-MEMBERS = "gh"  # of two members with these names each owns two of the four partitions
+MEMBERS = "ghi"  # of two members with the first names each owns two of the four partitions
 TAIL_LINES = 40
 
 
@@ -49,6 +53,7 @@ class Process:
         self.name, self.kind = name, name.partition("-")[0]
         self.log = folder / f"{name}.log"
         self._environ = environ
+        self._clock: Path | None = None
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -56,16 +61,31 @@ class Process:
         assert not self.running, f"{self.name} runs already"
         self._port = free_port()
         own = {"NOETL_INSTANCE": self.name, "NOETL_HEALTH_HOST": HOST, "NOETL_HEALTH_PORT": str(self._port)}
+        if self._clock is not None:
+            own[skewed.CLOCK_FILE] = str(self._clock)
         environ = environment(**{**self._environ, **own, **extra})
+        module = [f"services.{self.kind}"] if self._clock is None else ["tests.chaos.driving.skewed", self.kind]
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", f"services.{self.kind}"], cwd=ROOT, env=environ,
+                [sys.executable, "-m", *module], cwd=ROOT, env=environ,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             )  # fmt: skip
+
+    def set_clock(self, ahead_s: float) -> None:
+        """Its wall clock is so far ahead: from now on if it was started with a clock of its own, which it is once
+        this was called, and otherwise from its next life on."""
+        self._clock = self.log.with_suffix(".clock")
+        skewed.set_ahead(self._clock, ahead_s)
 
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Of this life or the last one."""
+        assert self._process is not None, f"{self.name} was never started"
+        return self._process.pid
 
     async def ready(self) -> None:
         async with asyncio.timeout(READY_S):
@@ -108,7 +128,10 @@ class Process:
 
 
 class Cluster:
-    """`sizes` is how many of each kind, two at most; the first router is `router-g`."""
+    """`sizes` is how many of each kind, three at most; the first router is `router-g`."""
+
+    playbooks = PLAYBOOKS
+    pools = (POOL,)  # its workers are of the first
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.processes: dict[str, Process] = {}
@@ -117,47 +140,60 @@ class Cluster:
 
     def __enter__(self) -> "Cluster":
         try:
-            asyncio.run(self._open())
+            asyncio.run(self.open())
         except BaseException:
-            self._exit.close()
+            self.close()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._exit.close()
 
-    async def _open(self) -> None:
+    async def open(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-chaos-"))
         self._exit.callback(shutil.rmtree, self.folder, ignore_errors=True)
-        self.nats = NatsServer(self.folder / "nats", pools=(POOL,))
         self.dsn = self._exit.enter_context(running_postgres())
-        self.nats.start()
-        self._exit.callback(self.nats.stop)
+        await self._start_broker()
         bus = await self.connect()
         try:
-            await ensure(bus, quick_topology())
-            for file in sorted(PLAYBOOKS.glob("*.yaml")):
+            await self._make_streams(bus)
+            for file in sorted(self.playbooks.glob("*.yaml")):
                 await register(bus, file.read_bytes())
         finally:
             await bus.close()
         self._exit.callback(self._stop)
         for kind, count in self._sizes.items():
             for member in MEMBERS[:count]:
-                self._add(f"{kind}-{member}")
+                name = f"{kind}-{member}"
+                self.processes[name] = Process(name, self._environ(name, await self._url(name)), self.folder)
         await self.heal()
 
-    def _add(self, name: str) -> None:
+    async def _start_broker(self) -> None:
+        self.nats = NatsServer(self.folder / "nats", pools=self.pools).start()
+        self._exit.callback(self.nats.stop)
+
+    async def _make_streams(self, bus: JetStreamBus) -> None:
+        await ensure(bus, quick_topology())
+
+    async def _url(self, name: str) -> str:
+        """Where that service finds the broker."""
+        return self.nats.url
+
+    def _environ(self, name: str, url: str) -> dict[str, str]:
         kind = name.partition("-")[0]
         user = worker_user(POOL) if kind == "worker" else kind
         environ = {
-            "NOETL_NATS_URL": self.nats.url,
+            "NOETL_NATS_URL": url,
             "NOETL_NATS_USER": user,
             "NOETL_NATS_PASSWORD": self.nats.passwords[user],
             "NOETL_POOL": POOL,
         }
         if kind == "projector":
             environ["NOETL_POSTGRES_DSN"] = self.dsn
-        self.processes[name] = Process(name, environ, self.folder)
+        return environ
 
     def _stop(self) -> None:
         """Writers first, the reader of the log last."""

@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import Struct
 
 from shared.events.outcome import Outcome, failed, ok
+from tests.support.playbooks import head
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: book}\n"
+HEAD = head("book")
 ENDS = "\n- {step: a, tool: {kind: noop, args: {n: '{{ args.n | default(0) }}'}}}\n- {step: b, tool: {kind: noop}}\n"
 GREET = "workbook: [{name: greet, tool: {kind: noop, args: {to: '{{ who }}'}}, sink: {tool: noop}}]\n"
 BAD = failed("http", "busy", http={"status": 503})

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tests.conformance.lab import playbook
+from tests.conformance.stand.lab import playbook
 
 END = "- {step: after, tool: {kind: noop, args: {got: '{{ args }}'}}}\n"
 PAGE = {"data": [7], "paging": {"page": 1, "hasMore": False}}

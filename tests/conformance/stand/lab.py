@@ -5,7 +5,7 @@ import json
 import tempfile
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
@@ -15,28 +15,30 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from services.cli import credential, requests, watch
-from services.cli.embedded import SERVICES
+from services.cli.executions import requests
+from services.cli.executions.records import history
+from services.cli.stack.embedded import SERVICES
+from shared.answers.history.summary import Summary
 from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.dsl.compile import compile_playbook
-from shared.engine.summary import Summary
 from shared.events import subjects
 from shared.events.record import Record, decode, envelopes
 from shared.events.request import Request
-from shared.runtime import catalog, logging
-from shared.runtime.catalog import Entry
-from shared.runtime.main import connect
-from shared.runtime.nats_config import inbox_prefix
-from shared.runtime.plans import Plans
-from shared.runtime.stack import Options, Stack
+from shared.events.subjects import inbox_prefix
+from shared.runtime.embedded.stack import Options, Stack
+from shared.runtime.service import logging
+from shared.runtime.service.main import connect
+from shared.runtime.service.settings import Settings
+from shared.runtime.stores import catalog, credentials
+from shared.runtime.stores.catalog import Entry
+from shared.runtime.stores.plans import Plans
 from shared.tools import registry
-from tests.support.postgres import fresh_database
+from tests.support.playbooks import head
 from tests.support.proved import assert_all_right
+from tests.support.servers.postgres import fresh_database, running_postgres
 from tests.support.verified import violations
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
 LIMIT_S = 60.0
 PG = "pg_k8s"
 
@@ -82,8 +84,9 @@ class _Silent:
 
 
 class Lab:
-    def __init__(self, stack: Stack, bus: Bus, folder: Path) -> None:
+    def __init__(self, stack: Stack, bus: Bus, folder: Path, servers: ExitStack) -> None:
         self.stack, self.bus, self.folder = stack, bus, folder
+        self._servers, self._postgres = servers, ""
 
     @property
     def log(self) -> str:
@@ -91,11 +94,12 @@ class Lab:
         return (self.folder / "services.log").read_text(encoding="utf-8")
 
     async def credential(self, name: str, value: dict[str, Any]) -> None:
-        await credential.store(self.bus, name, value)
+        await credentials.store(self.bus, name, value)
 
     async def database(self) -> str:
-        """A fresh database that the credential of the examples leads to."""
-        dsn = await fresh_database(self.stack.dsn)
+        """A fresh database that the credential of the examples leads to. The stack's own is the read model's alone."""
+        self._postgres = self._postgres or await asyncio.to_thread(self._servers.enter_context, running_postgres())
+        dsn = await fresh_database(self._postgres)
         await self.credential(PG, {"dsn": dsn})
         return dsn
 
@@ -112,7 +116,7 @@ class Lab:
         async with asyncio.timeout(LIMIT_S):
             await requests.start(self.bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
             summary = await requests.finish(self.bus, execution_id, partitions, _Silent())
-        records = await watch.history(self.bus, execution_id, partitions)
+        records = await history(self.bus, execution_id, partitions)
         return Ran(summary, records, [_as_read(event) for record in records for event in envelopes(record)])
 
     async def run(self, source: str | Path, payload: dict[str, Any] | None = None) -> Ran:
@@ -128,7 +132,7 @@ async def _verify_all(bus: Bus, partitions: int) -> None:
         stream = topology.events_stream(partition)
         for message in await bus.read(stream, [f"{subjects.EVENTS}.{partition}.>"]):
             place = subjects.parse_event(message.subject)
-            histories.setdefault(place.execution_id, []).append((message.seq, decode(message.data)))
+            histories.setdefault(place.execution_id, []).append((message.seq, decode(message, partitions)))
         for execution_id, records in histories.items():
             found = await violations(bus, plans, execution_id, records, {})
             assert not found, (execution_id, found)
@@ -146,8 +150,8 @@ def _as_read(envelope: dict[str, Any]) -> dict[str, Any]:
 
 def playbook(workflow: str, *, workload: str = "{}", root: str = "") -> str:
     """A short playbook around a workflow."""
-    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: test, path: tests/conformance}\n"
-    return f"{head}{dedent(root)}workload: {workload}\nworkflow:\n{indent(dedent(workflow), '  ')}"
+    begin = head("test", "tests/conformance")
+    return f"{begin}{dedent(root)}workload: {workload}\nworkflow:\n{indent(dedent(workflow), '  ')}"
 
 
 async def rows(dsn: str, query: str) -> list[tuple[Any, ...]]:
@@ -158,18 +162,10 @@ async def rows(dsn: str, query: str) -> list[tuple[Any, ...]]:
         await connection.close()
 
 
-async def execute(dsn: str, statement: str) -> None:
-    connection = await asyncpg.connect(dsn)
-    try:
-        await connection.execute(statement)
-    finally:
-        await connection.close()
-
-
 @asynccontextmanager
 async def opened(slots: int = 64) -> AsyncIterator[Lab]:
-    """In a folder of its own, not in pytest's: run by root, PostgreSQL is another user's. An error that
-    nobody sees, in a callback or a task, fails the module at its end."""
+    """In a folder of its own, which goes with it. An error that nobody sees, in a callback or a task, fails the
+    module at its end."""
     unseen: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unseen.append(repr(context)))
     with tempfile.TemporaryDirectory(prefix="noetl-conformance-") as name:
@@ -177,15 +173,16 @@ async def opened(slots: int = 64) -> AsyncIterator[Lab]:
         with (folder / "services.log").open("a", encoding="utf-8") as file:
             logging.configure("info", file)
             try:
-                async with Stack(Options(folder, postgres=True, drain_s=5.0, slots=slots), SERVICES) as stack:
+                asked = Settings(duckdb_files=(str(folder / "lake"),))
+                options = Options(folder, postgres=True, drain_s=5.0, slots=slots, asked=asked)
+                async with Stack(options, SERVICES) as stack:
                     await stack.ready()
-                    await execute(stack.dsn, "ALTER SYSTEM SET fsync = off")  # a test needs no power cut
-                    await execute(stack.dsn, "SELECT pg_reload_conf()")
                     bus = await connect("conformance", stack.settings_for("admin"))
                     try:
-                        yield Lab(stack, bus, folder)
+                        with ExitStack() as servers:
+                            yield Lab(stack, bus, folder, servers)
                         await _verify_all(bus, stack.options.partitions)
-                        await assert_all_right(bus, stack.options.partitions, stack.dsn)
+                        await assert_all_right(bus, stack.options.partitions, stack.dsn())
                     finally:
                         await bus.close()
             finally:

@@ -9,20 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest_asyncio
 import structlog
 
-from services.cli.embedded import SERVICES
-from services.cli.why_ask import Asker
+from services.cli.stack.embedded import SERVICES
+from services.cli.why.ask import Asker
+from shared.answers.why.facts import Answer, Reason
 from shared.bus.jetstream import JetStreamBus
 from shared.dsl.compile import compile_playbook
-from shared.engine.why_facts import Answer, Reason
 from shared.events import subjects
 from shared.events.request import Control, Request
-from shared.runtime import catalog, logging
-from shared.runtime.main import connect
-from shared.runtime.stack import Options, Stack
+from shared.runtime.embedded.stack import Options, Stack
+from shared.runtime.service import logging
+from shared.runtime.service.main import connect
+from shared.runtime.stores import catalog
 from shared.tools import registry
 from tests.conformance.test_sub_playbooks import book
+from tests.support.waiting import until
 
 WITHIN_S = 30.0
 SLOTS = 2
@@ -69,9 +72,9 @@ class Stage:
             await asyncio.sleep(0.1)
         raise AssertionError(f"not {cause}: {answer}")
 
-    async def append(self, execution_id: str, writer: str, record: bytes) -> None:
+    async def append(self, execution_id: str, writer: str, record: bytes, pool: str = "") -> None:
         partition = subjects.partition_of(execution_id, self.partitions)
-        await self.bus.append(subjects.event(partition, execution_id, writer), record)
+        await self.bus.append(subjects.event(partition, execution_id, writer, pool), record)
 
     @asynccontextmanager
     async def without(self, name: str) -> AsyncIterator[None]:
@@ -84,11 +87,7 @@ class Stage:
             unit.stop = asyncio.Event()
             unit.health.ready = False
             unit.task = asyncio.create_task(unit.as_task())  # type: ignore[arg-type]  # its exit code is nobody's
-            tries = 0
-            while not await unit.ready():
-                tries += 1
-                assert tries * 0.05 < WITHIN_S, f"{name} does not come back"
-                await asyncio.sleep(0.05)
+            await until(unit.ready, f"{name} is back", WITHIN_S)
 
 
 @asynccontextmanager
@@ -112,3 +111,9 @@ async def staged() -> AsyncIterator[Stage]:
                         await bus.close()
             finally:
                 structlog.reset_defaults()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage() -> AsyncIterator[Stage]:
+    async with staged() as one:
+        yield one

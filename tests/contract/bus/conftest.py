@@ -1,22 +1,27 @@
-"""Every contract test runs on the real broker and on the one in memory."""
+"""Every contract test runs on the real broker and on the one in memory: one server, and a cluster of replicas that
+are behind by something else at every answer."""
 
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from shared.bus.jetstream import connect
-from shared.bus.memory import MemoryBroker, MemoryBus
+from shared.bus.memory.bus import MemoryBroker, MemoryBus
 from shared.bus.ports import Bus
-from shared.runtime.clock import SystemClock
-from tests.support.nats import admin, nats_server, quick_topology
+from shared.runtime.service.clock import SystemClock
+from tests.support.servers.nats import admin, nats_server, quick_topology
 
 __all__ = ["admin", "nats_server"]
 Connect = Callable[[str], Awaitable[Bus]]
 
 
-@pytest.fixture(params=["jetstream", "memory"])
+MOST_BEHIND = 3  # messages
+
+
+@pytest.fixture(params=["jetstream", "memory", "memory replicas"])
 def make(request: pytest.FixtureRequest) -> Connect:
-    return _memory() if request.param == "memory" else _jetstream(request)
+    return _jetstream(request) if request.param == "jetstream" else _memory(request.param == "memory replicas")
 
 
 @pytest.fixture
@@ -38,8 +43,11 @@ async def bus(connect_as: Connect) -> Bus:
     return await connect_as("admin")
 
 
-def _memory() -> Connect:
+def _memory(has_replicas: bool) -> Connect:
     broker = MemoryBroker(SystemClock(), quick_topology())
+    if has_replicas:
+        rng = random.Random(7)
+        broker.lag = lambda _client, _stream: rng.randint(0, MOST_BEHIND)
 
     async def make(user: str) -> Bus:
         return MemoryBus(broker, user)

@@ -10,7 +10,8 @@ from shared.bus.kv import changes_of, decode_key, encode_key, is_deleted, subjec
 from shared.bus.ports import Bus
 from shared.bus.topology import CTX, WORKERS
 from shared.errors import Conflict, Refused
-from tests.support.nats import TTL_S
+from tests.support.servers.nats import TTL_S
+from tests.support.waiting import until
 
 
 async def test_a_value_is_read_back_with_its_revision(bus: Bus) -> None:
@@ -67,9 +68,7 @@ async def test_changes_of_a_bucket_are_heard_as_they_are_made(bus: Bus) -> None:
 async def test_a_beat_that_stops_disappears(bus: Bus) -> None:
     await bus.kv_put(WORKERS, "default.w1", b"1")
     assert await bus.kv_all(WORKERS) == {"default.w1": b"1"}
-    async with asyncio.timeout(4 * TTL_S):
-        while await bus.kv_all(WORKERS):  # noqa: ASYNC110  only time makes it happen
-            await asyncio.sleep(0.1)
+    await until(lambda: bus.kv_all(WORKERS), "nobody is there", 4 * TTL_S, so=lambda left: not left, every_s=0.1)
     assert await bus.kv_get(WORKERS, "default.w1") is None
     await bus.kv_put(WORKERS, "default.w1", b"2", expected=0)
 

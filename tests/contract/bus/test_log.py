@@ -4,31 +4,20 @@ import asyncio
 
 import pytest
 
-from shared.bus.ports import Bus, Follower
+from shared.bus.ports import Bus
+from shared.bus.read import FEW
 from shared.bus.topology import RESULTS, events_stream
 from shared.errors import Conflict, Corrupt, Duplicate, Refused, Unavailable
+from tests.support.following import lazy, take
+
+__all__ = ["lazy"]
 
 STREAM = events_stream(0)
 ROUTER = "noetl.events.0.*.router"
 
 
-@pytest.fixture(params=[False, True], ids=["eager", "lazy"])
-def lazy(request: pytest.FixtureRequest) -> bool:
-    """Both ways of following keep the same promises."""
-    return bool(request.param)
-
-
 def subject(execution: str, writer: str = "router") -> str:
     return f"noetl.events.0.{execution}.{writer}"
-
-
-async def take(follower: Follower, count: int) -> list[int]:
-    """The sequences of the next `count` messages."""
-    found: list[int] = []
-    async with asyncio.timeout(10):
-        while len(found) < count:
-            found += [message.seq for message in await follower.batch()]
-    return found
 
 
 async def test_append_gives_the_sequence_in_the_stream(bus: Bus) -> None:
@@ -189,6 +178,17 @@ async def test_read_merges_filters_by_sequence(bus: Bus) -> None:
     assert [m.seq for m in found] == [1, 2, 4, 5]
 
 
+@pytest.mark.parametrize("count", [FEW - 1, FEW, FEW + 1, 3 * FEW])
+async def test_read_of_several_filters_is_the_same_however_much_an_execution_has_to_say(bus: Bus, count: int) -> None:
+    writers = [("worker", "router", "iteration")[i % 3] for i in range(count)]
+    for execution in ("a", "b"):
+        await asyncio.gather(*[await bus.send(subject(execution, writer), b"") for writer in writers])
+    wanted = [i + 1 for i, writer in enumerate(writers) if writer != "iteration"]
+    assert [m.seq for m in await bus.read(STREAM, [subject("a"), subject("a", "worker")])] == wanted
+    after = [seq for seq in wanted if seq > 5]
+    assert [m.seq for m in await bus.read(STREAM, [subject("a"), subject("a", "worker")], 5)] == after
+
+
 async def test_read_goes_on_over_several_batches(bus: Bus) -> None:
     futures = [await bus.send(subject(f"e{i}"), b"x" * 300) for i in range(1500)]
     await asyncio.gather(*futures)
@@ -214,3 +214,9 @@ async def test_a_missing_stream_is_unavailable(bus: Bus) -> None:
 async def test_a_subject_that_would_break_the_protocol_is_refused(bus: Bus, bad: str) -> None:
     with pytest.raises(Refused):
         await bus.append(bad, b"")
+
+
+async def test_what_the_store_holds_is_known_and_that_it_has_no_limit(bus: Bus) -> None:
+    found = await bus.storage()
+    assert found.used >= 0
+    assert found.limit == 0

@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
-from shared.bus.memory import Faults, MemoryBroker, MemoryBus
+from shared.bus.memory.bus import Faults, MemoryBroker, MemoryBus
 from shared.bus.topology import COMMANDS, WORKERS, events_stream, wanted
 from shared.errors import Corrupt, Unavailable, Unknown
-from tests.support.clock import VirtualClock
+from tests.support.clock import VirtualClock, clock
+
+__all__ = ["clock"]
 
 STREAM = events_stream(0)
 EVENT, COMMAND = "noetl.events.0.x.router", "noetl.commands.default.x.r1"
@@ -34,11 +36,6 @@ class Script(Faults):
             await self._clock.sleep(delays.pop(operation))
         if operation in failures:
             raise failures.pop(operation)
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
 
 
 @pytest.fixture

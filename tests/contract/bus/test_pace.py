@@ -5,7 +5,7 @@ import asyncio
 from shared.bus.consume import AHEAD_S, HOLD_S, Pace
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.topology import COMMANDS
-from shared.runtime.nats_server import NatsServer
+from shared.runtime.embedded.nats_server import NatsServer
 
 
 def test_nothing_is_asked_ahead_for_work_that_is_not_done_yet() -> None:

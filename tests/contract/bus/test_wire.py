@@ -1,10 +1,13 @@
 """The parser of the protocol, fed with every split of its input."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bus.pull import place_of
+from shared.bus.subject import check_subject
 from shared.bus.wire import Connection, header_block, parse_headers, pub, status_of, stored_headers
+from shared.errors import Refused
 
 Seen = list[tuple[bytes, bytes, bytes, bytes]]
 HEADER = b"NATS/1.0\r\nA: b\r\n\r\n"
@@ -71,6 +74,19 @@ def test_a_publish_names_its_sizes() -> None:
     assert pub("a", "", b"xy") == b"PUB a 2\r\nxy\r\n"
     assert pub("a", "r", b"xy") == b"PUB a r 2\r\nxy\r\n"
     assert pub("a", "r", b"xy", HEADER) == b"HPUB a r 18 20\r\n" + HEADER + b"xy\r\n"
+
+
+def test_a_line_that_would_end_the_connection_is_not_made() -> None:
+    assert len(pub("s" * 3840, "r" * 200, b"")) < 4096
+    with pytest.raises(Refused, match="over the broker's limit"):
+        pub("s" * 3840, "r" * 300, b"")
+
+
+@pytest.mark.parametrize("subject", ["", "a b", "a\r\nb", "a..b", "a\x00b", "a\ud800", "x" * 3841, "é" * 1921])
+def test_what_is_no_subject_is_refused_in_few_words(subject: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_subject(subject)
+    assert len(str(refused.value)) < 600
 
 
 def test_both_forms_of_the_ack_subject_are_read() -> None:

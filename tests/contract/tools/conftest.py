@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -12,19 +13,15 @@ from aiohttp.test_utils import TestServer
 
 from shared.errors import Unavailable
 from shared.events.outcome import Ref
-from shared.tools.contract import Tool, ToolOptions
+from shared.tools.base.contract import Tool, ToolOptions
 from shared.tools.registry import open_tool
-from tests.support.gcs import running_gcs
-from tests.support.kube import Container, Ended, Kube
-from tests.support.own_nats import OwnNats, running_nats
-from tests.support.postgres import drop_database, fresh_database, running_postgres
-from tests.support.snowflake import fake_snowflake
+from tests.support.servers.gcs import running_gcs
+from tests.support.servers.kube import Container, Ended, Kube
+from tests.support.servers.own_nats import OwnNats, running_nats
+from tests.support.servers.postgres import drop_database, fresh_database, postgres_dsn
+from tests.support.servers.snowflake import fake_snowflake
 
-
-@pytest.fixture(scope="session")
-def postgres_dsn() -> Iterator[str]:
-    with running_postgres() as dsn:
-        yield dsn
+__all__ = ["postgres_dsn"]
 
 
 @pytest.fixture
@@ -80,7 +77,8 @@ async def opened(tmp_path, store: Store) -> AsyncIterator[Callable[[str], Tool]]
     tools: list[Tool] = []
 
     def open_one(kind: str) -> Tool:
-        tools.append(open_tool(kind, ToolOptions(python_processes=1, temp_folder=str(tmp_path), load=store.load)))
+        tools.append(open_tool(kind, ToolOptions(python_processes=1, temp_folder=str(tmp_path), load=store.load,
+                                                 duckdb_files=(str(tmp_path),))))
         return tools[-1]
 
     yield open_one
@@ -137,20 +135,24 @@ class Site:
         await self.server.start_server()
 
 
-@pytest.fixture
-async def site() -> AsyncIterator[Site]:
+@asynccontextmanager
+async def opened_site() -> AsyncIterator[Site]:
     one = Site()
     await one.start()
     yield one
     await one.server.close()
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with opened_site() as one:
+        yield one
 
 
 @pytest.fixture
 async def other_site() -> AsyncIterator[Site]:
-    one = Site()
-    await one.start()
-    yield one
-    await one.server.close()
+    async with opened_site() as another:
+        yield another
 
 
 @pytest.fixture

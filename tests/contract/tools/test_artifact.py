@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.view import view
+from shared.dsl.templates.result_view import view
 from shared.events.outcome import Result
 from tests.support.calls import call
 

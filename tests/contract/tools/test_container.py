@@ -9,12 +9,15 @@ import msgspec
 import pytest
 
 from shared.events.outcome import Outcome
-from shared.tools import kube_api, kube_log, kube_run
-from shared.tools.container import ContainerTool
-from shared.tools.contract import Call, ToolOptions
-from shared.tools.kube_tool import Jobs
+from shared.tools.base.contract import Call, ToolOptions
+from shared.tools.kubernetes import api as kube_api
+from shared.tools.kubernetes import job_run as kube_run
+from shared.tools.kubernetes import log as kube_log
+from shared.tools.kubernetes.container_tool import ContainerTool
+from shared.tools.kubernetes.job_tool import Jobs
 from tests.support.calls import call
-from tests.support.kube import NAMESPACE, TOKEN, Container, Ended, Kube
+from tests.support.servers.kube import NAMESPACE, TOKEN, Container, Ended, Kube
+from tests.support.waiting import until
 
 KEY = "0193-exec/load_data:1/load_task/1"
 FIXTURE = {
@@ -36,14 +39,6 @@ def job(kube: Kube, image: str = "good", *, key: str = KEY, timeout_s: float = 2
     config = {"runtime": {"image": image, **runtime}, "env": env or {}, "args": args or {}, "output": output}
     found = call(config, auth=auth or kube.credential, timeout_s=timeout_s, key=key)
     return msgspec.structs.replace(found, secrets=secrets or {})
-
-
-async def until(true: Any) -> None:
-    for _ in range(500):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came")
 
 
 def error(outcome: Outcome) -> dict[str, Any]:
@@ -156,7 +151,7 @@ async def test_a_container_that_never_starts_is_told_after_a_while(kube: Kube, t
                                                                    monkeypatch) -> None:
     monkeypatch.setattr(kube_run, "STUCK_S", 0.2)
     running = asyncio.create_task(tool.run(job(kube, env={"A": 1})))
-    await until(lambda: kube.there("secrets"))
+    await until(lambda: kube.there("secrets"), "a secret is made", 5.0)
     kube.remove("secrets", kube.there("secrets")[0]["metadata"]["name"])
     told = error(await running)
     assert (told["kind"], told["reason"]) == ("config", "CreateContainerConfigError")
@@ -196,10 +191,11 @@ async def test_a_repeated_call_goes_on_with_its_job(kube: Kube, tool: ContainerT
 
     kube.images["wait"] = wait
     first = asyncio.create_task(tool.run(job(kube, "wait", env={"A": 1})))
-    await until(lambda: kube.there("pods"))
+    await until(lambda: kube.there("pods"), "a pod is made", 5.0)
     again = ContainerTool(ToolOptions(), Jobs(max_poll_s=0.05))
     second = asyncio.create_task(again.run(job(kube, "wait", env={"A": 1})))
-    await until(lambda: sum(method == "PATCH" for method, _, _ in kube.requests) == 2)
+    await until(lambda: [method for method, _, _ in kube.requests], "a second PATCH", 5.0,
+                so=lambda asked: asked.count("PATCH") == 2)
     first.cancel()  # its worker has lost the run: the job is the other's
     await asyncio.wait({first})
     done.set()
@@ -258,7 +254,7 @@ async def test_a_call_over_its_time_deletes_its_job(kube: Kube, tool: ContainerT
 
 async def test_a_cancelled_call_deletes_its_job(kube: Kube, tool: ContainerTool) -> None:
     running = asyncio.create_task(tool.run(job(kube, "slow", env={"A": 1})))
-    await until(lambda: kube.there("pods"))
+    await until(lambda: kube.there("pods"), "a pod is made", 5.0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -268,7 +264,7 @@ async def test_a_cancelled_call_deletes_its_job(kube: Kube, tool: ContainerTool)
 async def test_a_job_that_comes_after_its_call_was_cancelled_is_deleted(kube: Kube, tool: ContainerTool) -> None:
     kube.lag = 0.4
     running = asyncio.create_task(tool.run(job(kube, "slow")))
-    await until(lambda: kube.requests)
+    await until(lambda: kube.requests, "the cluster is asked", 5.0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -285,7 +281,7 @@ async def test_a_job_that_the_api_no_longer_knows_is_told(kube: Kube, tool: Cont
 
 async def test_a_job_somebody_deletes_is_told(kube: Kube, tool: ContainerTool) -> None:
     running = asyncio.create_task(tool.run(job(kube, "slow")))
-    await until(lambda: kube.there("pods"))
+    await until(lambda: kube.there("pods"), "a pod is made", 5.0)
     kube.remove("jobs", kube.there("jobs")[0]["metadata"]["name"])
     told = error(await running)
     assert (told["kind"], told["reason"], told["retryable"]) == ("container", "Deleted", True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.template_sql import Sql
-from shared.tools import sql_call
+from shared.dsl.templates.sql import Sql
+from shared.tools.sql import call as sql_call
 from tests.support.calls import call
 
 
@@ -99,7 +99,7 @@ async def test_a_file_another_process_holds_may_be_retried(run, tmp_path) -> Non
 
 
 async def test_memory_is_bounded(run) -> None:
-    hungry = "SET temp_directory = ''; SELECT list(range) AS l FROM range(20000000)"
+    hungry = "SELECT list(range) AS l FROM range(20000000)"
     outcome = await run(hungry, _spec={"memory_limit": "20MB"})
     assert outcome.error["kind"] == "duckdb"
     assert "memory" in outcome.error["message"].lower()

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.template_sql import Sql
-from shared.tools import ducklake_catalog
-from shared.tools.contract import ToolOptions
-from shared.tools.ducklake import DuckLakeTool
+from shared.dsl.templates.sql import Sql
+from shared.tools.base.contract import ToolOptions
+from shared.tools.duckdb import lake_catalog
+from shared.tools.duckdb.lake_tool import DuckLakeTool
 from tests.support.calls import call
 
 
@@ -49,7 +49,7 @@ async def test_each_of_several_commands_has_its_rows(run) -> None:
 
 
 async def test_results_of_commands_have_one_limit(run, monkeypatch) -> None:
-    monkeypatch.setattr("shared.tools.ducklake.RESULT_LIMIT", 3000)
+    monkeypatch.setattr("shared.tools.duckdb.lake_tool.RESULT_LIMIT", 3000)
     one = "SELECT repeat('x', 1000) AS t"
     assert (await run(commands=[one, one])).error is None
     assert (await run(commands=[one, one, one])).error["kind"] == "limit"
@@ -115,9 +115,9 @@ async def test_one_place_for_the_catalogue(run) -> None:
 
 
 async def test_without_the_extension_the_outcome_says_how_to_get_it(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(ducklake_catalog, "load", lambda name, _version: f"LOAD {name}")
-    monkeypatch.setattr("shared.tools.ducklake.load", ducklake_catalog.load)
-    tool = DuckLakeTool(ToolOptions(duckdb_extensions=str(tmp_path)))
+    monkeypatch.setattr(lake_catalog, "load", lambda name, _version: f"LOAD {name}")
+    monkeypatch.setattr("shared.tools.duckdb.lake_tool.load", lake_catalog.load)
+    tool = DuckLakeTool(ToolOptions(duckdb_extensions=str(tmp_path), duckdb_files=(str(tmp_path),)))
     outcome = await tool.run(call({"catalog_connection": "x.lake", "catalog_name": "lab", "command": "SELECT 1"}))
     await tool.close()
     assert (outcome.error["kind"], outcome.error["retryable"]) == ("extension", False)
@@ -128,13 +128,13 @@ async def test_without_the_extension_the_outcome_says_how_to_get_it(tmp_path, mo
 async def test_the_folder_of_extensions_is_where_they_are_loaded_from(tmp_path, monkeypatch) -> None:
     import duckdb
 
-    carried = ducklake_catalog.load("ducklake", duckdb.__version__).removeprefix("LOAD ").strip("'")
+    carried = lake_catalog.load("ducklake", duckdb.__version__).removeprefix("LOAD ").strip("'")
     platform = duckdb.sql("PRAGMA platform").fetchone()[0]
     folder = tmp_path / "extensions" / f"v{duckdb.__version__}" / platform
     folder.mkdir(parents=True)
     (folder / "ducklake.duckdb_extension").symlink_to(carried)
-    monkeypatch.setattr("shared.tools.ducklake.load", lambda name, _version: f"LOAD {name}")
-    tool = DuckLakeTool(ToolOptions(duckdb_extensions=str(tmp_path / "extensions")))
+    monkeypatch.setattr("shared.tools.duckdb.lake_tool.load", lambda name, _version: f"LOAD {name}")
+    tool = DuckLakeTool(ToolOptions(duckdb_extensions=str(tmp_path / "extensions"), duckdb_files=(str(tmp_path),)))
     outcome = await tool.run(call({"catalog_connection": str(tmp_path / "l"), "catalog_name": "lab",
                                    "data_path": str(tmp_path / "d"), "command": "SELECT 1 AS a"}))
     await tool.close()

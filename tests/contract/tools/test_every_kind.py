@@ -10,15 +10,15 @@ import nats
 import pytest
 from aiohttp import web
 
-from shared.tools.contract import Call
+from shared.tools.base.contract import Call
 from shared.tools.registry import specs
 from tests.support.calls import call
-from tests.support.gcs import BUCKET
-from tests.support.kube import Kube
-from tests.support.own_nats import OwnNats
-from tests.support.snowflake import CREDENTIAL
+from tests.support.servers.gcs import BUCKET
+from tests.support.servers.kube import Kube
+from tests.support.servers.own_nats import OwnNats
+from tests.support.servers.snowflake import CREDENTIAL
 
-WAITING = {"playbook", "wait", "signal"}  # they make no call of their own: tests/unit/tools/test_waiting_kinds.py
+WAITING = {"playbook", "wait", "signal"}  # they make no call of their own: tests/unit/tools/flow/test_waiting_kinds.py
 KINDS = sorted(specs().keys() - WAITING)
 
 

@@ -15,11 +15,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from shared.events.outcome import Outcome
-from shared.runtime.nats_server import free_port
-from shared.tools import gcs_client, gcs_data
-from shared.tools.contract import RESULT_LIMIT
+from shared.runtime.embedded.nats_server import free_port
+from shared.tools.base.contract import RESULT_LIMIT
+from shared.tools.gcs import client as gcs_client
+from shared.tools.gcs import data as gcs_data
 from tests.support.calls import call
-from tests.support.gcs import BUCKET
+from tests.support.servers.gcs import BUCKET
 
 Do = Callable[..., Awaitable[Outcome]]
 UPLOAD, OBJECT = f"/upload/storage/v1/b/{BUCKET}/o", f"/storage/v1/b/{BUCKET}/o/a"

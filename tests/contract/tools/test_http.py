@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from shared.tools import http as http_module
+from shared.tools.http import tool as http_module
 from tests.support.calls import call
-from tests.support.tls import untrusted_server_context
+from tests.support.servers.tls import untrusted_server_context
 
 
 async def test_json_answers_are_decoded_and_headers_are_lower_case(site, opened) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from shared.tools import kube_access
-from shared.tools.container import ContainerTool
-from shared.tools.contract import ToolOptions
-from shared.tools.kube_tool import Jobs
-from shared.tools.running import BadCall
+from shared.tools.base.contract import ToolOptions
+from shared.tools.base.guard import BadCall
+from shared.tools.kubernetes import access as kube_access
+from shared.tools.kubernetes.container_tool import ContainerTool
+from shared.tools.kubernetes.job_tool import Jobs
 from tests.support.calls import call
-from tests.support.kube import NAMESPACE, TOKEN, Container, Ended, Kube
-from tests.support.tls import untrusted_server_context
+from tests.support.servers.kube import NAMESPACE, TOKEN, Container, Ended, Kube
+from tests.support.servers.tls import untrusted_server_context
 
 CALL = {"runtime": {"image": "good"}}
 

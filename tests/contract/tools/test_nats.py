@@ -10,11 +10,13 @@ import nats
 import pytest
 from nats.js.api import KeyValueConfig, StreamConfig
 
-from shared.tools import nats_links, nats_ops
-from shared.tools.contract import ToolOptions
-from shared.tools.nats_tool import _NAMES, NatsTool
+from shared.tools.base.contract import ToolOptions
+from shared.tools.nats import links as nats_links
+from shared.tools.nats import operations as nats_ops
+from shared.tools.nats.tool import NAMES, NatsTool
 from tests.support.calls import call
-from tests.support.own_nats import MAX_PAYLOAD, OwnNats, running_nats
+from tests.support.servers.own_nats import MAX_PAYLOAD, OwnNats, running_nats
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ async def do(opened, own_nats: OwnNats):
 
 
 def test_the_operations_of_the_language_are_the_ones_there_are() -> None:
-    assert set(_NAMES) == set(nats_ops.OPERATIONS)
+    assert set(NAMES) == set(nats_ops.OPERATIONS)
 
 
 @pytest.mark.parametrize("value", [{"user": 1, "roles": ["a"]}, [1, {"a": None}], "text", "1", "", "{not json"])
@@ -235,16 +237,14 @@ async def test_connections_are_shared_bounded_and_made_anew(tmp_path, monkeypatc
     with running_nats(tmp_path) as server:
         calls = [call(publish, auth=server.credential()) for _ in range(5)]
         assert {o.status for o in await asyncio.gather(*map(tool.run, calls))} == {"ok"}
-        assert len(tool._links._links) == 1
-        (link,) = [made.result() for made in tool._links._links.values()]
+        assert await asyncio.to_thread(server.connections) == 1
         for user in ("full", "narrow"):
             for url in (server.url, f"{server.url}/"):
                 assert (await tool.run(call(publish, auth={**server.credential(user), "url": url}))).status == "ok"
-        assert len(tool._links._links) == 2
-        assert link.client.is_closed
+        await until(lambda: asyncio.to_thread(server.connections), "the first makes room", so=lambda count: count == 2)
         server.stop()
         assert (await tool.run(calls[0])).error["kind"] == "connect"
         server.start()
         assert (await tool.run(calls[0])).status == "ok"
         await tool.close()
-        assert tool._links._links == {}
+        await until(lambda: asyncio.to_thread(server.connections), "all are closed", so=lambda count: count == 0)

@@ -7,9 +7,12 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from shared.dsl.template_sql import Sql
-from shared.tools import pg_pools, running, sql_call
+from shared.dsl.templates.sql import Sql
+from shared.tools.base import guard as running
+from shared.tools.postgres import connections as pg_pools
+from shared.tools.sql import call as sql_call
 from tests.support.calls import call
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -268,7 +271,12 @@ async def test_the_longest_unused_pool_makes_room(opened, database, monkeypatch)
     for size in (1, 2, 3, 1):
         outcome = await tool.run(call({"command": "SELECT 1"}, spec={"pool_size": size}, auth={"dsn": database}))
         assert outcome.error is None
-    assert len(tool._pools._pools) == 2
+    observer = await asyncpg.connect(database)
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    try:
+        await until(lambda: observer.fetchval(others), "a connection of each of two pools", so=lambda count: count == 2)
+    finally:
+        await observer.close()
 
 
 async def test_a_connection_that_was_cut_is_retryable_and_then_replaced(run, database) -> None:

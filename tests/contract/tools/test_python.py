@@ -7,14 +7,14 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.tools import python_child
+from shared.tools.python import child as python_child
+from shared.tools.python import code as python_code
 from tests.support.calls import call
+from tests.support.processes import gone, running, written
 
 
 async def _run(tool, code: str, _timeout: float = 20.0, **config: Any):
@@ -52,6 +52,59 @@ async def test_values_are_encoded_as_json_encodes_them(opened) -> None:
         result = [datetime.date(2024, 1, 2), decimal.Decimal("1.50"), uuid.UUID(int=0), b"ab", (1, 2), {3}]
     """)
     assert outcome.result == ["2024-01-02", "1.50", "00000000-0000-0000-0000-000000000000", "YWI=", [1, 2], [3]]
+
+
+@pytest.mark.parametrize(("code", "where"), [
+    ("result = float('nan')", "result is nan"),
+    ("result = {'rows': [{'a b': 1}, {'a b': float('inf')}], 'none': None}", "result.rows[1]['a b'] is inf"),
+    ("result = [None, (1.5, -float('inf'))]", "result[1][1] is -inf"),
+    ("from dataclasses import dataclass\n@dataclass\nclass P:\n    a: float\nresult = P(float('nan'))",
+     "result.a is nan"),
+    ("result = 10**400", "result is an integer of over 64 bits"),
+    ("result = {'x': [1, -2**63 - 1]}", "result.x[1] is an integer of over 64 bits"),
+    ("value = [float('nan')]\nfor _ in range(500): value = [value]\nresult = value", "result[0][0]"),
+])
+async def test_a_number_that_json_cannot_hold_fails_and_names_its_place(opened, code, where) -> None:
+    outcome = await _run(opened("python"), code)
+    assert (outcome.error["kind"], outcome.error["retryable"]) == ("result", False)
+    assert f"the result is not JSON: {where}" in outcome.error["message"]
+    assert len(outcome.error["message"]) < 400
+
+
+async def test_numbers_of_64_bits_and_nulls_are_results_as_they_are(opened) -> None:
+    outcome = await _run(opened("python"), """
+        result = [None, {"null": None}, -2**63, 2**64 - 1, 1e308, 5e-324, "null", "9" * 30, {"1" * 25: None}]
+    """)
+    assert outcome.result == [None, {"null": None}, -2**63, 2**64 - 1, 1e308, 5e-324, "null", "9" * 30,
+                              {"1" * 25: None}]
+
+
+@pytest.mark.parametrize(("raised", "said"), [
+    ("class E(Exception):\n    def __str__(self): raise ValueError('x')\nraise E", "E: its text cannot be read"),
+    ("class E(Exception):\n    def __str__(self): return 5\nraise E", "E: its text cannot be read"),
+    ("class E(Exception):\n    def __str__(self): raise SystemExit(3)\nraise E", "E: its text cannot be read"),
+    ("class E(Exception):\n    def __repr__(self): raise ValueError\n    __str__ = __repr__\nraise E from E()",
+     "E: its text cannot be read"),
+    ("raise ValueError('\\udc80 here')", "ValueError: ? here"),
+    ("class E(Exception):\n    @property\n    def __notes__(self): raise ValueError\nraise E('x')", "E: x"),
+])
+async def test_an_error_whose_text_cannot_be_made_is_the_code_s_own(opened, raised, said) -> None:
+    outcome = await _run(opened("python"), raised)
+    assert (outcome.error["kind"], outcome.error["retryable"]) == ("python", False)
+    assert outcome.error["message"] == said
+    assert outcome.py["exception_type"] in ("E", "ValueError")
+    assert "python_code.py" not in outcome.py["traceback"]  # where ours is, is nobody's business
+
+
+async def test_a_long_text_of_an_error_is_cut(opened) -> None:
+    outcome = await _run(opened("python"), "raise ValueError('x' * 50_000_000)")
+    assert outcome.error["kind"] == "python"
+    assert len(outcome.error["message"]) < 2 * python_code.MESSAGE_LIMIT
+
+
+async def test_output_that_is_no_text_for_utf_8_does_not_end_the_call(opened) -> None:
+    outcome = await _run(opened("python"), "print('\\udc80 here')\nresult = 1")
+    assert (outcome.error, outcome.result, outcome.meta["stdout"]) == (None, 1, "? here\n")
 
 
 async def test_a_result_that_is_not_json_names_the_type(opened) -> None:
@@ -127,13 +180,6 @@ async def test_a_process_that_died_while_idle_is_not_used(opened) -> None:
     assert (await _run(tool, "result = 1")).result == 1
 
 
-def _running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 async def test_a_timeout_kills_the_process_and_all_it_started(opened, tmp_path) -> None:
     pids = tmp_path / "pids"
     outcome = await _run(opened("python"), f"""
@@ -144,22 +190,22 @@ async def test_a_timeout_kills_the_process_and_all_it_started(opened, tmp_path) 
     """, _timeout=1.5)
     assert outcome.error["kind"] == "timeout"
     await asyncio.sleep(0.2)
-    assert [_running(int(pid)) for pid in pids.read_text().split()] == [False, False]
+    assert [running(int(pid)) for pid in pids.read_text().split()] == [False, False]
 
 
 async def test_closing_ends_a_running_call_and_its_process(opened) -> None:
     tool = opened("python")
     pid = (await _run(tool, "import os\nresult = os.getpid()")).result
-    running = asyncio.create_task(_run(tool, "while True: pass"))
+    calling = asyncio.create_task(_run(tool, "while True: pass"))
     await asyncio.sleep(0.2)
     await tool.close()
-    assert (await running).error["kind"] == "crash"
-    assert not _running(pid)
+    assert (await calling).error["kind"] == "crash"
+    assert not running(pid)
 
 
 WORKER = """
 import asyncio, sys
-from shared.tools.contract import Call, ToolOptions
+from shared.tools.base.contract import Call, ToolOptions
 from shared.tools.registry import open_tool
 code = "import os\\nopen(file, 'w').write(str(os.getpid()))\\nwhile True: pass"
 call = Call({"code": code, "args": {"file": sys.argv[1]}}, {}, None, "k", 60.0)
@@ -167,22 +213,15 @@ asyncio.run(open_tool("python", ToolOptions(temp_folder=sys.argv[2])).run(call))
 """
 
 
-def _wait(check: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not check():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def test_a_process_does_not_outlive_a_worker_that_is_killed(tmp_path) -> None:
     file = tmp_path / "pid"
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(file), str(tmp_path)])
     try:
-        _wait(lambda: file.exists() and file.read_text() != "")
+        pid = int(written(file))
     finally:
         worker.kill()
         worker.wait()
-    _wait(lambda: not _running(int(file.read_text())))
+    assert gone(pid)
 
 
 async def test_calls_share_a_warm_process_but_not_their_names(opened) -> None:

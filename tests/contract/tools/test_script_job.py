@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from shared.tools.contract import Call, ToolOptions
-from shared.tools.kube_tool import Jobs
-from shared.tools.script_job import ScriptTool
+from shared.tools.base.contract import Call, ToolOptions
+from shared.tools.kubernetes.job_tool import Jobs
+from shared.tools.kubernetes.script_tool import ScriptTool
 from tests.support.calls import call
-from tests.support.kube import NAMESPACE, Container, Ended, Kube
+from tests.support.servers.kube import NAMESPACE, Container, Ended, Kube
 
 PROGRAM = """import json, os, sys
 args = json.loads(sys.argv[1])

@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from shared.events.outcome import Outcome
-from shared.runtime.nats_server import free_port
-from shared.tools import script_store
-from shared.tools.contract import ToolOptions
+from shared.runtime.embedded.nats_server import free_port
+from shared.tools.base.contract import ToolOptions
 from shared.tools.registry import open_tool
+from shared.tools.scripts import stores as script_store
 from tests.support.calls import call
 
 CODE = "def main(name='World', count=1):\n    return {'hello': [name] * count}\n"

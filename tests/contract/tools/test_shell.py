@@ -12,41 +12,29 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.dsl.template import render_shell
-from shared.tools import shell, shell_process
+from shared.dsl.templates.evaluate import render_shell
+from shared.tools.shell import process as shell_process
+from shared.tools.shell import tool as shell
 from tests.support.calls import call
+from tests.support.processes import children, running
+from tests.support.waiting import until
 
 
 async def _run(tool, cmds: Any, _timeout: float = 20.0, **config: Any):
     return await tool.run(call({"cmds": cmds, **config}, timeout_s=_timeout))
 
 
-def _running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def _noted(file: Path) -> list[int]:
     return [int(pid) for pid in file.read_text().split()] if file.exists() else []
 
 
-async def _ended(*pids: int) -> bool:
+async def _all_end(*pids: int) -> None:
     """Soon: the kernel takes a moment to end what is killed."""
-    for _ in range(100):
-        if not any(map(_running, pids)):
-            return True
-        await asyncio.sleep(0.02)
-    return False
+    await until(lambda: [pid for pid in pids if running(pid)], "all have ended", 2.0, so=lambda left: not left)
 
 
 async def _pids(file: Path, count: int) -> list[int]:
-    for _ in range(200):
-        if len(_noted(file)) == count:
-            return _noted(file)
-        await asyncio.sleep(0.02)
-    raise TimeoutError(file)
+    return await until(lambda: _noted(file), f"{count} ids in {file}", 4.0, so=lambda found: len(found) == count)
 
 
 def _worker(*args: str) -> subprocess.Popen[bytes]:
@@ -187,7 +175,7 @@ async def test_a_timeout_ends_all_it_started_and_keeps_what_it_said(opened, tmp_
     outcome = await _run(opened("shell"), f"echo begun; sleep 60 & echo $$ $! > {pids}; wait", _timeout=1.0)
     assert (outcome.error["kind"], outcome.error["retryable"]) == ("timeout", True)
     assert outcome.result["stdout"] == "begun\n"
-    assert await _ended(*await _pids(pids, 2))
+    await _all_end(*await _pids(pids, 2))
 
 
 async def test_a_program_may_clean_up_before_it_is_killed(opened, monkeypatch) -> None:
@@ -207,20 +195,41 @@ async def test_what_is_left_running_ends_with_the_program(opened, tmp_path) -> N
     outcome = await _run(opened("shell"), f"sleep 60 & echo $! > {pids}")
     assert outcome.status == "ok"
     assert time.monotonic() - started < 5
-    assert await _ended(*await _pids(pids, 1))
+    await _all_end(*await _pids(pids, 1))
 
 
-async def test_where_the_kernel_cannot_tell_the_end_is_asked_for(opened, monkeypatch) -> None:
-    monkeypatch.delattr(os, "pidfd_open")
-    tool = opened("shell")
-    assert (await _run(tool, "echo a; exit 4")).error["exit_code"] == 4
-    assert (await _run(tool, "sleep 60", _timeout=0.3)).error["kind"] == "timeout"
+async def test_a_daemon_ends_with_its_program(opened, tmp_path) -> None:
+    """It has left the session, and its parent has ended."""
+    pids = tmp_path / "pids"
+    outcome = await _run(opened("shell"), f"setsid sh -c 'sh -c \"echo \\$\\$ > {pids}; exec sleep 60\" &'; "
+                                          f"until test -s {pids}; do sleep 0.02; done")
+    assert outcome.status == "ok"
+    await _all_end(*await _pids(pids, 1))
+
+
+async def test_two_programs_do_not_end_each_other_s_processes(opened, tmp_path) -> None:
+    tool, pids = opened("shell"), tmp_path / "pids"
+    long = asyncio.create_task(_run(tool, f"sleep 60 & echo $! > {pids}; sleep 2; kill -0 $! && echo there"))
+    await _pids(pids, 1)
+    await _run(tool, "setsid sleep 60 &")
+    assert (await long).result["stdout"] == "there\n"
+
+
+async def test_a_keeper_that_is_killed_is_a_crash_of_its_program_and_is_replaced(opened, tmp_path) -> None:
+    tool, pids = opened("shell"), tmp_path / "pids"
+    outcome = await _run(tool, f"setsid sleep 60 & echo $$ $! > {pids}; kill -9 $PPID; sleep 60")
+    assert (outcome.error["kind"], outcome.error["retryable"]) == ("crash", True)
+    assert not running((await _pids(pids, 2))[0])
+    (keeper,) = [pid for pid, line in children(os.getpid()).items() if "shared.tools.shell.warden" in line]
+    os.kill(keeper, signal.SIGKILL)
+    await _all_end(keeper)
+    assert (await _run(tool, "echo again")).result["stdout"] == "again\n"
 
 
 WORKER = """
 import asyncio, sys
-from shared.tools.contract import ToolOptions
-from shared.tools.shell import ShellTool
+from shared.tools.base.contract import ToolOptions
+from shared.tools.shell.tool import ShellTool
 from tests.support.calls import call
 asyncio.run(ShellTool(ToolOptions(temp_folder=sys.argv[1])).run(
     call({"cmd": "sleep 60 & echo $$ $! > " + sys.argv[2] + "; wait"}, timeout_s=60)))
@@ -235,7 +244,7 @@ async def test_a_worker_that_is_killed_takes_its_programs_with_it(tmp_path) -> N
         await asyncio.sleep(0.1)
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        assert await _ended(*found)
+        await _all_end(*found)
     finally:
         worker.kill()
         worker.wait()

@@ -7,10 +7,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from shared.dsl.template_sql import Sql
-from shared.tools import sql_call
+from shared.dsl.templates.sql import Sql
+from shared.tools.sql import call as sql_call
 from tests.support.calls import call
-from tests.support.snowflake import CREDENTIAL
+from tests.support.servers.snowflake import CREDENTIAL
 
 pytestmark = pytest.mark.usefixtures("snow")
 

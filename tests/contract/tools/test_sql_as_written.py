@@ -6,10 +6,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from shared.dsl.template import render_sql
-from shared.dsl.view import view
+from shared.dsl.templates.evaluate import render_sql
+from shared.dsl.templates.result_view import view
 from shared.events.outcome import Outcome, Result
-from shared.tools import duck_extensions, sql_call
+from shared.tools.base.contract import ToolOptions
+from shared.tools.duckdb import extensions as duck_extensions
+from shared.tools.registry import open_tool
+from shared.tools.sql import call as sql_call
 from tests.support.calls import call
 
 
@@ -117,7 +120,7 @@ async def test_a_pool_bounds_its_connections_and_who_waits(run) -> None:
 
 async def test_a_call_waits_no_longer_than_its_pool_says(run) -> None:
     pool = {"max_size": 1, "timeout": 0.1}
-    slow = asyncio.create_task(run("SELECT 1 FROM pg_sleep(0.5)", pool=pool))
+    slow = asyncio.create_task(run("SELECT 1 FROM pg_sleep(2)", pool=pool))
     await asyncio.sleep(0.2)
     late = await run("SELECT 1", pool=pool)
     assert (late.error["kind"], late.error["retryable"]) == ("connect", True)
@@ -177,10 +180,6 @@ async def test_duckdb_upserts(duck, opened, tmp_path) -> None:
     assert (await duck("SELECT id, n FROM t", database=file)).result["rows"] == [{"id": 1, "n": 2}]
 
 
-OFFLINE = "SET custom_extension_repository = 'http://127.0.0.1:9'; SET autoinstall_extension_repository = " \
-          "'http://127.0.0.1:9'; SET extension_directory = '{{ folder }}'; "
-
-
 @pytest.mark.parametrize(("command", "extension"), [
     ("INSTALL httpfs; LOAD httpfs; SELECT 1", "httpfs"),
     ("LOAD httpfs; SELECT 1", "httpfs"),
@@ -188,12 +187,14 @@ OFFLINE = "SET custom_extension_repository = 'http://127.0.0.1:9'; SET autoinsta
     ("COPY (SELECT 1) TO 'gs://bucket/a.csv'", "httpfs"),
 ])
 async def test_an_extension_that_is_missing_is_told_and_no_secret_with_it(
-    duck, tmp_path, monkeypatch, command: str, extension: str,
+    tmp_path, monkeypatch, command: str, extension: str,
 ) -> None:
     monkeypatch.setattr(duck_extensions, "load", lambda name, _version: f"LOAD {name}")  # no package carries it
     auth = {"pg_db": {"type": "postgres", "dsn": "postgresql://me:hidden-pass@127.0.0.1:9/d"},
             "files": {"type": "hmac", "key_id": "hidden-key", "secret": "hidden-secret", "scope": "gs://bucket"}}
-    outcome = await duck(OFFLINE + command, {"folder": str(tmp_path)}, auth)
+    tool = open_tool("duckdb", ToolOptions(duckdb_extensions=str(tmp_path)))
+    outcome = await tool.run(call({"command": command}, auth=auth))
+    await tool.close()
     assert outcome.error["kind"] == "extension"
     assert f"extension {extension}" in outcome.error["message"]
     assert "hidden" not in str(outcome.error)

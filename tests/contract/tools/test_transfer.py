@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from shared.dsl.template_sql import Sql
-from shared.tools import transfer
-from shared.tools.contract import Tool
+from shared.dsl.templates.sql import Sql
+from shared.tools.base.contract import Tool
+from shared.tools.transfer import tool as transfer
 from tests.support.calls import call
-from tests.support.snowflake import CREDENTIAL
+from tests.support.servers.snowflake import CREDENTIAL
 
 POSTS = [{"id": n, "userId": n % 3, "title": f"it's {n}", "meta": {"tags": [n], "by": {"name": f"u{n}"}}}
          for n in range(1, 8)]

@@ -1,38 +1,25 @@
 """One PostgreSQL for the folder, an empty schema per test."""
 
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
 
-from services.projector.database import connect
-from services.projector.migrate import migrate
-from shared.runtime import postgres
-from tests.support.nats import admin, nats_server
+from shared.runtime.readmodel.database import connect
+from shared.runtime.readmodel.migrate import migrate
+from tests.support.servers.nats import admin, nats_server
+from tests.support.servers.postgres import postgres_dsn
 
-__all__ = ["admin", "nats_server"]
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    folder = Path(tempfile.mkdtemp(prefix="pg"))
-    try:
-        yield postgres.start(folder)
-    finally:
-        postgres.stop(folder)
-        shutil.rmtree(folder)
+__all__ = ["admin", "nats_server", "postgres_dsn"]
 
 
 @pytest.fixture
-async def dsn(server: str) -> str:
+async def dsn(postgres_dsn: str) -> str:
     """Of a database without a read model."""
-    connection = await asyncpg.connect(server)
+    connection = await asyncpg.connect(postgres_dsn)
     await connection.execute("DROP SCHEMA IF EXISTS noetl CASCADE")
     await connection.close()
-    return server
+    return postgres_dsn
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.outcome import Result, failed, ok
-from shared.events.record import Epoch, Lease, Record, Writer, encode
+from shared.events.record import Epoch, Lease, Record, Writer, encode, subject_of
 from shared.events.stamp import stamp
 
 PARTITIONS = 3
@@ -32,7 +32,7 @@ class Log:
 
     def write(self, record: Record) -> Message:
         p = subjects.partition_of(record.execution_id, self.partitions)
-        return self.write_raw(p, subjects.event(p, record.execution_id, record.writer), encode(record))
+        return self.write_raw(p, subject_of(record, self.partitions), encode(record))
 
     def write_raw(self, partition: int, subject: str, data: bytes) -> Message:
         held = self.streams[topology.events_stream(partition)]

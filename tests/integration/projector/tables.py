@@ -5,14 +5,24 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from shared.engine.projection import fold
-from shared.engine.projection_entry import read
-from shared.engine.projection_rows import Rows, ctx_values
+from shared.answers.readmodel.entry import read
+from shared.answers.readmodel.fold import fold
+from shared.answers.readmodel.rows import Rows, ctx_values
 from tests.integration.projector.history import Log
+from tests.support.waiting import until
 
 TABLES = ("execution", "event", "step_run", "iteration", "loop", "task_run", "ctx")
 RENAMED = {"step_run_id": "run_id", "updated_seq": "seq"}
 Table = list[tuple[Any, ...]]
+
+
+async def projected(connection: asyncpg.Connection) -> int:
+    """How many messages."""
+    return int(await connection.fetchval("SELECT coalesce(sum(seq), 0) FROM noetl.cursor"))
+
+
+async def until_projected(connection: asyncpg.Connection, count: int, within_s: float) -> None:
+    await until(lambda: projected(connection), f"{count} messages projected", within_s, so=lambda n: n >= count)
 
 
 async def columns_of(connection: asyncpg.Connection, table: str) -> dict[str, str]:
@@ -35,7 +45,7 @@ async def folded(connection: asyncpg.Connection, log: Log) -> dict[str, Table]:
     rows = Rows()
     for partition in range(log.partitions):
         for message in log.messages(partition):
-            fold(rows, read(message, partition))
+            fold(rows, read(message, log.partitions))
     runs = rows.runs.values()
     sources: dict[str, list[Any]] = {
         "execution": list(rows.executions.values()),

@@ -3,12 +3,12 @@
 import asyncpg
 import pytest
 
-from services.cli.checks import database
-from services.cli.checks.patient import Patient
+from services.cli.doctor import database
+from services.cli.doctor.target import Patient
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
 from shared.events import subjects
-from shared.runtime.settings import Settings
+from shared.runtime.service.settings import Settings
 
 
 async def test_a_read_model_tells_what_is_wrong_with_it(
@@ -27,7 +27,7 @@ async def test_a_read_model_tells_what_is_wrong_with_it(
     await db.execute("INSERT INTO noetl.cursor VALUES (0, 9)")
     await db.execute("DELETE FROM noetl.schema_migration WHERE version = 2")
     assert await statuses() | {} == {
-        "postgres.reachable": "ok", "postgres.version": "ok", "postgres.connections": "ok",
+        "postgres.reachable": "ok", "postgres.version": "ok", "postgres.writable": "ok", "postgres.connections": "ok",
         "postgres.migrations": "warning", "postgres.corrupt": "problem", "lag.projector": "problem",
     }  # fmt: skip
     assert await admin.last_seq(topology.events_stream(0)) == 1

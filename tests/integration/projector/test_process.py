@@ -9,25 +9,26 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from services.projector.rebuild import rebuild
-from shared.bus.jetstream import JetStreamBus, connect
+from shared.bus.jetstream import JetStreamBus
 from shared.bus.topology import PARTITIONS
 from shared.events import subjects
-from shared.runtime.nats_server import NatsServer
+from shared.runtime.embedded.nats_server import NatsServer
+from shared.runtime.readmodel.rebuild import rebuild
 from tests.integration.projector.history import Log, random_log
-from tests.integration.projector.tables import dump, folded
+from tests.integration.projector.tables import dump, folded, projected, until_projected
 
 WAIT_S = 30.0
 
 
 @asynccontextmanager
-async def projector(server: NatsServer, dsn: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def projector(server: NatsServer, dsn: str, **extra: str) -> AsyncIterator[asyncio.subprocess.Process]:
     environ = {
         **os.environ,
         "NOETL_NATS_URL": server.url,
         "NOETL_NATS_USER": "projector",
         "NOETL_NATS_PASSWORD": server.passwords["projector"],
         "NOETL_POSTGRES_DSN": dsn,
+        **extra,
     }
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "services.projector", env=environ)
     try:
@@ -46,20 +47,10 @@ async def publish(bus: JetStreamBus, seed: int) -> Log:
         for message in messages:
             place = subjects.parse_event(message.subject)
             partition = subjects.partition_of(place.execution_id, PARTITIONS)
-            subject = subjects.event(partition, place.execution_id, place.writer)
+            subject = subjects.event(partition, place.execution_id, place.writer, place.pool)
             stored = log.write_raw(partition, subject, message.data)
             assert await bus.append(subject, message.data) == stored.seq
     return log
-
-
-async def projected(db: asyncpg.Connection) -> int:
-    return int(await db.fetchval("SELECT coalesce(sum(seq), 0) FROM noetl.cursor"))
-
-
-async def until(db: asyncpg.Connection, goal: int) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while await projected(db) < goal:  # noqa: ASYNC110  another process moves it
-            await asyncio.sleep(0.01)
 
 
 async def test_killed_and_started_again_it_ends_with_the_tables_of_the_log(
@@ -68,21 +59,17 @@ async def test_killed_and_started_again_it_ends_with_the_tables_of_the_log(
     log = await publish(admin, 11)
     total = sum(map(len, log.streams.values()))
     async with projector(nats_server, dsn) as process:
-        await until(db, 1)
+        await until_projected(db, 1, WAIT_S)
         process.kill()
         await process.wait()
     async with projector(nats_server, dsn) as process:
-        await until(db, total)
+        await until_projected(db, total, WAIT_S)
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), WAIT_S) == 0
     assert await dump(db) == await folded(db, log)
 
-    bus = await connect(nats_server.url_for("projector"))
     before = await dump(db, "cursor")
-    try:
-        await rebuild(bus, dsn, PARTITIONS)
-    finally:
-        await bus.close()
+    await rebuild(admin, dsn, PARTITIONS)
     assert await dump(db, "cursor") == before
 
 

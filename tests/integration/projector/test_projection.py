@@ -3,9 +3,9 @@ import random
 import asyncpg
 import pytest
 
-from services.projector.store import Moved, cursor_of, project
 from shared.bus.ports import Message
-from tests.integration.projector.history import Log, random_log
+from shared.runtime.readmodel.store import Moved, cursor_of, project
+from tests.integration.projector.history import PARTITIONS, Log, random_log
 from tests.integration.projector.tables import dump, folded
 
 
@@ -19,7 +19,7 @@ async def project_all(db: asyncpg.Connection, log: Log, rng: random.Random) -> N
         if not batch:
             del at[partition]
             continue
-        await project(db, partition, batch, after)
+        await project(db, partition, log.partitions, batch, after)
         at[partition] = batch[-1].seq
 
 
@@ -34,20 +34,20 @@ async def test_projection_equals_a_pure_fold_of_the_log(db: asyncpg.Connection, 
 async def test_a_batch_again_under_the_cursor_is_refused_and_changes_nothing(db: asyncpg.Connection) -> None:
     log = random_log(1)
     batch = log.messages(0)
-    await project(db, 0, batch, 0)
+    await project(db, 0, PARTITIONS, batch, 0)
     before = await dump(db, "cursor")
     with pytest.raises(Moved):
-        await project(db, 0, batch, 0)
+        await project(db, 0, PARTITIONS, batch, 0)
     assert await dump(db, "cursor") == before
 
 
 async def test_a_batch_again_after_its_cursor_was_lost_leaves_the_same_tables(db: asyncpg.Connection) -> None:
     log = random_log(2)
     batch = log.messages(0)
-    await project(db, 0, batch, 0)
+    await project(db, 0, PARTITIONS, batch, 0)
     before = await dump(db, "cursor")
     await db.execute("UPDATE noetl.cursor SET seq = 0")
-    await project(db, 0, batch, 0)
+    await project(db, 0, PARTITIONS, batch, 0)
     assert await dump(db, "cursor") == before
 
 
@@ -68,7 +68,7 @@ async def test_an_unreadable_record_is_set_aside_and_the_rest_goes_on(db: asyncp
         while (seq := len(mixed) + 1) in bad:
             mixed.append(Message("noetl.events.0.e.router", bad[seq], seq))
         mixed.append(Message(message.subject, message.data, seq))
-    await project(db, 0, mixed, 0)
+    await project(db, 0, PARTITIONS, mixed, 0)
     rows = await db.fetch("SELECT seq, data, error FROM noetl.corrupt ORDER BY seq")
     assert {row["seq"]: row["data"] for row in rows} == bad
     assert all(row["error"] for row in rows)
@@ -87,7 +87,7 @@ async def test_a_record_the_database_refuses_is_set_aside(db: asyncpg.Connection
              b'9223372036854775808,"events":[{"event_type":"workflow.started"}]}',
              b'4,"events":[{"event_type":"workflow.finished"}]}']  # fmt: skip
     batch = [Message("noetl.events.0.e.router", head + text, seq) for seq, text in enumerate(texts, 1)]
-    await project(db, 0, batch, 0)
+    await project(db, 0, 1, batch, 0)
     rows = await db.fetch("SELECT seq FROM noetl.corrupt ORDER BY seq")
     assert [row["seq"] for row in rows] == [2, 4]
     events = await db.fetch("SELECT n FROM noetl.event ORDER BY n")
@@ -99,6 +99,6 @@ async def test_characters_postgres_cannot_hold_are_replaced(db: asyncpg.Connecti
         b'{"execution_id":"e","writer":"router","ts":"2024-01-01T00:00:00Z","n":1,"events":'
         b'[{"event_type":"playbook.execution.requested","path":"a\\u0000b","payload":{"\\u0000":"\\\\u0000"}}]}'
     )
-    await project(db, 0, [Message("noetl.events.0.e.router", data, 1)], 0)
+    await project(db, 0, 1, [Message("noetl.events.0.e.router", data, 1)], 0)
     assert await db.fetchval("SELECT path FROM noetl.execution") == "a\ufffdb"
     assert await db.fetchval("SELECT payload -> 'payload' ->> '\ufffd' FROM noetl.event") == "\\u0000"

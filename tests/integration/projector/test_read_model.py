@@ -1,10 +1,10 @@
 import asyncpg
 from msgspec.structs import astuple
 
-from services.projector.store import SQL, cursor_of, project
-from shared.engine.projection_rows import Run
+from shared.answers.readmodel.rows import Run
 from shared.events import model as ev
 from shared.events.outcome import Ref, Result, failed, ok
+from shared.runtime.readmodel.store import SQL, cursor_of, project
 from tests.integration.projector.history import Log, Story, lease, page
 
 
@@ -15,7 +15,7 @@ async def project_story(db: asyncpg.Connection, story: Story, *, one_by_one: boo
     size = 1 if one_by_one else len(story.records)
     after = await cursor_of(db, 0)
     while batch := log.messages(0)[after : after + size]:
-        await project(db, 0, batch, after)
+        await project(db, 0, 1, batch, after)
         after = batch[-1].seq
 
 
@@ -142,11 +142,12 @@ async def test_the_routers_verdict_stands_over_a_workers(db: asyncpg.Connection)
 
 async def test_a_large_result_is_shown_by_its_reference(db: asyncpg.Connection) -> None:
     story = started()
-    ref = Ref("nats", "e1/abc", "abc", 9_000_000, "http")
+    checksum = "ab" * 32
+    ref = Ref("nats", f"e1/{checksum}", checksum, 9_000_000, "http")
     story.worker(lease(), ev.StepStarted(), ev.StepDone(Result(None, "http", ref)))
     await project_story(db, story)
     row = await db.fetchrow("SELECT result, result_ref ->> 'key' FROM noetl.step_run")
-    assert tuple(row) == (None, "e1/abc")
+    assert tuple(row) == (None, f"e1/{checksum}")
 
 
 async def test_ctx_holds_patched_values_and_reduced_ones(db: asyncpg.Connection) -> None:

@@ -1,19 +1,22 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 import pytest
 
-from services.projector import database, service
-from services.projector.migrate import migrate, migrations
-from services.projector.rebuild import rebuild
-from services.projector.service import MAX_BATCH, MAX_BATCH_BYTES, chunks, serve
+from services.projector import service
+from services.projector.service import serve
 from shared.bus.ports import Message
 from shared.errors import Corrupt, Refused
-from shared.runtime.settings import BadSettings, Settings
+from shared.runtime.readmodel import database
+from shared.runtime.readmodel.batches import MAX_BATCH, MAX_BATCH_BYTES, chunks
+from shared.runtime.readmodel.migrate import migrate, migrations
+from shared.runtime.readmodel.rebuild import rebuild
+from shared.runtime.service.settings import BadSettings, Settings
 from tests.integration.projector.history import PARTITIONS, Log, random_log
-from tests.integration.projector.tables import dump, folded
+from tests.integration.projector.tables import dump, folded, projected, until_projected
+from tests.support.waiting import until
 
 WAIT_S = 20.0
 
@@ -37,25 +40,22 @@ async def serving(log: Log, dsn: str) -> AsyncIterator[None]:
         await task
 
 
-async def until(db: asyncpg.Connection, condition: Callable[[int], bool]) -> None:
-    """Waits for the number of projected messages."""
-    async with asyncio.timeout(WAIT_S):
-        while not condition(await db.fetchval("SELECT coalesce(sum(seq), 0)::int FROM noetl.cursor")):  # noqa: ASYNC110  the database tells
-            await asyncio.sleep(0.01)
-
-
 def length(log: Log) -> int:
     return sum(len(log.messages(p)) for p in range(PARTITIONS))
+
+
+async def all_projected(db: asyncpg.Connection, log: Log) -> None:
+    await until(lambda: projected(db), "all is projected, and once", WAIT_S, so=lambda count: count == length(log))
 
 
 async def test_it_projects_what_the_log_holds_and_what_comes(dsn: str, db: asyncpg.Connection) -> None:
     log, more = random_log(1), random_log(2)
     async with serving(log, dsn):
-        await until(db, lambda seq: seq == length(log))
+        await all_projected(db, log)
         for partition in range(PARTITIONS):
             for message in more.messages(partition):
                 log.write_raw(partition, message.subject, message.data)
-        await until(db, lambda seq: seq == length(log))
+        await all_projected(db, log)
     assert await dump(db) == await folded(db, log)
 
 
@@ -64,7 +64,7 @@ async def test_cut_off_between_batches_it_goes_on_where_it_was(dsn: str, db: asy
     for part in (4, 3, 2, 1):
         goal = length(log) // part
         async with serving(log, dsn):
-            await until(db, lambda seq, goal=goal: seq >= goal)
+            await until_projected(db, goal, WAIT_S)
     assert await dump(db) == await folded(db, log)
 
 
@@ -74,9 +74,9 @@ async def test_a_lost_connection_loses_nothing(dsn: str, db: asyncpg.Connection)
     async with serving(log, dsn):
         for part in (4, 3, 2):
             goal = length(log) // part
-            await until(db, lambda seq, goal=goal: seq >= goal)
+            await until_projected(db, goal, WAIT_S)
             await db.execute(kill, await db.fetchval("SELECT current_database()"))
-        await until(db, lambda seq: seq == length(log))
+        await all_projected(db, log)
     assert await dump(db) == await folded(db, log)
 
 
@@ -117,16 +117,16 @@ async def test_a_rebuild_gives_the_same_tables(dsn: str, db: asyncpg.Connection)
 async def test_a_rebuild_beside_a_running_projector_gives_the_same_tables(dsn: str, db: asyncpg.Connection) -> None:
     log = random_log(6, executions=40)
     async with serving(log, dsn):
-        await until(db, lambda seq: seq >= length(log) // 2)
+        await until_projected(db, length(log) // 2, WAIT_S)
         await rebuild(log.bus, dsn, PARTITIONS)
-        await until(db, lambda seq: seq == length(log))
+        await all_projected(db, log)
     assert await dump(db) == await folded(db, log)
 
 
 async def test_two_projectors_at_once_give_the_same_tables(dsn: str, db: asyncpg.Connection) -> None:
     log = random_log(7, executions=40)
     async with serving(log, dsn), serving(log, dsn):
-        await until(db, lambda seq: seq == length(log))
+        await all_projected(db, log)
     assert await dump(db) == await folded(db, log)
 
 

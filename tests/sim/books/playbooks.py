@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from shared.dsl.compile import Compiled, compile_playbook
 from shared.tools import registry
-from tests.sim.control_books import CALLS, FAMILY, JOINS, PATIENT, SAGA, WAITS
-from tests.sim.limit_books import ONE_AT_A_TIME, PLACES
-from tests.sim.loop_books import (
+from tests.sim.books.control import CALLS, FAMILY, JOINS, PATIENT, SAGA, WAITS
+from tests.sim.books.limits import ONE_AT_A_TIME, PLACES
+from tests.sim.books.loops import (
     BEST_EFFORT,
     CURSOR,
     FAIL_FAST,
@@ -239,6 +239,17 @@ workflow:
     tool: {kind: python, code: "-", args: {give: "{{ start }}"}}
 """
 
+SLOW = """
+workload: {takes: 3.0}
+workflow:
+  - step: start
+    tool:
+      - {name: one, kind: python, code: "-", args: {give: 1, takes: "{{ workload.takes }}"}}
+      - {name: two, kind: python, code: "-", args: {give: "{{ one + 1 }}", takes: "{{ workload.takes }}"}}
+      - {name: three, kind: python, code: "-", args: {give: "{{ two + 1 }}", takes: "{{ workload.takes }}"}}
+      - {name: four, kind: python, code: "-", args: {give: "{{ three + 1 }}", takes: "{{ workload.takes }}"}}
+"""
+
 LARGE = """
 workflow:
   - step: start
@@ -346,6 +357,7 @@ BOOKS = [
     _book("denied", DENIED, lambda k: {"open": k > 9}, _always(_done("free"))),
     _book("cycle", CYCLE, lambda k: {"rounds": 1 + k % 4}, lambda p: _done({"v": p["rounds"]}, n=p["rounds"])),
     _book("long", LONG, lambda k: {"takes": 16.0 + k}, _always(_done(2))),
+    _book("slow", SLOW, lambda k: {"takes": 2.0 + k / 4}, _always(_done(4))),
     _book("calls", CALLS, lambda k: {"x": k}, _calls),
     _book("family", FAMILY, lambda k: {"items": [k, 2, 7]}, _family),
     _book("waits", WAITS, _none, _always(_done(2))),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -10,11 +10,17 @@ import msgspec
 
 from services.router.requests import Requests
 from services.worker import history
-from shared.bus.memory import MemoryBus
-from shared.engine import execution, schedule
+from shared.bus.memory.bus import MemoryBus
+from shared.engine.leases import fence
+from shared.engine.pipeline import local_history
+from shared.engine.routing import state as execution
+from shared.engine.scheduling import cursor_rows, waits
+from shared.engine.scheduling import state as schedule
 from shared.events import record as records
-from shared.events.record import Record
-from shared.runtime.shell import Shell
+from shared.events.record import Epoch, Record
+from shared.runtime.control.shell import Shell
+from shared.runtime.service.clock import BrokerClock
+from tests.sim.world import PARTITIONS
 
 Mutant = Callable[[], Any]
 
@@ -62,29 +68,26 @@ def stale_cached_state() -> Iterator[None]:
 
 @contextmanager
 def no_epoch_fence() -> Iterator[None]:
-    """Readers take a report under whatever lease it was written."""
+    """Readers take a report under whatever lease it was written: no epoch is higher than another."""
 
-    def tolerant(fold: Callable[..., Any]) -> Callable[..., Any]:
-        def folded(state: Any, record: Record, *rest: Any) -> Any:
-            return fold(state, _unfenced(record), *rest)
+    def counts(record: Record, epoch: Epoch, n: int) -> bool:
+        assert record.lease is not None
+        return record.lease.epoch != epoch or record.n > n
 
-        return folded
+    def is_outranked(*_: Any) -> bool:
+        return False
 
-    def report(state: Any, record: Record, _lease: Any) -> None:
-        unfenced = _unfenced(record)
-        fold_report(state, unfenced, unfenced.lease)
+    accept = history.accept
 
-    fold_report, accept = schedule._fold_report, history.accept
+    def accept_all(found: list[Record], run_id: str, index: int, known: Any = None) -> history.History:
+        return msgspec.structs.replace(accept(found, run_id, index, known), epoch=_AnyEpoch())
 
-    def accept_all(found: list[Record], run_id: str, index: int) -> history.History:
-        known = accept([_unfenced(record) for record in found], run_id, index)
-        return history.History(known.events, _AnyEpoch(), known.over, known.began)
-
-    with (
-        mock.patch.object(execution, "_fold_input", tolerant(execution._fold_input)),
-        mock.patch.object(schedule, "_fold_report", report),
-        mock.patch.object(history, "accept", accept_all),
-    ):
+    with ExitStack() as patches:
+        for module in (fence, execution):
+            patches.enter_context(mock.patch.object(module, "counts", counts))
+        for module in (fence, schedule, waits, cursor_rows, local_history):
+            patches.enter_context(mock.patch.object(module, "is_outranked", is_outranked))
+        patches.enter_context(mock.patch.object(history, "accept", accept_all))
         yield
 
 
@@ -98,12 +101,6 @@ class _AnyEpoch(tuple[int, int]):
 
     def __gt__(self, other: object) -> bool:
         return False
-
-
-def _unfenced(record: Record) -> Record:
-    if record.lease is None:
-        return record
-    return msgspec.structs.replace(record, lease=msgspec.structs.replace(record.lease, epoch=(1, 1)))
 
 
 @contextmanager
@@ -134,11 +131,12 @@ def split_decision() -> Iterator[None]:
     send = MemoryBus.send
 
     async def halves(
-        self: MemoryBus, subject: str, data: bytes, *, expected: int | None = None, headers: Any = None
+        self: MemoryBus, subject: str, data: bytes, *, expected: int | None = None, headers: Any = None,
+        on: int | None = None,
     ) -> "asyncio.Future[int]":
         if not subject.endswith((".router", ".scheduler")):
-            return await send(self, subject, data, expected=expected, headers=headers)
-        first, second = _halves(records.decode(data))
+            return await send(self, subject, data, expected=expected, headers=headers, on=on)
+        first, second = _halves(records.decode(records.Kept(subject, data), PARTITIONS))
         if second is None:
             return await send(self, subject, data, expected=expected, headers=headers)
         future = await send(self, subject, records.encode(first), expected=expected, headers=headers)
@@ -160,6 +158,13 @@ def _halves(record: Record) -> tuple[Record, Record | None]:
     return first, msgspec.structs.replace(record, n=record.n + cut, events=tuple(events[cut:]))
 
 
+@contextmanager
+def wall_time() -> Iterator[None]:
+    """Services go by the clock of their machine."""
+    with mock.patch.object(BrokerClock, "now", lambda self: self._host.now()):
+        yield
+
+
 MUTANTS: dict[str, Mutant] = {
     "no expected sequence": no_expected_sequence,
     "ack before append": ack_before_append,
@@ -167,4 +172,5 @@ MUTANTS: dict[str, Mutant] = {
     "no epoch fence": no_epoch_fence,
     "dedupe by message id alone": dedupe_by_message_id_alone,
     "split decision": split_decision,
+    "wall time": wall_time,
 }

@@ -1,5 +1,5 @@
-"""`python -m tests.support.cast` records docs/first-ten-minutes.cast: the session of docs/first-ten-minutes.md on a
-terminal, as asciicast version 2."""
+"""`python -m tests.support.documents.cast` records docs/first-ten-minutes.cast: the session of
+docs/first-ten-minutes.md on a terminal, as asciicast version 2."""
 
 import fcntl
 import json
@@ -13,9 +13,10 @@ import termios
 import time
 from pathlib import Path
 
-from services.cli.control import me
-from tests.e2e.test_first_minutes import DOCS, WITHIN_S, prepared
-from tests.support import transcript
+from services.cli.executions.control_requests import me
+from tests.e2e.test_first_minutes import WITHIN_S, prepared
+from tests.support.documents import transcript
+from tests.support.paths import DOCS
 
 WIDTH, HEIGHT = 120, 36
 LONGEST_PAUSE_S = 1.5

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from services.cli import main
+from tests.support.paths import DOCS
 
-DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+PAGE = DOCS / "cli.md"
 JSON = "## What -o json prints"
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -39,7 +39,7 @@ def formats(command: click.Command) -> tuple[str, ...]:
 
 def shapes() -> dict[str, str]:
     """What is typed after `noetlctl` → the shape of its JSON, as the documentation has it."""
-    section = DOCS.read_text(encoding="utf-8").split(JSON)[1].split("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").split(JSON)[1].split("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
     return {typed: row[1].rstrip(" |") for row in rows for typed in _CODE.findall(row[0])}
 
@@ -49,7 +49,7 @@ def is_documented(typed: str) -> bool:
     if any(f"{row} ".startswith(f"{typed} ") for row in shapes()):
         return True
     heading = re.compile(rf"\A.*\b{re.escape(typed.split()[0])}\b")
-    sections = [part for file in DOCS.parent.glob("*.md") for part in file.read_text(encoding="utf-8").split("\n## ")]
+    sections = [part for file in DOCS.glob("*.md") for part in file.read_text(encoding="utf-8").split("\n## ")]
     return any(heading.match(section) and "-o json" in section for section in sections)
 
 

@@ -1,4 +1,4 @@
-"""Compiles hostile sources and prints what each took: `python -m tests.support.bounds`. A process of its own,
+"""Compiles hostile sources and prints what each took: `python -m tests.support.inputs.bounds`. A process of its own,
 so that its memory is the compiler's."""
 
 import functools
@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 
 from shared.dsl.compile import compile_playbook
-from shared.dsl.source import MAX_SOURCE_BYTES
+from shared.dsl.source.nodes import MAX_SOURCE_BYTES
 from shared.tools import registry
-from tests.support import hostile
+from tests.support.inputs import hostile
 
 DENSE_BYTES = 8 * 1024
 LARGE_BYTES = 200 * 1024

@@ -3,7 +3,9 @@
 
 from collections.abc import Callable, Iterator
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p}\n"
+from tests.support.playbooks import head
+
+HEAD = head("p")
 START = "  - {step: start, tool: {kind: noop}}\n"
 ONE = f"{HEAD}workflow:\n{START}"
 Unit = Callable[[int], str]

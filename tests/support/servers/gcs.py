@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from gcp_storage_emulator.server import create_server
 
-from shared.runtime.nats_server import HOST, free_port
+from shared.runtime.embedded.nats_server import HOST, free_port
 
 BUCKET = "my-bucket"
 

@@ -12,7 +12,7 @@ import kubernetes_validate
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.support.kube_controller import Container, Controller, Ended
+from tests.support.servers.kube_controller import Container, Controller, Ended
 
 __all__ = ["NAMESPACE", "TOKEN", "Container", "Ended", "Kube"]
 

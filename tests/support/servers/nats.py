@@ -11,7 +11,7 @@ from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.streams import ensure
 from shared.errors import Unavailable
-from shared.runtime.nats_server import NatsServer
+from shared.runtime.embedded.nats_server import NatsServer
 
 POOLS = ("default", "gpu")
 LEASE_S = 0.6

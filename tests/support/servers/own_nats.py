@@ -7,10 +7,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import msgspec
 
-from shared.runtime.nats_server import HOST, find_binary, free_port
+from shared.runtime.embedded.nats_server import HOST, find_binary, free_port
 
 PASSWORD = "pass-of-the-author"
 MAX_PAYLOAD = 1_048_576
@@ -20,11 +21,11 @@ class OwnNats:
     """`full` may do everything, `narrow` only use subjects under `open`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
+        self.folder, self.port, self._monitor = folder, free_port(), free_port()
         self.url = f"nats://{HOST}:{self.port}"
         narrow = {"publish": ["open.>"], "subscribe": ["_INBOX.>", "open.>"]}
         config = {
-            "host": HOST, "port": self.port, "max_payload": MAX_PAYLOAD,
+            "host": HOST, "port": self.port, "http": f"{HOST}:{self._monitor}", "max_payload": MAX_PAYLOAD,
             "jetstream": {"store_dir": str(folder / "data")},
             "authorization": {"users": [
                 {"user": "full", "password": PASSWORD},
@@ -36,6 +37,11 @@ class OwnNats:
 
     def credential(self, user: str = "full") -> dict[str, str]:
         return {"url": self.url, "user": user, "password": PASSWORD}
+
+    def connections(self) -> int:
+        """How many clients are connected."""
+        with urlopen(f"http://{HOST}:{self._monitor}/connz") as answer:
+            return int(msgspec.json.decode(answer.read())["num_connections"])
 
     def start(self) -> None:
         with (self.folder / "nats.log").open("ab") as log:

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+import pytest
 
 
 def _server(folder: Path):
@@ -45,19 +46,25 @@ def running_postgres() -> Iterator[str]:
 async def fresh_database(dsn: str) -> str:
     """A new, empty database on that server."""
     name = f"test_{uuid.uuid4().hex}"
-    await _execute(dsn, f"CREATE DATABASE {name} TEMPLATE template0")
+    await execute(dsn, f"CREATE DATABASE {name} TEMPLATE template0")
     return urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
 
 
 async def drop_database(dsn: str) -> None:
     """Drops the database of that DSN, also when something is still connected to it."""
     parts = urlsplit(dsn)
-    await _execute(urlunsplit(parts._replace(path="/postgres")), f"DROP DATABASE {parts.path[1:]} WITH (FORCE)")
+    await execute(urlunsplit(parts._replace(path="/postgres")), f"DROP DATABASE {parts.path[1:]} WITH (FORCE)")
 
 
-async def _execute(dsn: str, statement: str) -> None:
+async def execute(dsn: str, statement: str) -> None:
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute(statement)
     finally:
         await connection.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_dsn() -> Iterator[str]:
+    with running_postgres() as dsn:
+        yield dsn

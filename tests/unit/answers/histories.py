@@ -4,10 +4,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
+from shared.answers.verify.verify import Rule, Violation, verify
 from shared.bus import topology
-from shared.engine.verify import Rule, Violation, verify
 from shared.events.record import Record
 from tests.sim.checks import PLANS, read_histories, read_values
 from tests.sim.run import live_in_peace
@@ -75,3 +76,10 @@ def stored_values() -> dict[str, bytes]:
     """The messages of the results stream of that day, by subject."""
     stored = _world().broker.streams[topology.RESULTS].stored.values()
     return {each.message.subject: each.message.data for each in stored}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def simulated() -> None:
+    """The simulator has a loop of its own, and is asked before that of a test runs."""
+    good_day()
+    stored_values()

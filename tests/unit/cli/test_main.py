@@ -3,32 +3,27 @@
 import click
 import pytest
 
-from services.cli import exits, main
-from services.cli.exits import CliError
+from services.cli import main
+from services.cli.console import exits
+from services.cli.console.exits import CliError
 from shared.errors import Unavailable
-
-
-def call(*args: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main.main(list(args))
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+from tests.support.cli import noetlctl
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_every_command_of_the_table_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(name, "--help") == exits.OK
+    assert noetlctl(name, "--help") == exits.OK
     assert main.COMMANDS[name].rstrip(".") in " ".join(capsys.readouterr().out.split())
 
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("--help") == exits.OK
+    assert noetlctl("--help") == exits.OK
     shown = capsys.readouterr().out
     assert [name for name in main.COMMANDS if f"  {name} " not in shown] == []
 
 
 def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("nosuch") == exits.USAGE
+    assert noetlctl("nosuch") == exits.USAGE
     assert "nosuch" in capsys.readouterr().err
 
 
@@ -58,5 +53,5 @@ def test_an_error_is_one_line_and_its_exit_code(
 
     monkeypatch.delenv("NOETL_LOG_LEVEL", raising=False)
     monkeypatch.setattr(main.Commands, "get_command", lambda *_: broken)
-    assert call("run") == code
+    assert noetlctl("run") == code
     assert capsys.readouterr().err.lstrip() == line

@@ -7,16 +7,17 @@ import sys
 import click
 import pytest
 
-from services.cli import exits, main
-from tests.support import tree
-from tests.support.cli import ROOT, environment
-from tests.unit.cli.test_main import call
+from services.cli import main
+from services.cli.console import exits
+from tests.support.cli import environment, noetlctl
+from tests.support.documents import tree
+from tests.support.paths import ROOT
 
 COMMANDS = tree.commands()
-LIST = tree.DOCS.read_text(encoding="utf-8").split("## Conventions")[0]
+LIST = tree.PAGE.read_text(encoding="utf-8").split("## Conventions")[0]
 HEAVY = ("asyncpg", "duckdb", "nats", "aiohttp", "uvloop", "rich", "jinja2", "structlog",
          "shared.bus", "shared.dsl", "shared.engine", "shared.tools", "shared.runtime")
-AT_START = (*HEAVY, "msgspec", "yaml", "asyncio", "services.cli.context")
+AT_START = (*HEAVY, "msgspec", "yaml", "asyncio", "services.cli.stack.context")
 MAX_MODULES = 200  # for `noetlctl --help`, those of Python itself included
 
 
@@ -31,7 +32,7 @@ def test_every_command_has_help_and_an_example(path: tuple[str, ...]) -> None:
 
 def test_several_examples_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):  # laid out once, however often it is asked for
-        assert call("retry-failed", "--help") == exits.OK
+        assert noetlctl("retry-failed", "--help") == exits.OK
         lines = capsys.readouterr().out.splitlines()
         assert lines[-3].strip() == "Examples:"
         assert all(line.strip().startswith("noetlctl retry-failed ") for line in lines[-2:])

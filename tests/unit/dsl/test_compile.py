@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from shared.dsl.compile import compile_playbook
-from shared.dsl.plan import AdmitRule, Arc, Directive, Loop, Plan, Rule, Step
+from shared.dsl.model.plan import AdmitRule, Arc, Directive, Loop, Plan, Rule, Step
 from shared.tools.registry import specs
 from tests.support.examples import PLAYBOOKS
+from tests.support.paths import EXAMPLES
+from tests.support.playbooks import head
 from tests.unit.dsl.tool_kinds import KINDS
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example}\n"
+HEAD = head("example")
 
 
 def plan(source: str) -> Plan:
@@ -188,8 +189,8 @@ def test_diagnostics_are_sorted_by_place() -> None:
 
 def test_what_a_keychain_entry_cannot_do_is_told() -> None:
     source = (
-        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: a}\n"
-        "keychain: [{name: api, kind: bearer, provider: gcp, map: {token: x}}]\n"
+        head("a")
+        + "keychain: [{name: api, kind: bearer, provider: gcp, map: {token: x}}]\n"
         "workflow: [{step: start, tool: {kind: noop}}]\n"
     )
     compiled = compile_playbook(source, kinds=specs())

@@ -1,6 +1,6 @@
 """Tool kinds for the compiler's tests: plain data, so that no tool is needed to test the language."""
 
-from shared.dsl.kinds import KeySpec, ToolSpec
+from shared.dsl.model.tool_spec import KeySpec, ToolSpec
 
 KINDS = {
     spec.kind: spec

@@ -4,16 +4,18 @@ from collections.abc import Callable
 from textwrap import dedent, indent
 from typing import Any
 
+from shared.answers.verify.verify import Violation, verify
 from shared.dsl.compile import compile_playbook
-from shared.dsl.plan import Plan
-from shared.engine import pipeline, routing, scheduling
-from shared.engine.elements import elements
-from shared.engine.execution import Execution, evolve
-from shared.engine.local import LocalLoop
-from shared.engine.local_held import accept_loop
-from shared.engine.schedule import Schedule
-from shared.engine.schedule import evolve as evolve_schedule
-from shared.engine.verify import Violation, verify
+from shared.dsl.model.plan import Plan
+from shared.engine.pipeline import decide as pipeline
+from shared.engine.pipeline.local_history import accept_loop
+from shared.engine.pipeline.local_loop import LocalLoop
+from shared.engine.pipeline.task_loop import elements
+from shared.engine.routing import decide as routing
+from shared.engine.routing.state import Execution, evolve
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling.state import Schedule
+from shared.engine.scheduling.state import evolve as evolve_schedule
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome, ok
@@ -21,18 +23,18 @@ from shared.events.record import Lease, Record, Writer, event_type
 from shared.events.request import Request
 from shared.events.stamp import stamp
 from shared.tools import registry
+from tests.support.playbooks import head
 
 NOW = 1_800_000_000.0
-HEAD = """\
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: test, path: tests/test}
-"""
+HEAD = head("test", "tests/test")
+
+
+def source_of(workflow: str, workload: str = "{}") -> str:
+    return f"{HEAD}workload: {workload}\nworkflow:\n{indent(dedent(workflow), '  ')}"
 
 
 def plan_of(workflow: str, workload: str = "{}") -> Plan:
-    text = f"{HEAD}workload: {workload}\nworkflow:\n{indent(dedent(workflow), '  ')}"
-    compiled = compile_playbook(text, kinds=registry.specs(), file="test.yaml")
+    compiled = compile_playbook(source_of(workflow, workload), kinds=registry.specs(), file="test.yaml")
     assert compiled.plan is not None, [str(found) for found in compiled.diagnostics]
     return compiled.plan
 
@@ -58,13 +60,13 @@ class Driver:
         self.schedule = Schedule("x1")
         self.queue: list[Command] = []
         request = Request("tests/test", payload=payload or {})
-        self._append("router", routing.start("x1", request, "", plan, NOW, restored))
+        self.append("router", routing.start("x1", request, "", plan, NOW, restored))
 
     @property
     def seq(self) -> int:
         return len(self.log)
 
-    def _append(self, writer: Writer, events: list[ev.Event], lease: Lease | None = None) -> None:
+    def append(self, writer: Writer, events: list[ev.Event], lease: Lease | None = None) -> None:
         n = 1 + sum(len(r.events) for r in self.log if r.writer == writer and r.lease == lease)
         record = Record("x1", writer, n, stamp(NOW + self.seq), tuple(events), self.seq, lease)
         self.log.append(record)
@@ -92,12 +94,12 @@ class Driver:
         while True:
             routed = routing.decide(self.plan, self.state, NOW + self.seq)
             if routed:
-                self._append("router", routed)
+                self.append("router", routed)
                 continue
             scheduled = scheduling.decide(lambda _: self.plan, self.schedule, NOW + self.seq)
             if not scheduled:
                 return
-            self._append("scheduler", scheduled)
+            self.append("scheduler", scheduled)
 
     def perform(self, command: Command, epoch: tuple[int, int] = (1, 1)) -> list[ev.Event]:
         """The events a worker writes for the command."""
@@ -124,7 +126,7 @@ class Driver:
 
     def report(self, command: Command, events: list[ev.Event], epoch: tuple[int, int] = (1, 1)) -> None:
         writer: Writer = "worker" if command.index == -1 else "iteration"
-        self._append(writer, events, Lease(command.run_id, command.step, epoch, "w1", command.index))
+        self.append(writer, events, Lease(command.run_id, command.step, epoch, "w1", command.index))
 
     def do(self, command: Command) -> None:
         if command.local is not None:
@@ -138,7 +140,7 @@ class Driver:
     def work_through(self, command: Command, epoch: tuple[int, int] = (1, 1), most: int = 1000) -> LocalLoop:
         """A local loop, one iteration after the other; at most so many."""
         lease = Lease(command.run_id, command.step, epoch, "w1")
-        self._append("iteration", [ev.StepStarted()], lease)
+        self.append("iteration", [ev.StepStarted()], lease)
         local = LocalLoop(self.plan.steps[command.step], command)
         known = accept_loop(self.log, command.run_id)
         local.take_over(known.begun, known.ended, {})
@@ -150,7 +152,7 @@ class Driver:
             local.ask({})
             most -= 1
         if local.is_halted:
-            self._append("iteration", [ev.LoopHalted(local.next, local.index, local.error)], lease)
+            self.append("iteration", [ev.LoopHalted(local.next, local.index, local.error)], lease)
         return local
 
     def run(self, choose: Callable[[int], int] = lambda _: 0, most: int = 1000) -> "Driver":

@@ -1,16 +1,16 @@
 """The one table of the other names of events: complete, and used by conditions and by what is printed."""
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from services.cli.events import _Printer
-from shared.dsl.guards import fires
-from shared.engine.boundary import EventName
+from services.cli.commands.events import Printer
+from shared.dsl.templates.conditions import fires
+from shared.engine.routing.boundary_event import EventName
 from shared.events import aliases, model
 from shared.events.outcome import failed, ok
 from shared.events.record import Lease, Record, envelopes
+from tests.support.paths import DOCS
 
 FS = {
     "playbook.execution.requested", "playbook.request.evaluated", "playbook.started", "workflow.started",
@@ -65,14 +65,14 @@ def test_a_failed_call_has_a_name_of_its_own_in_fx() -> None:
 
 def test_the_command_prints_formal_names_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
     started = (1, record(model.TaskStarted("fetch", 1)))
-    _Printer("table", formal=False).show([started])
-    _Printer("table", formal=True).show([started])
+    Printer("table", formal=False).show([started])
+    Printer("table", formal=True).show([started])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[2] for line in lines] == ["task.started", "tool.started"]
 
 
 def test_the_table_is_documented() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "dsl.md").read_text(encoding="utf-8")
+    text = (DOCS / "dsl.md").read_text(encoding="utf-8")
     for own, other in aliases.FORMAL.items():
         names = " or ".join(f"`{name}`" for name in other[1:] if name)
         assert f"| `{own}` | {f'`{other.fs}`' if other.fs else ''} | {names} |".replace("|  |", "| |") in text

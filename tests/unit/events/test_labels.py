@@ -3,14 +3,16 @@
 import pytest
 
 from shared.dsl.compile import compile_playbook
-from shared.dsl.documents import compile_document
-from shared.dsl.plan import Plan
-from shared.dsl.schedules import Schedule
-from shared.engine import firing, routing
+from shared.dsl.documents.compile import compile_document
+from shared.dsl.documents.schedules import Schedule
+from shared.dsl.model.plan import Plan
+from shared.engine.automation import schedules as automation_schedules
+from shared.engine.routing import decide as routing
 from shared.errors import Corrupt
 from shared.events import labels
 from shared.events import model as ev
-from shared.events.request import MAX_BY, Request, decode
+from shared.events.bounds import MAX_REQUEST_BY as MAX_BY
+from shared.events.request import Request, decode
 from shared.tools import registry
 
 SOURCE = """\
@@ -64,7 +66,7 @@ def test_a_refused_request_keeps_its_own() -> None:
 def test_executions_of_a_schedule_have_its_labels() -> None:
     document = compile_document(SCHEDULE, kind="Schedule").document
     assert isinstance(document, Schedule)
-    request = firing.request(document, 0)
+    request = automation_schedules.request(document, 0)
     assert (request.labels, request.by) == ({"team": "data"}, "schedule nightly")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.events import subjects
-from shared.events.index import FIRST_FRAME, RUN
+from shared.events.run_index import FIRST_FRAME, RUN
 
 
 @pytest.mark.parametrize("index", [RUN, 0, 41, FIRST_FRAME, FIRST_FRAME - 12])

@@ -2,9 +2,9 @@
 
 import pytest
 
+from shared.dsl.authoring.explain import Unknown, explain
+from shared.dsl.authoring.schema import schema
 from shared.dsl.compile import compile_playbook
-from shared.dsl.explain import Unknown, explain
-from shared.dsl.schema import schema
 from shared.tools.registry import specs
 
 PLAYBOOK = """apiVersion: noetl.io/v2

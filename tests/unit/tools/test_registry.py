@@ -7,7 +7,8 @@ import pytest
 
 from shared.events.outcome import Outcome, ok
 from shared.tools import registry
-from shared.tools.contract import Call, ToolOptions, ToolSpec
+from shared.tools.base.contract import Call, ToolOptions, ToolSpec
+from tests.support.kinds import registered
 
 
 def test_specs_load_no_heavy_library() -> None:
@@ -31,7 +32,7 @@ def test_specs_cannot_be_changed_from_outside() -> None:
         registry.specs()["x"] = ToolSpec(kind="x", doc="", keys={})  # type: ignore[index]
 
 
-async def test_a_kind_can_be_added_once(monkeypatch) -> None:
+async def test_a_kind_can_be_added_once() -> None:
     class Echo:
         def __init__(self, _options: ToolOptions) -> None:
             pass
@@ -42,11 +43,9 @@ async def test_a_kind_can_be_added_once(monkeypatch) -> None:
         async def close(self) -> None:
             pass
 
-    monkeypatch.setattr(registry, "_SPECS", dict(registry._SPECS))
-    monkeypatch.setattr(registry, "_FACTORIES", dict(registry._FACTORIES))
     spec = ToolSpec(kind="echo", doc="Says it again.", keys={})
-    registry.register(spec, Echo)
-    tool = registry.open_tool("echo", ToolOptions())
-    assert (await tool.run(Call({"say": 1}, {}, None, "k", 1.0))).result == 1
-    with pytest.raises(ValueError, match="twice"):
-        registry.register(spec, Echo)
+    with registered(spec, Echo):
+        tool = registry.open_tool("echo", ToolOptions())
+        assert (await tool.run(Call({"say": 1}, {}, None, "k", 1.0))).result == 1
+        with pytest.raises(ValueError, match="twice"):
+            registry.register(spec, Echo)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shared.runtime.settings import BadSettings, read_settings
-from shared.tools.contract import ToolOptions
-from shared.tools.open import Tools
+from shared.runtime.service.settings import BadSettings, read_settings
+from shared.tools.base.contract import ToolOptions
+from shared.tools.toolbox import Tools
 from tests.support.calls import call
 
 

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.plan import Plan
-from shared.engine.moment import Moment, position_of
-from shared.engine.moment_scope import NotThere, evaluated, key_of
-from shared.engine.moment_shape import shape
-from shared.engine.rehearsal import Answered, Need, Rehearsed, Took, Wish, rehearse
-from shared.engine.verify_history import Key
+from shared.answers.debug.moment import Moment, position_of
+from shared.answers.debug.scope import NotThere, evaluated, key_of
+from shared.answers.debug.shape import shape
+from shared.answers.history.history import Key
+from shared.answers.rehearsal.rehearse import Answered, Need, Rehearsed, Took, Wish, rehearse
+from shared.dsl.model.plan import Plan
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.outcome import failed, ok
 from shared.events.record import event_type
 from shared.tools import registry
-from shared.tools.natural import natural
-from tests.sim.playbooks import BOOKS, compiled
+from shared.tools.testing.effectless import natural
+from tests.sim.books.playbooks import BOOKS, compiled
+from tests.unit.answers.rehearsal.test_rehearsal import simulated
 from tests.unit.engine.support import plan_of
-from tests.unit.engine.test_rehearsal import simulated
 
 ORDERS = """
 - step: start

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from shared.engine.changes import changes, plain
-from shared.engine.comparing_view import compare, side
+from shared.answers.diff.changes import changes, plain
+from shared.answers.diff.shape import compare, side
 from shared.events import model as ev
 from shared.events.outcome import Ref, Result, failed
-from tests.unit.engine.histories import CHAIN, FAN, PARALLEL, RETRY, change, history
-from tests.unit.engine.tale import EXECUTION, T0, Tale, done, entered, lease, retried, timed
+from tests.unit.answers.histories import CHAIN, FAN, PARALLEL, RETRY, change, history
+from tests.unit.answers.tale import EXECUTION, T0, Tale, done, entered, lease, retried, timed
 
 
 def compared(a: Tale, b: Tale) -> dict[str, Any]:
@@ -85,8 +85,11 @@ def test_failed_task_shows_its_error_on_both_sides() -> None:
 
 def test_order_of_what_runs_side_by_side_is_no_difference() -> None:
     a, b = history(FAN), history(FAN)
-    workers = [k for k, (_, record) in enumerate(b) if record.lease is not None]
-    first, last = workers[0], workers[-1]
+    there = {event.run_id: k for k, (_, record) in enumerate(b) for event in record.events
+             if isinstance(event, ev.StepScheduled)}
+    held = [(k, record.lease) for k, (_, record) in enumerate(b) if record.lease is not None]
+    first, last = next((one, two) for one, a_lease in held for two, b_lease in held
+                       if a_lease.run_id != b_lease.run_id and there[b_lease.run_id] < one < two)
     b[first], b[last] = (b[first][0], b[last][1]), (b[last][0], b[first][1])
     assert compare(side(FAN, a, T0), side(FAN, b, T0))["same_path"]
 

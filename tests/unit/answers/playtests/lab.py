@@ -3,13 +3,13 @@
 from textwrap import dedent
 from typing import Any
 
-from services.cli.suite_run import CaseReport, FileReport, Options, run_files
-from services.cli.suites import Book, Suite
+from services.cli.testing.run import CaseReport, FileReport, Options, run_files
+from services.cli.testing.suites import Book, Suite
+from shared.answers.playtests.coverage import Coverage, Reached
+from shared.answers.rehearsal.rehearse import Need
+from shared.dsl.authoring.source_lines import Lines
 from shared.dsl.compile import compile_playbook
-from shared.dsl.places import Lines
-from shared.dsl.playtest_read import CompiledTest, compile_test
-from shared.engine.coverage import Coverage, Reached
-from shared.engine.rehearsal import Need
+from shared.dsl.playtests.read import CompiledTest, compile_test
 from shared.events.outcome import Outcome, ok
 from shared.tools import registry
 

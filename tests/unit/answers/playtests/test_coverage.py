@@ -1,6 +1,6 @@
 """Coverage: which arcs, rules, steps and compensations a test reaches, with their lines."""
 
-from tests.unit.playtest.lab import SHOP, book, coverage
+from tests.unit.answers.playtests.lab import SHOP, book, coverage
 
 
 def reached(source: str, test: str, path: str) -> dict[str, tuple[int, int]]:

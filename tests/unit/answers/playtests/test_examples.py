@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.suite_coverage import covered
-from services.cli.suite_run import Options, run_files
-from services.cli.suite_tools import RealTools
-from services.cli.suites import Library
-from services.cli.test import FAULTS
-from shared.engine.coverage import Coverage
+from services.cli.testing.coverage import covered
+from services.cli.testing.faults import FAULTS
+from services.cli.testing.real_tools import RealTools
+from services.cli.testing.run import Options, run_files
+from services.cli.testing.suites import Library
+from shared.answers.playtests.coverage import Coverage
 from tests.support.examples import TESTS
 
 NAMES = ("fallback", "hello", "retry", "v10_pagination")

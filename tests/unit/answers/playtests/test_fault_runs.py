@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from services.cli.suite_run import MAX_FINDINGS, Options
-from services.cli.test import FAULTS
-from shared.engine.rehearsal_hold import Hold
-from tests.unit.playtest.lab import SHOP, book, one
-from tests.unit.playtest.test_cases import CALLER, GOOD, PATIENT
+from services.cli.testing.faults import FAULTS
+from services.cli.testing.run import MAX_FINDINGS, Options
+from shared.answers.rehearsal.step_run import Hold
+from tests.unit.answers.playtests.lab import SHOP, book, one
+from tests.unit.answers.playtests.test_cases import CALLER, GOOD, PATIENT
 
 ALL = Options(faults=FAULTS, seeds=40)
 RACE = """

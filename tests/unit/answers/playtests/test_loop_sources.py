@@ -1,6 +1,6 @@
 """Local loops and loops over claimed rows in cases that run on mocks."""
 
-from tests.unit.playtest.lab import one
+from tests.unit.answers.playtests.lab import one
 
 QUEUE = """
 metadata: {name: queue, path: queue}

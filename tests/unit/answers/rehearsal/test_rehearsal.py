@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.plan import Plan
-from shared.engine import held
-from shared.engine.rehearsal import (
+from shared.answers.rehearsal.rehearse import (
     Answered,
     Awaits,
     Chooser,
@@ -27,14 +25,16 @@ from shared.engine.rehearsal import (
     result_of,
     step_result,
 )
-from shared.engine.verify import verify
+from shared.answers.verify.verify import verify
+from shared.dsl.model.plan import Plan
+from shared.engine.pipeline import history as pipeline_history
 from shared.events import model as ev
 from shared.events.outcome import Result, failed, ok
 from shared.tools import registry
-from shared.tools.contract import Call
-from shared.tools.natural import natural
+from shared.tools.base.contract import Call
+from shared.tools.testing.effectless import natural
 from tests.sim import tools as sim_tools
-from tests.sim.playbooks import BOOKS, Expected, Playbook, compiled
+from tests.sim.books.playbooks import BOOKS, Expected, Playbook, compiled
 from tests.unit.engine.support import plan_of
 
 KINDS = registry.specs()
@@ -67,9 +67,9 @@ def simulated(need: Need) -> Answered:
         rows = [{"k": k} for k in range(need.frame * size, min((need.frame + 1) * size, count))]
         return Took(ok({"rows": rows, "columns": ["k"], "row_count": len(rows)}, shape="sql"), 0.05)
     if "params" in need.config:
-        return Took(sim_tools._page(Call(need.config, {}, None, need.key, 60.0)), 0.1)
+        return Took(sim_tools.page(Call(need.config, {}, None, need.key, 60.0)), 0.1)
     args = need.config.get("args") or {}
-    return Took(sim_tools._answer(args, need.key), args.get("takes", 0.002))
+    return Took(sim_tools.answer(args, need.key), args.get("takes", 0.002))
 
 
 def run_book(book: Playbook, payload: dict[str, Any], chooser: Chooser, faults: Faults) -> Rehearsed:
@@ -161,6 +161,18 @@ def test_a_call_that_never_ends_is_over_at_its_time() -> None:
     """)
     found = play(plan, lambda _need: Never())
     assert (found.status, (found.state.error or {})["kind"], found.seconds) == ("failed", "timeout", 30.0)
+
+
+@pytest.mark.parametrize(("spec", "time"), [("{}", 3600.0), ("{policy: {lifecycle: {timeout_s: 7200}}}", 7200.0)])
+def test_a_task_without_a_timeout_has_an_hour(spec: str, time: float) -> None:
+    plan = plan_of(f"""
+    - step: start
+      spec: {spec}
+      tool: {{kind: python, code: "-"}}
+    """)
+    for answer in (Never(), Took(ok(1), 100_000.0)):
+        found = play(plan, lambda _need, answer=answer: answer)
+        assert (found.status, (found.state.error or {})["kind"], found.seconds) == ("failed", "timeout", time)
 
 
 def test_a_signal_ends_its_wait_whether_it_comes_before_or_after() -> None:
@@ -271,7 +283,9 @@ def test_the_same_seed_gives_the_same_history() -> None:
 
 
 def test_faults_find_a_worker_that_takes_over_without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "accept", lambda *_: held.History())
+    accept = pipeline_history.accept
+    monkeypatch.setattr(
+        pipeline_history, "accept", lambda *about: pipeline_history.History(epoch=accept(*about).epoch))
     plan = plan_of("""
     - step: start
       tool:
@@ -297,7 +311,16 @@ def test_a_rehearsal_ends_by_its_limits() -> None:
     assert (late.status, late.reason) == ("limit", "over 302400 seconds of virtual time")
 
 
+def test_a_run_that_jumps_for_ever_ends_soon_after_the_limit_of_events() -> None:
+    plan = plan_of("- {step: start, spec: {policy: {lifecycle: {timeout_s: 5}}}, tool: [{name: spin, kind: noop, "
+                   "spec: {policy: {rules: [{else: {then: {do: jump, to: spin}}}]}}}]}")
+    found = play(plan, natural, limits=Limits(events=200))
+    assert (found.status, found.reason) == ("limit", "over 200 events")
+    assert sum(len(record.events) for _, record in found.entries) < 210
+
+
 def test_neither_rehearsals_nor_replays_need_a_tool() -> None:
-    program = ("import sys, shared.engine.rehearsal, shared.engine.replay, shared.engine.moment_scope\n"
+    program = ("import sys, shared.answers.rehearsal.rehearse\n"
+               "import shared.answers.replay.replay, shared.answers.debug.scope\n"
                "assert not [m for m in sys.modules if m.startswith(('shared.tools', 'shared.bus', 'asyncio', 'nats'))]")
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.plan import Plan
-from shared.engine.rehearsal import Answered, Faults, Need, Rehearsed, Seeded, Took, Wish, rehearse
-from shared.engine.replay import Replayed, replay
-from shared.engine.replay_recording import Recording, digest_of
-from shared.engine.replay_words import sentence, shape
+from shared.answers.rehearsal.rehearse import Answered, Faults, Need, Rehearsed, Seeded, Took, Wish, rehearse
+from shared.answers.replay.recording import Recording, digest_of
+from shared.answers.replay.replay import Replayed, replay
+from shared.answers.replay.shape import sentence, shape
+from shared.dsl.model.plan import Plan
 from shared.events import model as ev
 from shared.events.outcome import failed, ok
 from shared.events.record import Record
 from shared.tools import registry
-from shared.tools.natural import natural
+from shared.tools.testing.effectless import natural
 from tests.sim import checks
-from tests.sim.playbooks import BOOKS
+from tests.sim.books.playbooks import BOOKS
 from tests.sim.run import live, live_in_peace, quiet
 from tests.sim.world import World
 from tests.unit.engine.support import plan_of

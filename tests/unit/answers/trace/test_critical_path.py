@@ -4,18 +4,19 @@ from functools import cache
 
 import pytest
 
-from shared.engine.spans import PARTS, by_part, rank
-from shared.engine.tracing import Trace, trace
-from shared.engine.tracing_view import told
+from shared.answers.trace.critical_path import Trace, trace
+from shared.answers.trace.shape import told
+from shared.answers.trace.spans import PARTS, by_part, rank
+from shared.engine.leases.lease_fit import child_of
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events.record import Record
 from shared.events.stamp import seconds
+from tests.sim.books.playbooks import BOOKS
 from tests.sim.checks import read_histories
-from tests.sim.playbooks import BOOKS
 from tests.sim.run import live, live_in_peace, quiet
-from tests.unit.engine.histories import change
-from tests.unit.engine.tale import EXECUTION, T0, Tale, done, entered, lease, retried
+from tests.unit.answers.histories import change
+from tests.unit.answers.tale import EXECUTION, T0, Tale, done, entered, lease, retried
 
 
 def traced(tale: Tale, now: float = 1000.0) -> Trace:
@@ -45,6 +46,13 @@ def test_parts_of_a_plain_step() -> None:
     held = lease("a:1", 0.010)
     tale = Tale().begin("a").work(0.125, held, ev.StepStarted(), ev.TaskStarted("work"), done(took=0.1), ev.StepDone())
     assert parts(traced(tale.end(0.130, "a:1"))) == {"scheduling": 10, "queue": 15, "run": 100, "routing": 5}
+
+
+def test_waiting_for_a_turn_at_a_tool_is_queueing() -> None:
+    held, queued = lease("a:1", 0.0), done("two", 0.02)
+    queued.outcome.meta["queued_s"] = 0.5
+    tale = Tale().begin("a").work(0.1, held, ev.StepStarted(), done("one", 0.1)).work(0.65, held, queued, ev.StepDone())
+    assert parts(traced(tale.end(0.65, "a:1"))) == {"run": 120, "reporting": 30, "queue": 500}
 
 
 def test_tasks_of_one_record_are_laid_out_back_to_back() -> None:
@@ -79,9 +87,10 @@ def test_long_pause_without_a_worker_is_backoff_too() -> None:
 
 def test_child_is_waited_for_until_it_has_ended() -> None:
     held, again = lease("a:1", 0.0), lease("a:1", 9.1)
-    waits = ev.TaskWaiting("call", 1, "call/1", ev.Child("c1", "some/child"))
+    child = child_of(EXECUTION, held, "call/1")
+    waits = ev.TaskWaiting("call", 1, "call/1", ev.Child(child, "some/child"))
     tale = Tale().begin("a").at(1.0, "waiting", ev.StepStarted(), waits, lease=held)
-    tale.at(8.0, "control", ev.ChildEnded("a:1", "call/1", "c1", "completed"))
+    tale.at(8.0, "control", ev.ChildEnded("a:1", "call/1", child, "completed"))
     tale.at(9.0, "scheduler", ev.TaskResumed("a:1", "call/1"))
     found = traced(tale.work(10.0, again, ev.StepStarted(), done("call"), ev.StepDone()).end(10.0, "a:1"))
     assert parts(found) == {"queue": 1900, "waiting": 7000, "scheduling": 1100}
@@ -168,7 +177,8 @@ def test_path_of_a_loop_goes_from_one_iteration_to_the_one_it_made_room_for() ->
 
 def test_loop_that_one_worker_runs_goes_to_it_as_a_whole() -> None:
     """No record of the scheduler lets its iterations in: they begin when their worker begins them."""
-    tale = Tale().begin("a", loop=True).at(0.1, "scheduler", ev.LoopStarted("a:1", "a", 2, [1, 2]))
+    started = ev.LoopStarted("a:1", "a", 2, [1, 2], local=True), ev.IterationStarted("a:1", 0, 2)
+    tale = Tale().begin("a", loop=True).at(0.1, "scheduler", *started)
     whole = lease("a:1", 0.2)
     tale.at(0.5, "iteration", ev.StepStarted(), lease=whole)
     for index, end in enumerate((1.5, 3.0)):
@@ -201,7 +211,7 @@ def test_history_that_does_not_fit_together_is_one_clear_error() -> None:
     tale = Tale().begin("a")
     seq, record = tale.entries[0]
     broken = Record(record.execution_id, record.writer, 1, "yesterday", record.events)
-    with pytest.raises(Corrupt, match="noetlctl verify"):
+    with pytest.raises(Corrupt, match=r"the history of .* does not fit together: ValueError"):
         trace(EXECUTION, [(seq, broken)], T0)
 
 

@@ -1,4 +1,4 @@
-"""Twelve ways to corrupt a history by hand, each found by its rule; and chance finds no way to break the checker."""
+"""Fourteen ways to corrupt a history by hand, each found by its rule; and chance finds no way to break the checker."""
 
 import random
 from collections.abc import Callable
@@ -8,13 +8,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from shared.engine.verify import Rule, verify
+from shared.answers.verify.verify import Rule, verify
 from shared.errors import Corrupt
 from shared.events import model as ev
-from shared.events.outcome import Result
-from shared.events.record import Record, decode, encode
+from shared.events.outcome import Outcome, Result, mark
+from shared.events.record import Kept, Record, decode, encode, subject_of
+from shared.events.stamp import seconds, stamp
 from tests.sim.checks import PLANS
-from tests.unit.engine.histories import (
+from tests.unit.answers.histories import (
     CHAIN,
     FAN,
     PAGES,
@@ -113,6 +114,26 @@ def another_result(entries: Entries) -> Entries:
     return change(entries, ev.PlaybookProcessed, result=Result("better"))
 
 
+def superseded_call(entries: Entries) -> Entries:
+    """Whoever had the run before comes back after its end, and begins a call in its second record."""
+    return later(later(entries, zombie(entries, 10, 1, ev.StepStarted())), zombie(entries, 20, 2, ev.TaskStarted("x")))
+
+
+def zombie(entries: Entries, later_s: float, n: int, event: ev.Event) -> Record:
+    """A record of a lease before the first one of the history."""
+    first = entries[at(entries, ev.StepStarted)][1]
+    assert first.lease is not None
+    lower = replace(first.lease, epoch=(first.lease.epoch[0] - 1, 1), worker="zombie")
+    ts = stamp(seconds(first.ts) + later_s)
+    return replace(first, n=n, ts=ts, events=(event,), lease=lower)
+
+
+def another_calls_answer(entries: Entries) -> Entries:
+    place = at(entries, ev.TaskDone)
+    done = next(event for event in entries[place][1].events if isinstance(event, ev.TaskDone))
+    return change(entries, ev.TaskDone, outcome=replace(done.outcome, call=mark("another")))
+
+
 CORRUPTED = {
     "a dropped record": Corruption(CHAIN, dropped_record, "numbering", "follows"),
     "a duplicated decision": Corruption(CHAIN, duplicated_decision, "numbering", "follows"),
@@ -125,12 +146,43 @@ CORRUPTED = {
     "a swapped arc": Corruption(CHAIN, swapped_arc, "decision", "the log says next.selected"),
     "a record of a fenced lease counted": Corruption(CHAIN, fenced_lease_counted, "run", "nobody reported its end"),
     "a task repeated after it finished": Corruption(PAGES, finished_task_again, "pipeline", "at hand is"),
+    "a call of a run that another worker has": Corruption(CHAIN, superseded_call, "fence", "had superseded"),
+    "an answer to another call": Corruption(PAGES, another_calls_answer, "call", "the answer to another call"),
     "an end with another result": Corruption(CHAIN, another_result, "decision", "the log says playbook.processed"),
 }
 
 
-def test_there_are_twelve() -> None:
-    assert len(CORRUPTED) == 12
+def test_there_are_fourteen() -> None:
+    assert len(CORRUPTED) == 14
+
+
+NOT_CORRUPTED = {
+    "last words of a worker that lost its run": lambda entries: later(
+        entries, zombie(entries, 10, 1, ev.StepStarted())),
+    "a second word within the time that it had": lambda entries: later(
+        later(entries, zombie(entries, 0.1, 1, ev.StepStarted())), zombie(entries, 1.0, 2, ev.TaskStarted("x"))),
+    "an answer that names its call": lambda entries: change(
+        entries, ev.TaskDone, outcome=replace(outcome_of(entries), call=mark(f"{CHAIN}/{first_call(entries)}"))),
+}
+
+
+def outcome_of(entries: Entries) -> Outcome:
+    record = entries[at(entries, ev.TaskDone)][1]
+    return next(event for event in record.events if isinstance(event, ev.TaskDone)).outcome
+
+
+def first_call(entries: Entries) -> str:
+    record = entries[at(entries, ev.TaskDone)][1]
+    done = next(event for event in record.events if isinstance(event, ev.TaskDone))
+    assert record.lease is not None
+    return f"{record.lease.run_id}/{done.task}/1"
+
+
+@pytest.mark.parametrize("name", NOT_CORRUPTED)
+def test_what_nearly_is_a_corruption_is_none(name: str) -> None:
+    told = NOT_CORRUPTED[name](history(CHAIN))
+    assert told != history(CHAIN)
+    assert check(CHAIN, told) == []
 
 
 @pytest.mark.parametrize("name", CORRUPTED)
@@ -179,13 +231,13 @@ def test_whatever_is_changed_the_checker_answers(seed: int) -> None:
     rng = random.Random(seed)
     histories, values = good_day()
     told = read = 0
-    for _ in range(150):
+    for _ in range(300):
         execution_id = rng.choice(list(histories))
         entries = list(histories[execution_id])
         place = rng.randrange(len(entries))
         data = msgspec.json.encode(_mutated(msgspec.json.decode(encode(entries[place][1])), rng))
         try:
-            entries[place] = (entries[place][0], decode(data))
+            entries[place] = (entries[place][0], decode(Kept(subject_of(entries[place][1], 1), data), 1))
         except Corrupt:
             continue
         read += 1

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from shared.engine.verify import verify
+from shared.answers.verify.verify import verify
 from shared.events import model as ev
 from shared.events.record import Lease, Record
-from tests.unit.engine import test_cursor_loops, test_local_loops, test_taken_loops
+from tests.unit.engine.pipeline import test_local_loops
+from tests.unit.engine.scheduling import test_carried_loop, test_cursor_loops
 from tests.unit.engine.support import Driver, plan_of
 
 PARALLEL = "mode: parallel, max_in_flight: 2"
@@ -20,13 +21,19 @@ def local(*records: tuple[int, tuple[int, int], tuple[ev.Event, ...]]) -> list[s
     run = Driver(test_local_loops.loop(spec=PARALLEL), test_local_loops.work())
     run.control()
     for index, epoch, events in records:
-        run._append("iteration", list(events), Lease("start:1", "start", epoch, "w1", index))
+        run.append("iteration", list(events), Lease("start:1", "start", epoch, "w1", index))
     return said(run)
 
 
 def said(run: Driver, log: list[Record] | None = None) -> list[str]:
     found = verify("x1", list(enumerate(log or run.log, 1)), lambda _: run.plan)
     return [violation.message for violation in found if violation.rule == "loop"]
+
+
+def unfit(run: Driver) -> list[str]:
+    """Why records count for nothing."""
+    found = verify("x1", list(enumerate(run.log, 1)), lambda _: run.plan)
+    return [violation.message.partition("for nothing: ")[2] for violation in found if violation.rule == "record"]
 
 
 def test_a_local_loop_never_has_more_iterations_at_a_time_than_it_may() -> None:
@@ -46,10 +53,10 @@ def test_an_iteration_of_a_local_loop_runs_under_the_hold_of_its_loop() -> None:
 
 
 def test_only_a_local_loop_is_held_as_a_whole() -> None:
-    run = Driver(test_taken_loops.loop(), test_taken_loops.work())
+    run = Driver(test_carried_loop.loop(), test_carried_loop.work())
     run.control()
-    run._append("iteration", list(START), Lease("start:1", "start", (1, 1), "w1"))
-    assert said(run) == ["start:1 is held as a local loop, and is none"]
+    run.append("iteration", list(START), Lease("start:1", "start", (1, 1), "w1"))
+    assert unfit(run) == ["loop 'start:1' is nobody's as a whole"]
 
 
 def cursor(change: Callable[[list[Record]], list[Record]]) -> list[str]:
@@ -79,23 +86,22 @@ def test_iterations_are_of_rows_that_were_claimed() -> None:
 def test_a_frame_that_nobody_asked_for_is_no_answer() -> None:
     run = Driver(test_cursor_loops.loop(), test_cursor_loops.work())
     run.control()
-    run._append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 1), "w1", -7))
-    assert said(run) == ["frame start:1[f5] reports, but was never started"]
+    run.append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 1), "w1", -7))
+    assert unfit(run) == ["'start:1.f5' was not asked for"]
 
 
 @pytest.mark.parametrize("index", [0, 3])
 def test_an_iteration_that_was_taken_over_does_not_run_again(index: int) -> None:
-    first = Driver(test_taken_loops.loop(), test_taken_loops.work(2)).run()
-    run = test_taken_loops.rerun_of(first, test_taken_loops.work())
+    first = Driver(test_carried_loop.loop(), test_carried_loop.work(2)).run()
+    run = test_carried_loop.rerun_of(first, test_carried_loop.work())
     run.control()
     assert said(run) == []
-    done = set(test_taken_loops.done_in(first))
-    run._append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 1), "w1", index))
+    done = set(test_carried_loop.done_in(first))
+    run.append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 1), "w1", index))
     assert said(run) == ([f"iteration start:1[{index}] reports, but was never started"] if index in done else [])
 
 
 def test_a_claim_may_not_end_as_a_run() -> None:
     run = Driver(plan_of("- {step: start, tool: {kind: noop}}"))
-    run._append("iteration", [ev.StepStarted(), ev.IterationDone()], Lease("start:1", "start", (1, 1), "w1", -2))
-    found = verify("x1", list(enumerate(run.log, 1)), lambda _: run.plan)
-    assert any(violation.rule == "terminal" for violation in found)
+    run.append("iteration", [ev.StepStarted(), ev.IterationDone()], Lease("start:1", "start", (1, 1), "w1", -2))
+    assert unfit(run) == ["'start:1.f0' is not reported on by iteration"]

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from shared.events import model as ev
 from shared.events.outcome import Result, ok
-from tests.unit.engine.histories import (
+from tests.unit.answers.histories import (
     CHAIN,
     FAIL_FAST,
     FAN,

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from shared.dsl.plan import Plan
-from shared.engine import why
-from shared.engine.why_facts import Answer, Pool, Reason, Worker, World
-from shared.engine.why_view import View, viewed
+from shared.answers.why import explain as why
+from shared.answers.why.facts import Answer, Pool, Reason, Worker, World
+from shared.answers.why.view import View, viewed
+from shared.dsl.model.plan import Plan
 from shared.events import model as ev
 from shared.events.record import Epoch, Lease, Writer
 from tests.unit.engine.support import NOW, Driver, plan_of
@@ -30,11 +30,11 @@ class Stall(Driver):
         self, *events: ev.Event, index: int = -1, worker: str = "w1", epoch: Epoch = (1, 1), writer: Writer = "worker"
     ) -> None:
         """A worker's record about its lease of the first run."""
-        self._append(writer, list(events), Lease("start:1", "start", epoch, worker, index))
+        self.append(writer, list(events), Lease("start:1", "start", epoch, worker, index))
 
     def control_says(self, *events: ev.Event, writer: Writer = "control") -> None:
         for event in events:
-            self._append(writer, [event])
+            self.append(writer, [event])
 
     def view(self) -> View:
         return viewed("x1", list(enumerate(self.log, 1)), lambda _: self.plan)

@@ -5,15 +5,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.engine import routing, why
-from shared.engine.why_facts import Queued, World
-from shared.engine.why_view import Broken, viewed
+from shared.answers.rerun import rerun
+from shared.answers.why import explain as why
+from shared.answers.why.facts import Queued, Worker, World
+from shared.answers.why.remedies import Remedy, remedy, start
+from shared.answers.why.view import Broken, viewed
+from shared.engine.routing import decide as routing
 from shared.events import model as ev
 from shared.events.outcome import failed, ok
 from shared.events.record import Record
 from shared.events.request import Request
 from shared.events.stamp import seconds, stamp
-from tests.unit.engine.stalls import LATER, LOOP, PLAIN, Stall, causes, worker, world_of
+from tests.unit.answers.why.stalls import LATER, LOOP, PLAIN, Stall, causes, worker, world_of
 from tests.unit.engine.support import NOW, plan_of
 
 # -- tokens ----------------------------------------------------------------------------------
@@ -116,6 +119,29 @@ def test_what_is_over_says_how_and_where() -> None:
     assert answer.reasons[0].text == "it is over, failed: http: 503, in step start (line 6), task start_task"
 
 
+UNDONE = """
+- step: start
+  spec: {policy: {compensate: {step: undo}}}
+  tool: {kind: noop}
+  next: {arcs: [{step: fails}]}
+- {step: fails, tool: {kind: noop}}
+- {step: undo, tool: {kind: noop}}
+"""
+
+
+@pytest.mark.parametrize(("workflow", "helps"), [
+    (PLAIN, remedy("rerun_failed", execution_id="x1")),
+    (UNDONE, remedy("execute", path="tests/test")),
+])
+def test_what_is_suggested_after_the_end_is_not_refused(workflow: str, helps: Remedy) -> None:
+    stall = Stall(workflow)
+    stall.work = lambda step, _task, _names: ok(None) if "compensate" in workflow and step != "fails" \
+        else failed("http", "503")
+    stall.run()
+    refused = rerun.what_failed("x1", list(enumerate(stall.log, 1)))
+    assert (stall.why(World(LATER)).reasons[0].remedy, isinstance(refused, str)) == (helps, helps.code == "execute")
+
+
 def test_a_refused_request_is_over() -> None:
     events = routing.start("x1", Request("no/such"), "", "no playbook 'no/such' is registered", NOW)
     view = viewed("x1", [(1, Record("x1", "router", 1, stamp(NOW), tuple(events)))], lambda _: plan_of(PLAIN))
@@ -131,11 +157,21 @@ def test_an_undecided_record_tells_who_is_late() -> None:
     assert stall.doubts(world_of(at + 1)) == frozenset()
     assert stall.doubts(world_of(at + 9)) == {"router"}
     gone = stall.reason("router.gone", now=at + 9, members={"router": ()})
-    assert gone.remedy == "start a router: python -m services.router"
+    assert gone.remedy == start("router")
     behind = stall.reason("router.behind", now=at + 9, members={"router": ("r",)}, cursors={"router": seq - 2})
     assert "at most 2 records" in behind.text
-    stuck = stall.reason("quarantined", now=at + 9, members={"router": ("r",)}, cursors={"router": seq})
+    stuck = stall.reason("router.silent", now=at + 9, members={"router": ("r",)}, cursors={"router": seq})
+    assert "has said nothing for 9 s" in stuck.text  # what is not known is not claimed
     assert stuck.values["events"] == ["next.selected", "playbook.processed", "workflow.finished"]
+
+
+def test_machines_whose_clock_is_wrong_are_named() -> None:
+    stall = Stall(PLAIN)
+    far = Worker("w2", "default", 2, frozenset(), 4, LATER - 1, skew=-3600.0)
+    other = Worker("w3", "gpu", 2, frozenset(), 4, LATER - 1, skew=3600.0)
+    answer = stall.why(world_of(workers=(worker(), far, other), skews={"router r": 7.0, "scheduler s": 0.3}))
+    told = [(r.values["process"], r.values["ahead_s"]) for r in answer.reasons if r.cause == "clock.skewed"]
+    assert told == [("router r", 7.0), ("worker w2", -3600.0)]
 
 
 def test_a_wait_whose_time_is_over_is_the_schedulers_to_end() -> None:

@@ -1,19 +1,30 @@
 """The reasons of `why` on folded histories: workers, pools, loops, waits and places."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
-from shared.engine import why, why_limits, why_waits
-from shared.engine.ledger import Ledger
-from shared.engine.why_facts import Answer, Pool, Queued, Reason, Worker
-from shared.engine.why_view import viewed
+from shared.answers.why import explain as why
+from shared.answers.why import waits as why_waits
+from shared.answers.why.facts import Answer, Pool, Queued, Reason, Worker
+from shared.answers.why.remedies import GOES_ON, Remedy, remedy
+from shared.answers.why.view import viewed
+from shared.engine.leases.lease_fit import child_of
 from shared.events import model as ev
 from shared.events.outcome import failed
+from shared.events.record import Lease
 from shared.events.stamp import seconds, stamp
-from tests.unit.engine.stalls import LATER, LOOP, PLAIN, Stall, causes, worker, world_of
+from tests.unit.answers.why.stalls import LATER, LOOP, PLAIN, Stall, causes, worker, world_of
 from tests.unit.engine.support import NOW, plan_of
 
 # -- workers and pools -----------------------------------------------------------------------
+
+
+def delivered(floor: int = 0, held: int = 1) -> dict[str, Any]:
+    """Its command is the first in the queue, and was delivered."""
+    return {"queued": {("start:1", -1): Queued(1, NOW)},
+            "pools": {"default": Pool("default", held=held, delivered=1, floor=floor)}}
 
 
 def test_what_runs_tells_who_holds_it_and_until_when() -> None:
@@ -23,6 +34,25 @@ def test_what_runs_tells_who_holds_it_and_until_when() -> None:
     assert (reason.kind, reason.task, reason.attempt) == ("running", "start_task", 1)
     assert reason.values["lease_expires"] == stamp(LATER - 1 + 15)
     assert reason.values["leases"] == 1
+
+
+@pytest.mark.parametrize(("spec", "step", "limit"), [
+    ("{}", "{}", 3600.0), ("{timeout: 30}", "{}", 30), ("{timeout: {connect: 1, total: 90}}", "{}", 90),
+    ('{timeout: "{{ 5 }}"}', "{}", None), ("{}", "{policy: {lifecycle: {timeout_s: 60}}}", None),
+])
+def test_a_call_under_way_says_when_it_is_given_up(spec: str, step: str, limit: float | None) -> None:
+    """Unless only its worker knows, or the time of the whole run bounds it, which is a reason of its own."""
+    stall = Stall("", plan=plan_of(f"""
+    - step: start
+      spec: {step}
+      tool: {{kind: noop, spec: {spec}}}
+    """))
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1))
+    reason = stall.reason("running", workers=(worker("w1", ("x1", "start:1", -1)),))
+    began = seconds(stall.log[-1].ts)
+    assert reason.values.get("call_s") == limit
+    assert reason.values.get("call_until") == (None if limit is None else stamp(began + limit))
+    assert ("given up at" in reason.text) is (limit is not None)
 
 
 def test_a_run_that_was_taken_and_not_written_about_yet() -> None:
@@ -41,19 +71,75 @@ def test_a_run_that_came_back_says_how_often() -> None:
     assert "its second lease" in reason.text
 
 
+def test_lost_leases_are_named_beside_how_many_there_may_be() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), worker="w0")
+    stall.says(ev.StepStarted(), epoch=(1, 2))
+    reason = stall.reason("running", workers=(worker("w1", ("x1", "start:1", -1)),))
+    assert "1 of at most 3 leases in a row were lost, with no task finished: w0 from " in reason.text
+    assert [lease["worker"] for lease in reason.values["lost_leases"]] == ["w0"]
+
+
+def test_a_run_that_was_handed_back_waits_for_a_worker() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), ev.LeaseReleased("the worker stops"))
+    reason = stall.reason("pool.queued", workers=(worker("w2"),), queued={("start:1", -1): Queued(7)})
+    assert "lost" not in reason.text
+
+
 @pytest.mark.parametrize(("workers", "others"), [
-    ((), []),
     ((worker("w1", ("x1", "start:1", -1), heard=LATER - 8),), []),
     ((worker("w2"), worker("w1", ("x1", "start:1", -1), heard=LATER - 8)), ["w2"]),
 ])
 def test_a_silent_worker_keeps_its_lease_until_it_expires(workers: tuple[Worker, ...], others: list[str]) -> None:
     stall = Stall(PLAIN)
     stall.says(ev.StepStarted())
-    reason = stall.reason("lease.silent", workers=workers)
-    heard = LATER - 8 if workers else LATER - 10
+    reason = stall.reason("lease.silent", workers=workers, **delivered())
     assert (reason.kind, reason.values["other_workers"]) == ("blocked", others)
-    assert seconds(reason.until) == pytest.approx(heard + 1.5 + 15)
-    assert ("start a worker" in reason.remedy) is not bool(others)
+    assert (reason.values["heard"], seconds(reason.until)) == (stamp(LATER - 8), pytest.approx(LATER - 8 + 1.5 + 15))
+    assert reason.remedy == (GOES_ON if others else remedy("start_worker", pool="default"))
+
+
+@pytest.mark.parametrize("now", [LATER, LATER + 7.0])
+def test_of_a_worker_whose_beats_are_gone_no_time_is_made_up(now: float) -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted())
+    last = stall.log[-1].ts
+    reason = stall.reason("lease.silent", now=now, **delivered())
+    assert (reason.since, reason.until, "heard" in reason.values) == (last, "", False)
+    assert f"w1 holds it and has not been heard of for over 10 s; its last word about it was at {last[11:19]} UTC" \
+        in reason.text
+
+
+def test_when_the_pools_service_knows_since_when_a_worker_is_silent_that_is_told() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted())
+    facts = delivered()
+    facts["pools"] = {"default": replace(facts["pools"]["default"], silent={"w1": LATER - 12})}
+    reason = stall.reason("lease.silent", **facts)
+    assert (reason.values["heard"], reason.until) == (stamp(LATER - 12), stamp(LATER - 12 + 1.5 + 15))
+
+
+@pytest.mark.parametrize("workers", [(), (worker("w1", ("x1", "start:1", -1), heard=LATER - 8),)])
+def test_what_a_silent_worker_held_and_is_in_the_queue_again_is_nobodys(workers: tuple[Worker, ...]) -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted())
+    frozen = Pool("default", pending=1, delivered=1, managed=True, wanted=1, state="silent", message="w1 said nothing")
+    facts: dict[str, Any] = {"queued": {("start:1", -1): Queued(2, NOW)}, "pools": {"default": frozen}}
+    reason = stall.reason("pool.no_workers", workers=workers, **facts)
+    assert "1 are wanted, and it is silent (w1 said nothing)" in reason.text
+    assert (reason.values["came_back_from"], reason.mover) == ("w1", "itself")
+    assert "w1 had it before and is " in reason.text
+    other = stall.reason("pool.queued", workers=(*workers, worker("w2")), **facts)
+    assert other.values["came_back_from"] == "w1"
+
+
+def test_a_lease_that_is_over_holds_nothing() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted())
+    facts = delivered()
+    facts["pools"] = {"default": replace(facts["pools"]["default"], silent={"w1": LATER - 30})}
+    assert stall.reason("pool.no_workers", **facts).values["came_back_from"] == "w1"
 
 
 def test_a_worker_that_was_started_anew_does_not_hold_what_it_held() -> None:
@@ -109,22 +195,23 @@ def test_a_pool_that_is_not_there_paused_or_without_workers() -> None:
     pool = Pool("default", paused=True, paused_until=LATER + 9, paused_by="ada", paused_note="upgrade")
     reason = stall.reason("pool.paused", pools={"default": pool}, workers=(worker(),))
     assert (reason.until, reason.values["by"], reason.values["note"]) == (stamp(LATER + 9), "ada", "upgrade")
-    assert reason.remedy == "nats consumer resume NOETL_COMMANDS default"
+    assert reason.remedy == remedy("resume_consumer", pool="default")
     managed = replace(pool, managed=True, state="paused")
-    assert stall.reason("pool.paused", pools={"default": managed}).remedy == "noetlctl pool resume default"
+    resumed = remedy("resume_pool", pool="default")
+    assert stall.reason("pool.paused", pools={"default": managed}).remedy == resumed
     assert stall.reason("pool.no_workers", workers=(worker(heard=LATER - 9),)).values["workers"] == []
 
 
-@pytest.mark.parametrize(("wanted", "state", "remedy"), [
-    (0, "empty", "noetlctl pool scale default 1"),
-    (2, "failing", "noetlctl pool describe default says why none is there; noetlctl pool logs default"),
-    (2, "unattended", "start the pools service: python -m services.pools"),
+@pytest.mark.parametrize(("wanted", "state", "helps"), [
+    (0, "empty", remedy("scale_pool", pool="default", workers=1)),
+    (2, "failing", remedy("look_at_pool", pool="default")),
+    (2, "unattended", remedy("start_pools")),
 ])
-def test_a_pool_with_a_document_says_why_its_workers_are_not_there(wanted: int, state: str, remedy: str) -> None:
+def test_a_pool_with_a_document_says_why_its_workers_are_not_there(wanted: int, state: str, helps: Remedy) -> None:
     pool = Pool("default", managed=True, wanted=wanted, state=state, message="the reason")
     going = Worker("w1", "default", 2, frozenset(), 4, LATER - 1, draining=True)
     reason = Stall(PLAIN).reason("pool.no_workers", pools={"default": pool}, workers=(going,))
-    assert reason.remedy == remedy
+    assert reason.remedy == helps
     assert f"{wanted} are wanted, and it is {state} (the reason)" in reason.text
 
 
@@ -139,7 +226,7 @@ def test_a_full_pool_tells_who_fills_it_and_how_many_stand_before() -> None:
 
 def test_what_is_in_the_queue_of_a_pool_with_room_is_about_to_be_taken() -> None:
     queued = {("start:1", -1): Queued(3, NOW, 0)}
-    pools = {"default": Pool("default", delivered=3)}
+    pools = {"default": Pool("default", held=1, delivered=3)}
     reason = Stall(PLAIN).reason("pool.queued", workers=(worker(),), queued=queued, pools=pools)
     assert reason.values["delivered"] is True
 
@@ -249,12 +336,13 @@ def test_waits_say_for_what() -> None:
     stall.says(ev.StepStarted(), waits, writer="waiting")
     assert stall.reason("wait.time").until == stamp(LATER + 5)
     stall = Stall(PLAIN)
-    child = ev.Child("x9", "sub/play")
+    own = child_of("x1", Lease("start:1", "start", (1, 1), "w1"), "start_task/1")
+    child = ev.Child(own, "sub/play")
     stall.says(ev.StepStarted(), ev.TaskWaiting("start_task", 1, "start_task/1", child), writer="waiting")
-    below = Answer("x9", "running", (Reason("paused", "blocked", "it was paused"),))
-    reason = stall.reason("wait.child", others={"x9": below})
-    assert (reason.values["child"], reason.because) == ("x9", (below,))
-    assert why_waits.children(stall.view()) == ["x9"]
+    below = Answer(own, "running", (Reason("paused", "blocked", "it was paused"),))
+    reason = stall.reason("wait.child", others={own: below})
+    assert (reason.values["child"], reason.because) == (own, (below,))
+    assert why_waits.children(stall.view()) == [own]
 
 
 def test_a_wait_of_a_paused_execution_says_so() -> None:
@@ -265,31 +353,3 @@ def test_a_wait_of_a_paused_execution_says_so() -> None:
     answer = stall.why()
     assert (answer.status, causes(answer)) == ("paused", ["paused", "wait.signal"])
     assert "before someone resumes it" in answer.reasons[1].text
-
-
-LIMITED = "- {step: start, spec: {policy: {limits: {key: k, max: 1, rate: 2/1m}}}, tool: {kind: noop}}"
-
-
-def test_places_tell_their_holders_and_the_line() -> None:
-    stall = Stall(LIMITED)
-    ledger = Ledger({"x2/a:1": NOW}, heads={"s2": (-9, 0, "", "x3/a:1.-000001")})
-    reason = stall.reason("limit.places", ledgers={"k": ledger}, others={"x2": Answer("x2", "paused")})
-    assert (reason.values["before"], [each.execution_id for each in reason.because]) == (1, ["x2"])
-    assert reason.values["holders"] == [{"execution_id": "x2", "place": "a:1", "since": stamp(NOW), "own": False}]
-    wants = why_limits.wanted(stall.view(), lambda _: stall.plan, {})
-    assert why_limits.followed({"k": ledger}, wants, "x1") == ["x2"]
-    assert why_limits.followed({}, wants, "x1") == []
-
-
-def test_a_rate_tells_when_it_lets_the_next_in() -> None:
-    ledger = Ledger(given=[LATER - 30, LATER - 10], count=2, period_s=60)
-    reason = Stall(LIMITED).reason("limit.rate", ledgers={"k": ledger})
-    assert reason.until == stamp(LATER + 30)
-
-
-def test_a_free_place_that_nobody_gives() -> None:
-    stall = Stall(LIMITED)
-    assert stall.doubts(world_of()) == {"scheduler"}
-    assert stall.doubts(world_of(ledgers={"k": Ledger({"x2/a:1": NOW})})) == frozenset()
-    assert stall.reason("scheduler.gone", members={"scheduler": ()}).values["key"] == "k"
-    assert "one is free" in stall.reason("limit.places", members={"scheduler": ("s",)}).text

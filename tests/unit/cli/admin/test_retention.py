@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.cli.retention import Choice, choose
+from services.cli.admin.retention import Choice, choose
 
 IDS = st.sampled_from([f"e{n}" for n in range(12)])
 

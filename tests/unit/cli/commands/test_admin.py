@@ -6,29 +6,24 @@ from pathlib import Path
 import pytest
 import structlog
 
-from services.cli import admin, exits, main
+from services.cli.commands import admin
+from services.cli.console import exits
+from tests.support.cli import noetlctl
 
 PLACE = {"NOETL_NATS_URL": "nats://127.0.0.1:1"}
 
 
-def call(*args: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main.main(list(args))
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
-
-
 @pytest.mark.parametrize("command", [("doctor",), ("admin",), *(("admin", name) for name in admin.COMMANDS)])
 def test_help_has_an_example(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(*command, "--help") == exits.OK
+    assert noetlctl(*command, "--help") == exits.OK
     assert f"Example: noetlctl {command[0]}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_admin_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("admin", "--help") == exits.OK
+    assert noetlctl("admin", "--help") == exits.OK
     shown = capsys.readouterr().out
     assert [name for name in admin.COMMANDS if f"  {name} " not in shown] == []
-    assert call("admin", "nosuch") == exits.USAGE
+    assert noetlctl("admin", "nosuch") == exits.USAGE
 
 
 @pytest.mark.parametrize(
@@ -48,7 +43,7 @@ def test_what_removes_something_wants_to_be_told_so(
 ) -> None:
     for name, value in {**PLACE, "NOETL_POSTGRES_DSN": "postgresql://127.0.0.1:1/x"}.items():
         monkeypatch.setenv(name, value)
-    assert call("admin", *args) == exits.USAGE
+    assert noetlctl("admin", *args) == exits.USAGE
     assert said in capsys.readouterr().err
 
 
@@ -58,7 +53,7 @@ def test_without_a_read_model_the_error_names_the_setting(
 ) -> None:
     monkeypatch.delenv("NOETL_POSTGRES_DSN", raising=False)
     monkeypatch.setenv("NOETL_NATS_URL", PLACE["NOETL_NATS_URL"])
-    assert call("admin", *args) == exits.ERROR
+    assert noetlctl("admin", *args) == exits.ERROR
     assert "NOETL_POSTGRES_DSN" in capsys.readouterr().err
 
 
@@ -71,5 +66,5 @@ def _logs_as_before() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_logs_as_before")
 def test_a_folder_that_is_no_backup_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("admin", "restore", str(tmp_path), "--check") == exits.INVALID
+    assert noetlctl("admin", "restore", str(tmp_path), "--check") == exits.INVALID
     assert "is not a backup" in capsys.readouterr().err

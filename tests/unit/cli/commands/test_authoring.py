@@ -6,31 +6,30 @@ from pathlib import Path
 import pytest
 import yaml
 
-from services.cli import exits
-from tests.unit.cli.test_main import call
-
-HELLO = str(Path(__file__).parents[3] / "examples" / "hello.yaml")
+from services.cli.console import exits
+from tests.support.cli import noetlctl
+from tests.support.examples import HELLO
 
 
 def test_init_writes_a_playbook_that_validates_and_its_schema(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("init", "first", "--folder", str(tmp_path / "new")) == exits.OK
+    assert noetlctl("init", "first", "--folder", str(tmp_path / "new")) == exits.OK
     file = tmp_path / "new" / "first.yaml"
     assert "noetlctl run" in capsys.readouterr().out
     header = file.read_text(encoding="utf-8").splitlines()[0]
     assert header.startswith("# yaml-language-server: $schema=")
     assert json.loads((file.parent / header.partition("=")[2]).read_text(encoding="utf-8"))["$defs"]
-    assert call("validate", "--strict", str(file)) == exits.OK
+    assert noetlctl("validate", "--strict", str(file)) == exits.OK
     assert capsys.readouterr().err == ""
 
 
 def test_init_writes_a_test_that_passes_and_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("init", "first", "--folder", str(tmp_path)) == exits.OK
+    assert noetlctl("init", "first", "--folder", str(tmp_path)) == exits.OK
     file = tmp_path / "first.test.yaml"
     header = file.read_text(encoding="utf-8").splitlines()[0]
     assert json.loads((tmp_path / header.partition("=")[2]).read_text(encoding="utf-8"))["$defs"]["mock"]
-    assert call("test", str(tmp_path), "--coverage-min", "100", "--faults", "crash,dup,reorder") == exits.OK
+    assert noetlctl("test", str(tmp_path), "--coverage-min", "100", "--faults", "crash,dup,reorder") == exits.OK
     shown = capsys.readouterr()
     assert "2 passed in " in shown.out
     assert shown.err == ""
@@ -39,7 +38,7 @@ def test_init_writes_a_test_that_passes_and_its_schema(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(("ci", "place"), [("github", ".github/workflows/playbooks.yml"), ("gitlab", ".gitlab-ci.yml")])
 def test_init_writes_a_job_for_ci_at_the_root_of_the_repository(ci: str, place: str, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
-    assert call("init", "first", "--folder", str(tmp_path / "flows"), "--ci", ci) == exits.OK
+    assert noetlctl("init", "first", "--folder", str(tmp_path / "flows"), "--ci", ci) == exits.OK
     job = yaml.safe_load((tmp_path / place).read_text(encoding="utf-8"))
     assert any("noetlctl test . " in str(part) for part in job.values())
     assert not (tmp_path / "flows" / place).exists()
@@ -49,34 +48,34 @@ def test_init_leaves_a_job_alone_and_writes_none_where_none_is_wanted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / ".gitlab-ci.yml").write_text("mine: {}", encoding="utf-8")
-    assert call("init", "first", "--folder", str(tmp_path), "--ci", "gitlab") == exits.OK
+    assert noetlctl("init", "first", "--folder", str(tmp_path), "--ci", "gitlab") == exits.OK
     assert f"left {tmp_path / '.gitlab-ci.yml'} as it is" in capsys.readouterr().out
     assert (tmp_path / ".gitlab-ci.yml").read_text(encoding="utf-8") == "mine: {}"
-    assert call("init", "second", "--folder", str(tmp_path), "--ci", "none") == exits.OK
+    assert noetlctl("init", "second", "--folder", str(tmp_path), "--ci", "none") == exits.OK
     assert not (tmp_path / ".github").exists()
 
 
 def test_init_does_not_overwrite_a_test(tmp_path: Path) -> None:
     (tmp_path / "mine.test.yaml").write_text("precious", encoding="utf-8")
-    assert call("init", "mine", "--folder", str(tmp_path)) == exits.USAGE
+    assert noetlctl("init", "mine", "--folder", str(tmp_path)) == exits.USAGE
     assert [file.name for file in tmp_path.iterdir()] == ["mine.test.yaml"]
 
 
 def test_init_does_not_overwrite_a_playbook(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.yaml").write_text("precious", encoding="utf-8")
-    assert call("init", "mine", "--folder", str(tmp_path)) == exits.USAGE
+    assert noetlctl("init", "mine", "--folder", str(tmp_path)) == exits.USAGE
     assert "exists already" in capsys.readouterr().err
     assert (tmp_path / "mine.yaml").read_text(encoding="utf-8") == "precious"
 
 
 def test_init_refuses_what_is_not_a_name(tmp_path: Path) -> None:
-    assert call("init", "../up", "--folder", str(tmp_path)) == exits.USAGE
+    assert noetlctl("init", "../up", "--folder", str(tmp_path)) == exits.USAGE
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("output", "first"), [("mermaid", "flowchart TD"), ("dot", "digraph"), ("svg", "<svg")])
 def test_graph_draws_a_playbook(output: str, first: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("graph", HELLO, "-o", output) == exits.OK
+    assert noetlctl("graph", HELLO, "-o", output) == exits.OK
     shown = capsys.readouterr().out
     assert shown.startswith(first)
     assert all(step in shown for step in ("start", "greet", "collect", "nobody"))
@@ -85,24 +84,24 @@ def test_graph_draws_a_playbook(output: str, first: str, capsys: pytest.CaptureF
 def test_graph_of_an_invalid_playbook_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "empty.yaml"
     file.write_text("{}", encoding="utf-8")
-    assert call("graph", str(file)) == exits.INVALID
+    assert noetlctl("graph", str(file)) == exits.INVALID
     assert "DSL202" in capsys.readouterr().err
 
 
 def test_explain_prints_a_key(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("explain", "step.spec.policy.admit") == exits.OK
+    assert noetlctl("explain", "step.spec.policy.admit") == exits.OK
     assert "Whether a token that comes here is let in." in capsys.readouterr().out
 
 
 def test_explain_of_an_unknown_key_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("explain", "step.tol") == exits.USAGE
+    assert noetlctl("explain", "step.tol") == exits.USAGE
     assert capsys.readouterr().err == "noetlctl: there is no step.tol: did you mean tool?\n"
 
 
 def test_schema_prints_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("schema") == exits.OK
+    assert noetlctl("schema") == exits.OK
     found = json.loads(capsys.readouterr().out)
     assert found["$schema"].startswith("https://json-schema.org/")
     assert "http" in found["$defs"]["task"]["properties"]["kind"]["enum"]
-    assert call("schema", "--kind", "test") == exits.OK
+    assert noetlctl("schema", "--kind", "test") == exits.OK
     assert "mock" in json.loads(capsys.readouterr().out)["$defs"]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from services.cli import context, exits
-from services.cli.context import Context
-from services.cli.exits import CliError
-from tests.unit.cli.test_main import call
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.stack import context
+from services.cli.stack.context import Context
+from tests.support.cli import noetlctl
 
 
 @pytest.fixture(autouse=True)
@@ -23,13 +24,13 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def add(name: str, *more: str) -> int:
-    return call("context", "add", name, "--url", f"nats://{name}:4222", *more)
+    return noetlctl("context", "add", name, "--url", f"nats://{name}:4222", *more)
 
 
 def test_the_first_one_added_is_in_use_until_another_is(file: Path) -> None:
     assert [add("one"), add("two")] == [exits.OK, exits.OK]
     assert context.find(None).nats_url == "nats://one:4222"
-    assert call("context", "use", "two") == exits.OK
+    assert noetlctl("context", "use", "two") == exits.OK
     assert context.find(None).nats_url == "nats://two:4222"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -46,7 +47,7 @@ def test_passwords_come_from_stdin_or_a_file_and_are_never_shown(
     assert (one.nats_user, one.nats_password, one.postgres_dsn) == (
         "admin", "s3cret-file", "postgresql://me:s3cret-dsn@db/x")
     assert (two.nats_user, two.nats_password) == ("ops", "s3cret-stdin")
-    assert call("context", "show", "one", "-o", "json") == call("context", "list", "-o", "wide") == exits.OK
+    assert noetlctl("context", "show", "one", "-o", "json") == noetlctl("context", "list", "-o", "wide") == exits.OK
     shown = capsys.readouterr().out
     assert "s3cret" not in shown
     assert "postgresql://me:***@db/x" in shown
@@ -54,7 +55,7 @@ def test_passwords_come_from_stdin_or_a_file_and_are_never_shown(
 
 def test_a_context_file_can_be_given_a_name(tmp_path: Path) -> None:
     context.write(tmp_path, Context("nats://up:1", {"admin": "pw"}, partitions=8))
-    assert call("context", "add", "local", "--from", str(tmp_path / "context.json")) == exits.OK
+    assert noetlctl("context", "add", "local", "--from", str(tmp_path / "context.json")) == exits.OK
     assert (context.find(Path("local")).partitions, context.find(None).nats_password) == (8, "pw")
 
 
@@ -74,23 +75,23 @@ def test_the_environment_may_name_one(file: Path) -> None:
 
 def test_a_removed_one_is_gone_and_not_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     add("one")
-    assert call("context", "remove", "one") == exits.OK
+    assert noetlctl("context", "remove", "one") == exits.OK
     capsys.readouterr()
-    assert call("context", "list", "-o", "json") == exits.OK
+    assert noetlctl("context", "list", "-o", "json") == exits.OK
     assert json.loads(capsys.readouterr().out) == []
-    assert call("context", "show") == exits.NOT_FOUND
+    assert noetlctl("context", "show") == exits.NOT_FOUND
 
 
 @pytest.mark.parametrize("command", ["use", "show", "remove"])
 def test_one_that_is_not_there_is_exit_code_7(command: str) -> None:
-    assert call("context", command, "nosuch") == exits.NOT_FOUND
+    assert noetlctl("context", command, "nosuch") == exits.NOT_FOUND
     with pytest.raises(CliError, match="no context 'nosuch'"):
         context.find(Path("nosuch"))
 
 
 @pytest.mark.parametrize("args", [("a b", "--url", "x"), ("a",), ("a", "--url", "x", "--from", "y")])
 def test_wrong_use_is_told(args: tuple[str, ...]) -> None:
-    assert call("context", "add", *args) == exits.USAGE
+    assert noetlctl("context", "add", *args) == exits.USAGE
 
 
 def test_a_file_others_can_read_is_not_used(file: Path) -> None:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from services.cli import exits
-from tests.unit.cli.test_main import call
+from services.cli.console import exits
+from tests.support.cli import noetlctl
+from tests.support.playbooks import head
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: m}\n"
+HEAD = head("m")
 FORMAL = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: end # on\n- {step: end}\n"
 GOOD = HEAD + """\
 workflow:
@@ -34,7 +35,7 @@ def test_the_text_goes_to_stdout_and_the_file_stays(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, FORMAL)
-    assert call(name, str(file)) == exits.OK
+    assert noetlctl(name, str(file)) == exits.OK
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == (GOOD, f"{file}: changed\n")
     assert file.read_text(encoding="utf-8") == FORMAL
@@ -42,7 +43,7 @@ def test_the_text_goes_to_stdout_and_the_file_stays(
 
 def test_write_rewrites_the_files_that_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     formal, good = write(tmp_path, FORMAL), write(tmp_path, GOOD, "good.yaml")
-    assert call("migrate", "--write", str(formal), str(good)) == exits.OK
+    assert noetlctl("migrate", "--write", str(formal), str(good)) == exits.OK
     assert [formal.read_text(encoding="utf-8"), good.read_text(encoding="utf-8")] == [GOOD, GOOD]
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", f"{formal}: rewritten\n")
@@ -51,7 +52,7 @@ def test_write_rewrites_the_files_that_change(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(("text", "code"), [(GOOD, exits.OK), (FORMAL, exits.INVALID)])
 def test_check_says_whether_a_file_would_change(text: str, code: int, tmp_path: Path) -> None:
     file = write(tmp_path, text)
-    assert call("migrate", "--check", str(file)) == code
+    assert noetlctl("migrate", "--check", str(file)) == code
     assert file.read_text(encoding="utf-8") == text
 
 
@@ -59,7 +60,7 @@ def test_a_playbook_that_is_not_valid_is_left_as_it_is_and_the_others_are_writte
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad, formal = write(tmp_path, BAD, "bad.yaml"), write(tmp_path, FORMAL)
-    assert call("migrate", "--write", str(bad), str(formal)) == exits.INVALID
+    assert noetlctl("migrate", "--write", str(bad), str(formal)) == exits.INVALID
     assert (bad.read_text(encoding="utf-8"), formal.read_text(encoding="utf-8")) == (BAD, GOOD)
     assert f"{bad}:4:" in capsys.readouterr().err
 
@@ -67,6 +68,6 @@ def test_a_playbook_that_is_not_valid_is_left_as_it_is_and_the_others_are_writte
 @pytest.mark.parametrize("options", [["--write", "--check", "P"], ["P", "P"], [], ["nosuch.yaml"]])
 def test_wrong_use_is_one_line(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, FORMAL)
-    assert call("migrate", *(str(file) if each == "P" else each for each in options)) == exits.USAGE
+    assert noetlctl("migrate", *(str(file) if each == "P" else each for each in options)) == exits.USAGE
     assert capsys.readouterr().out == ""
     assert file.read_text(encoding="utf-8") == FORMAL

@@ -3,7 +3,12 @@
 import click
 import pytest
 
-from services.cli.pool import Length, command
+from services.cli.commands.pool import Length, command
+from services.cli.pools.show import worker_line, worker_row
+from shared.events.stamp import stamp
+from shared.runtime.stores.pool_state import WorkerState
+
+NOW = 1_800_000_000.0
 
 WORDS = {
     "apply", "create", "diff", "list", "describe", "scale", "pause", "resume", "drain", "restart", "delete", "top",
@@ -32,3 +37,10 @@ def test_a_length_of_time_has_a_unit_or_is_seconds(text: str, seconds: float) ->
 def test_what_is_no_length_of_time_is_refused_with_the_fix(text: str) -> None:
     with pytest.raises(click.BadParameter, match="write 90s, 10m or 1h30m"):
         Length().convert(text, None, None)
+
+
+def test_of_a_silent_worker_is_told_since_when_and_not_what_it_holds() -> None:
+    silent = WorkerState("etl-1-5a05", "etl", "silent", since=NOW - 60, pid=71, silent_since=NOW)
+    assert worker_line(worker_row(silent)) == f"etl-1-5a05: silent since {stamp(NOW)}, pid 71, since {stamp(NOW - 60)}"
+    ready = WorkerState("etl-1-5a05", "etl", "ready", 4, (("x", "r", -1),), NOW, pid=71)
+    assert worker_line(worker_row(ready)) == f"etl-1-5a05: ready, 1 of 4 slots, pid 71, since {stamp(NOW)}"

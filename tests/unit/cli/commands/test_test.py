@@ -7,10 +7,10 @@ from xml.etree import ElementTree as xml
 
 import pytest
 
-from services.cli import exits
-from services.cli.test import MAX_SEEDS
-from tests.unit.cli.test_main import call
-from tests.unit.playtest.lab import HEAD, SHOP, TEST
+from services.cli.commands.test import MAX_SEEDS
+from services.cli.console import exits
+from tests.support.cli import noetlctl
+from tests.unit.answers.playtests.lab import HEAD, SHOP, TEST
 
 Captured = pytest.CaptureFixture[str]
 CASES = """
@@ -43,7 +43,7 @@ def bad(folder: Path) -> str:
 
 
 def test_a_line_for_each_case_and_0_when_all_pass(capsys: Captured) -> None:
-    assert call("test") == exits.OK
+    assert noetlctl("test") == exits.OK
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "good.test.yaml"
     assert [line.split(" (")[0] for line in lines[1:4]] == [
@@ -52,7 +52,7 @@ def test_a_line_for_each_case_and_0_when_all_pass(capsys: Captured) -> None:
 
 
 def test_a_failure_shows_what_was_expected_what_came_and_the_path(folder: Path, capsys: Captured) -> None:
-    assert call("test", bad(folder)) == exits.ERROR
+    assert noetlctl("test", bad(folder)) == exits.ERROR
     shown = capsys.readouterr().out
     assert "  ✗ it is too dear (" in shown
     assert "      result is not as expected\n        expected  true\n        got       \"no <&> \\u0007\"\n" in shown
@@ -62,7 +62,7 @@ def test_a_failure_shows_what_was_expected_what_came_and_the_path(folder: Path, 
 
 def test_an_invalid_file_is_told_and_ends_with_3(folder: Path, capsys: Captured) -> None:
     (folder / "broken.test.yaml").write_text(TEST + "cases: [{name: a, expect: {path: [strat]}}]", encoding="utf-8")
-    assert call("test") == exits.INVALID
+    assert noetlctl("test") == exits.INVALID
     shown = capsys.readouterr()
     assert shown.err == ("broken.test.yaml:4:35: error DSL411: playbook 'shop' has no step 'strat' "
                          "(did you mean start?)\n")
@@ -72,7 +72,7 @@ def test_an_invalid_file_is_told_and_ends_with_3(folder: Path, capsys: Captured)
 
 def test_a_playbook_that_does_not_compile_makes_its_test_invalid(folder: Path, capsys: Captured) -> None:
     (folder / "book.yaml").write_text(HEAD + SHOP.replace("step: refuse\n", "step: refused\n"), encoding="utf-8")
-    assert call("test") == exits.INVALID
+    assert noetlctl("test") == exits.INVALID
     told = "DSL413: playbook 'book.yaml' cannot be used: 1 error, the first on line 23: there is no step 'refuse'"
     assert told in capsys.readouterr().err
 
@@ -83,42 +83,42 @@ def test_a_playbook_that_does_not_compile_makes_its_test_invalid(folder: Path, c
     (["--coverage-min", "101"], "--coverage-min"), (["--seeds", str(MAX_SEEDS + 1)], "--seeds"),
 ])
 def test_usage_errors_end_with_2(args: list[str], says: str, capsys: Captured) -> None:
-    assert call("test", *args) == exits.USAGE
+    assert noetlctl("test", *args) == exits.USAGE
     assert says in capsys.readouterr().err
 
 
 def test_a_folder_without_tests_is_a_usage_error(folder: Path, capsys: Captured) -> None:
     (folder / "empty").mkdir()
-    assert call("test", "empty") == exits.USAGE
+    assert noetlctl("test", "empty") == exits.USAGE
     assert "no *.test.yaml in empty" in capsys.readouterr().err
 
 
 def test_tests_in_hidden_folders_are_left_alone_and_each_file_runs_once(folder: Path, capsys: Captured) -> None:
     (folder / ".venv").mkdir()
     (folder / ".venv" / "other.test.yaml").write_text("nonsense", encoding="utf-8")
-    assert call("test", ".", "good.test.yaml") == exits.OK
+    assert noetlctl("test", ".", "good.test.yaml") == exits.OK
     assert capsys.readouterr().out.count("good.test.yaml") == 1
 
 
 def test_there_is_a_limit_of_files(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: Captured) -> None:
     bad(folder)
-    monkeypatch.setattr("services.cli.suites.MAX_FILES", 1)
-    assert call("test") == exits.USAGE
+    monkeypatch.setattr("services.cli.testing.suites.MAX_FILES", 1)
+    assert noetlctl("test") == exits.USAGE
     assert "2 test files, over the limit of 1" in capsys.readouterr().err
 
 
 def test_k_selects_cases_and_fail_fast_stops_at_the_first_failure(folder: Path, capsys: Captured) -> None:
-    assert call("test", "-k", "DEAR") == exits.OK
+    assert noetlctl("test", "-k", "DEAR") == exits.OK
     assert "1 passed" in capsys.readouterr().out
     bad(folder)
-    assert call("test", "--fail-fast") == exits.ERROR
+    assert noetlctl("test", "--fail-fast") == exits.ERROR
     shown = capsys.readouterr().out
     assert "1 passed, 1 failed" in shown
     assert "good.test.yaml" not in shown
 
 
 def test_json_has_the_documented_shape(folder: Path, capsys: Captured) -> None:
-    assert call("test", bad(folder), "-o", "json", "--coverage", "--faults", "crash", "--seeds", "2") == exits.ERROR
+    assert noetlctl("test", bad(folder), "-o", "json", "--coverage", "--faults", "crash", "--seeds", "2") == exits.ERROR
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert {key: found[key] for key in ("passed", "cases", "failed", "invalid")} == {
         "passed": False, "cases": 3, "failed": 1, "invalid": 0}
@@ -142,7 +142,7 @@ def test_json_has_the_documented_shape(folder: Path, capsys: Captured) -> None:
 
 
 def test_yaml_is_the_same_as_json(capsys: Captured) -> None:
-    assert call("test", "-o", "yaml") == exits.OK
+    assert noetlctl("test", "-o", "yaml") == exits.OK
     assert "passed: true\ncases: 3\nfailed: 0\n" in capsys.readouterr().out
 
 
@@ -150,7 +150,7 @@ def test_yaml_is_the_same_as_json(capsys: Captured) -> None:
 def test_junit_is_xml_that_ci_reads(folder: Path, to_file: bool, capsys: Captured) -> None:
     (folder / "broken.test.yaml").write_text("kind: Test", encoding="utf-8")
     bad(folder)
-    assert call("test", *(["--junit", "out.xml"] if to_file else ["-o", "junit"])) == exits.INVALID
+    assert noetlctl("test", *(["--junit", "out.xml"] if to_file else ["-o", "junit"])) == exits.INVALID
     shown = capsys.readouterr().out
     root = xml.fromstring((folder / "out.xml").read_text(encoding="utf-8") if to_file else shown)
     assert (root.tag, root.get("tests"), root.get("failures"), root.get("errors")) == ("testsuites", "7", "1", "1")
@@ -167,17 +167,17 @@ def test_junit_is_xml_that_ci_reads(folder: Path, to_file: bool, capsys: Capture
 
 
 def test_coverage_names_what_was_never_reached_and_the_least_decides(capsys: Captured) -> None:
-    assert call("test", "--coverage", "-k", "paid") == exits.OK
+    assert noetlctl("test", "--coverage", "-k", "paid") == exits.OK
     shown = capsys.readouterr().out
     assert "book.yaml  2/3    1/2   -                1/3         -              50 %" in shown
     assert "book.yaml:23: never reached: arc start → refuse when event.name == 'step.done'\n" in shown
-    assert call("test", "--coverage-min", "50", "-k", "paid") == exits.OK
-    assert call("test", "--coverage-min", "80", "-k", "paid", "-o", "json") == exits.ERROR
+    assert noetlctl("test", "--coverage-min", "50", "-k", "paid") == exits.OK
+    assert noetlctl("test", "--coverage-min", "80", "-k", "paid", "-o", "json") == exits.ERROR
     assert capsys.readouterr().err == "noetlctl: book.yaml is covered to 50 %, less than 80 %\n"
 
 
 def test_faults_say_how_many_seeds_and_which_calls_came_twice(capsys: Captured) -> None:
-    assert call("test", "--faults", "crash,dup,reorder", "--seeds", "30", "-k", "paid") == exits.OK
+    assert noetlctl("test", "--faults", "crash,dup,reorder", "--seeds", "30", "-k", "paid") == exits.OK
     shown = capsys.readouterr().out
     assert " s, 30 seeds)" in shown
     assert "called again after a fault: pay.pay_task (" in shown
@@ -185,7 +185,7 @@ def test_faults_say_how_many_seeds_and_which_calls_came_twice(capsys: Captured) 
 
 def test_a_missing_mock_is_shown_ready_to_paste(folder: Path, capsys: Captured) -> None:
     (folder / "good.test.yaml").write_text(TEST + "cases: [{name: forgotten}]", encoding="utf-8")
-    assert call("test") == exits.ERROR
+    assert noetlctl("test") == exits.ERROR
     assert """\
       no mock answers start.price (http), attempt 1
       it would be called with
@@ -210,7 +210,7 @@ workflow:
 """, encoding="utf-8")
     test = TEST + "run: [python]\ncases: [{name: a, expect: {result: [2, 4, 6]}}]"
     (folder / "a.test.yaml").write_text(test, encoding="utf-8")
-    assert call("test", "a.test.yaml", "--faults", "crash,reorder") == exits.OK
+    assert noetlctl("test", "a.test.yaml", "--faults", "crash,reorder") == exits.OK
     assert "1 passed" in capsys.readouterr().out
 
 
@@ -226,21 +226,21 @@ workflow:
 """, encoding="utf-8")
     test = "run: [duckdb, shell]\ncases: [{name: a, expect: {that: ['{{ result.stdout | trim == \"6\" }}']}}]"
     (folder / "good.test.yaml").write_text(TEST + test, encoding="utf-8")
-    assert call("test") == exits.OK, capsys.readouterr().out
+    assert noetlctl("test") == exits.OK, capsys.readouterr().out
 
 
 def test_a_program_that_runs_for_real_has_a_limited_time(
     monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: Captured
 ) -> None:
-    monkeypatch.setattr("services.cli.suite_tools.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("services.cli.testing.real_tools.TIMEOUT_S", 0.2)
     (folder / "good.test.yaml").write_text(
         TEST + "run: [python]\nmocks: [{step: start, result: {price: 70}}]\n"
         "cases: [{name: a, expect: {error: {kind: timeout}}}]", encoding="utf-8")
     slow = SHOP.replace("result = 'too dear'", "import time; time.sleep(60)")
     (folder / "book.yaml").write_text(HEAD + slow, encoding="utf-8")
-    assert call("test") == exits.OK, capsys.readouterr().out
+    assert noetlctl("test") == exits.OK, capsys.readouterr().out
 
 
 def test_validate_takes_tests_too(capsys: Captured) -> None:
-    assert call("validate", "good.test.yaml", "book.yaml") == exits.OK
+    assert noetlctl("validate", "good.test.yaml", "book.yaml") == exits.OK
     assert "good.test.yaml: valid, test of book.yaml, 3 cases\n" in capsys.readouterr().out

@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 import pytest
 
-from services.cli import exits, schedule, trigger
-from tests.unit.cli.test_main import call
+from services.cli.commands import schedule, trigger
+from services.cli.console import exits
+from tests.support.cli import noetlctl
 
 SCHEDULE = """\
 apiVersion: noetl.io/v2
@@ -26,7 +27,7 @@ spec: {playbook: {path: a/b}, subject: orders.new}
     (group.name, name) for group in (schedule.command, trigger.command) for name in group.commands
 ])
 def test_every_subcommand_shows_an_example(args: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(*args, "--help") == exits.OK
+    assert noetlctl(*args, "--help") == exits.OK
     assert f"Example: noetlctl {' '.join(args)}" in " ".join(capsys.readouterr().out.split())
 
 
@@ -41,28 +42,28 @@ def test_validate_takes_schedules_and_triggers(tmp_path: Path, capsys: pytest.Ca
     one.write_text(SCHEDULE, encoding="utf-8")
     two.write_text(TRIGGER, encoding="utf-8")
     three.write_text(TRIGGER.replace("orders.new", "noetl.>"), encoding="utf-8")
-    assert call("validate", str(one), str(two)) == exits.OK
+    assert noetlctl("validate", str(one), str(two)) == exits.OK
     shown = capsys.readouterr().out
     assert "one.yaml: valid, schedule nightly, every 1h30m, path a/b" in shown
     assert "two.yaml: valid, trigger orders, orders.new (core messages), path a/b" in shown
-    assert call("validate", str(three), str(one)) == exits.INVALID
+    assert noetlctl("validate", str(three), str(one)) == exits.INVALID
     assert "three.yaml:4:40: error DSL204" in capsys.readouterr().err
 
 
 def test_a_schedule_is_no_playbook(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(SCHEDULE, encoding="utf-8")
-    assert call("graph", str(file)) == exits.INVALID
+    assert noetlctl("graph", str(file)) == exits.INVALID
     assert "apply it with noetlctl schedule apply -f FILE" in capsys.readouterr().err
 
 
 def test_next_wants_a_name_or_a_file() -> None:
-    assert call("schedule", "next") == exits.USAGE
-    assert call("schedule", "next", "nightly", "-f", "x.yaml") == exits.USAGE
+    assert noetlctl("schedule", "next") == exits.USAGE
+    assert noetlctl("schedule", "next", "nightly", "-f", "x.yaml") == exits.USAGE
 
 
 def test_a_file_of_the_other_kind_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(TRIGGER, encoding="utf-8")
-    assert call("schedule", "apply", "-f", str(file)) == exits.INVALID
+    assert noetlctl("schedule", "apply", "-f", str(file)) == exits.INVALID
     assert "error DSL206: kind is 'Trigger' (write kind: Schedule)" in capsys.readouterr().err

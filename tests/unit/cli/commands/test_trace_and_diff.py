@@ -4,14 +4,15 @@ import json
 
 import pytest
 
-from services.cli import diff, gantt, render, trace
-from shared.engine.comparing_view import compare, side
-from shared.engine.spans import PARTS
-from shared.engine.tracing import trace as traced
-from shared.engine.tracing_view import told
+from services.cli.commands import diff, trace
+from services.cli.console import gantt, render
+from shared.answers.diff.shape import compare, side
+from shared.answers.trace.critical_path import trace as traced
+from shared.answers.trace.shape import told
+from shared.answers.trace.spans import PARTS
 from shared.events import model as ev
-from tests.unit.engine.tale import EXECUTION, T0, Tale, done, lease
-from tests.unit.engine.test_comparing import choice
+from tests.unit.answers.diff.test_compare import choice
+from tests.unit.answers.tale import EXECUTION, T0, Tale, done, lease
 
 UNIT = {"status", "start_us", "scheduled_us", "end_us", "attempts", "leases", "parts_us", "spans"}
 SPAN = {"part", "run_id", "index", "start_us", "end_us", "about"}
@@ -44,7 +45,7 @@ def test_json_of_a_trace_has_a_stable_shape() -> None:
 
 
 def test_trace_in_a_pipe_is_plain_ascii_and_one_bar_per_run(capsys: pytest.CaptureFixture[str]) -> None:
-    trace._text(told(traced(EXECUTION, loop().entries, T0)))
+    trace.show(told(traced(EXECUTION, loop().entries, T0)))
     text = capsys.readouterr().out
     assert text.isascii()
     assert text.startswith("x1 tests/tale completed: 10.00 s\n")
@@ -58,7 +59,7 @@ def test_trace_in_a_pipe_is_plain_ascii_and_one_bar_per_run(capsys: pytest.Captu
 
 def test_chart_of_many_runs_shows_the_longest(capsys: pytest.CaptureFixture[str]) -> None:
     steps = [f"s{k}" for k in range(trace.MAX_RUNS + 5)]
-    trace._text(told(traced(EXECUTION, Tale().begin(*steps).entries, T0 + 5)))
+    trace.show(told(traced(EXECUTION, Tale().begin(*steps).entries, T0 + 5)))
     shown = capsys.readouterr()
     assert sum("|" in line for line in shown.out.splitlines()) == trace.MAX_RUNS
     assert f"runs of {len(steps)} that took longest" in shown.err
@@ -98,7 +99,7 @@ def test_json_of_a_comparison_has_a_stable_shape() -> None:
 
 def test_text_of_a_comparison_says_where_they_part(capsys: pytest.CaptureFixture[str]) -> None:
     other = choice("c", value=9, slow=1.0)
-    diff._text(compare(side("x1", choice("b").entries, T0), side("x2", other.entries, T0)))
+    diff.show(compare(side("x1", choice("b").entries, T0), side("x2", other.entries, T0)))
     text = capsys.readouterr().out
     assert "They part here: run a:1 ends" in text
     assert 'a  at sequence 3: event "step.done", arcs ["b"]' in text
@@ -109,7 +110,7 @@ def test_text_of_a_comparison_says_where_they_part(capsys: pytest.CaptureFixture
 def test_long_values_are_cut_in_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
     one, two = choice("b"), choice("b", value="x" * 5000)  # type: ignore[arg-type]  # any value
     found = compare(side("x1", one.entries, T0), side("x2", two.entries, T0))
-    diff._text(found)
+    diff.show(found)
     assert "… (5002 characters)" in capsys.readouterr().out
     render.value(found, "json")
     assert "x" * 5000 in capsys.readouterr().out

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from services.cli.typed import Typed
+from services.cli.console.line_input import Typed
 
 
 async def test_a_terminal_is_read_while_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import click
 import pytest
 import yaml
 
-from services.cli import render
-from services.cli.render import Column
+from services.cli.console import render
+from services.cli.console.render import Column
 
 ROWS = [{"name": "a", "busy": 1, "note": None}, {"name": "longer", "busy": 20, "note": "ä: b"}]
 COLUMNS = [Column("NAME", "name"), Column("BUSY", "busy"), Column("NOTE", lambda row: row["note"], wide=True)]

@@ -8,12 +8,14 @@ import click
 import pytest
 from click.shell_completion import BashComplete
 
-from services.cli import confirm, display, exits, live, main, progress, render
-from services.cli.completion import SHELLS, VARIABLE
-from services.cli.exits import CliError
-from services.cli.render import Column
-from shared.engine.summary import LoopProgress, StepSummary, Summary
-from tests.unit.cli.test_main import call
+from services.cli import main
+from services.cli.commands.completion import SHELLS, VARIABLE
+from services.cli.console import confirm, exits, live_table, progress, render
+from services.cli.console.exits import CliError
+from services.cli.console.render import Column
+from services.cli.executions import display
+from shared.answers.history.summary import LoopProgress, StepSummary, Summary
+from tests.support.cli import noetlctl
 
 COLUMNS = (Column("NAME", "name"), Column("STATUS", "status", colour=True))
 
@@ -27,7 +29,7 @@ class Enough(Exception):
     pass
 
 
-def loads(*lists: list[dict[str, str]]) -> live.Load:
+def loads(*lists: list[dict[str, str]]) -> live_table.Load:
     left = iter(lists)
 
     async def load() -> list[dict[str, str]]:
@@ -55,20 +57,20 @@ def rows(**statuses: str) -> list[dict[str, str]]:
 async def test_in_a_pipe_there_is_a_line_per_change(
     output: str, lines: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    monkeypatch.setattr(live_table, "EVERY_S", 0.0)
     first = rows(a="running", longer="running")
     load = loads(first, first, rows(a="done", longer="running"), rows(a="done", longer="running", b="failed"))
     with pytest.raises(Enough):
-        await live.watched(load, COLUMNS, output, "name")
+        await live_table.watched(load, COLUMNS, output, "name")
     assert capsys.readouterr().out.splitlines() == lines
 
 
 async def test_on_a_terminal_the_list_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal()
     monkeypatch.setattr(sys, "stdout", out)
-    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    monkeypatch.setattr(live_table, "EVERY_S", 0.0)
     with pytest.raises(Enough):
-        await live.watched(loads(rows(a="running"), rows(a="done")), COLUMNS, "table", "name")
+        await live_table.watched(loads(rows(a="running"), rows(a="done")), COLUMNS, "table", "name")
     before, _, after = out.getvalue().partition("\x1b[1A")  # the cursor goes up
     assert ("running" in before, "running" in after, "done" in after) == (True, False, True)
 
@@ -94,7 +96,7 @@ def test_no_color_turns_colours_off(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(main.Commands, "get_command", lambda *_: look)
-    assert call("get") == exits.OK
+    assert noetlctl("get") == exits.OK
     assert seen == [coloured]
 
 
@@ -177,7 +179,7 @@ def test_children_are_shown_under_the_step_that_started_them() -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_completion_prints_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("completion", shell) == exits.OK
+    assert noetlctl("completion", shell) == exits.OK
     assert VARIABLE in capsys.readouterr().out
 
 
@@ -185,7 +187,7 @@ def test_commands_options_and_contexts_complete_without_a_stack(
     monkeypatch: pytest.MonkeyPatch, tmp_path: str
 ) -> None:
     monkeypatch.setenv("NOETL_CONFIG", f"{tmp_path}/config.json")
-    assert call("context", "add", "prod", "--url", "nats://x") == exits.OK
+    assert noetlctl("context", "add", "prod", "--url", "nats://x") == exits.OK
     shell = BashComplete(main.cli, {}, "noetlctl", VARIABLE)
 
     def found(words: list[str], incomplete: str) -> list[str]:

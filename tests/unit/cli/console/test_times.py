@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from services.cli import times
+from services.cli.console import times
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 

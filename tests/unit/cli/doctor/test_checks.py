@@ -1,20 +1,22 @@
 """What doctor makes of what it sees: each judgement, good and bad."""
 
+from pathlib import Path
+
 import pytest
 
-from services.cli.checks import access, clock, database, disk, durability, lag, members, streams, versions
-from services.cli.checks.access import Probe, Seen
-from services.cli.checks.clock import Skew
-from services.cli.checks.disk import Free, Limit
-from services.cli.checks.durability import Facts
-from services.cli.checks.finding import Finding, duration, ok, problem, size, skipped, warning, worst
-from services.cli.checks.lag import Behind
-from services.cli.checks.members import Pool
+from services.cli.doctor import access, clock, database, dead_letters, disk, durability, lag, members, streams, versions
+from services.cli.doctor.access import Probe, Seen
+from services.cli.doctor.clock import Skew
+from services.cli.doctor.disk import Free, Limit
+from services.cli.doctor.durability import Facts
+from services.cli.doctor.finding import Finding, duration, ok, problem, size, skipped, warning, worst
+from services.cli.doctor.lag import Behind
+from services.cli.doctor.members import Pool
 from shared.bus.streams import Drift
 
 GIB = 1024**3
 ROUTER_AS_WORKER = Probe("worker_default", "noetl.events.0.doctor-probe.router", may=False)
-WORKER = Probe("worker_default", "noetl.events.0.doctor-probe.worker", may=True)
+WORKER = Probe("worker_default", "noetl.events.0.doctor-probe.worker.default", may=True)
 CASES: list[tuple[Finding, str]] = [
     (versions.server("2.15.1"), "ok"),
     (versions.server("2.16.0-RC.1"), "ok"),
@@ -58,8 +60,8 @@ CASES: list[tuple[Finding, str]] = [
     (lag.requests(3, 1.0), "ok"),
     (lag.requests(3, 20.0), "warning"),
     (lag.requests(3, 100.0), "problem"),
-    (lag.dead({}), "ok"),
-    (lag.dead({"noetl.dlq.requests": 2}), "warning"),
+    (dead_letters.dead({}, ()), "ok"),
+    (dead_letters.dead({"noetl.dlq.requests.a": 1, "noetl.dlq.requests.b": 1}, ()), "warning"),
     (members.services("router", 2), "ok"),
     (members.services("router", 0), "problem"),
     (members.pool(Pool("gpu", 1, 64, 5, 5, 1.0)), "ok"),
@@ -83,9 +85,14 @@ CASES: list[tuple[Finding, str]] = [
     (disk.limits([Limit(99, 100, "the account's")]), "problem"),
     (disk.limits([Limit(0, 0, "the account's")]), "problem"),
     (disk.limits([]), "skipped"),
+    (disk.writes(None), "skipped"),
+    (disk.writes({"status": "ok"}), "ok"),
+    (disk.writes({"status": "unavailable", "error": "JetStream stream 'X' write error: no space left"}), "problem"),
     (database.reachable("", "18"), "ok"),
     (database.reachable("refused"), "problem"),
     (database.old(database.Facts(180_004, "18.4", 90, frozenset(), 0, {})), "ok"),
+    (database.writable(database.Facts(180_004, "18.4", 90, frozenset(), 0, {})), "ok"),
+    (database.writable(database.Facts(180_004, "18.4", 90, frozenset(), 0, {}, read_only=True)), "problem"),
     (database.old(database.Facts(120_004, "12.4", 90, frozenset(), 0, {})), "problem"),
     (database.connections(90), "ok"),
     (database.connections(1), "warning"),
@@ -98,10 +105,12 @@ CASES: list[tuple[Finding, str]] = [
     (database.projector([Behind(0, 8, 9, 1, 60.0)]), "warning"),
     (database.projector([Behind(0, 8, 9, 1, 600.0)]), "problem"),
     (database.projector([Behind(0, 10, 9)]), "problem"),
-    (clock.judge([Skew("this machine", 0.2, 0.1), Skew("PostgreSQL", -0.5)]), "ok"),
-    (clock.judge([Skew("this machine", 3.0, 2.5)]), "ok"),
-    (clock.judge([Skew("this machine", 0.0), Skew("a worker", -2.0)]), "warning"),
-    (clock.judge([Skew("PostgreSQL", 45.0)]), "problem"),
+    (clock.judge([Skew("this machine", 0.2, 0.1), Skew("PostgreSQL", -0.5)], 5.0), "ok"),
+    (clock.judge([Skew("this machine", 3.0, 2.5)], 5.0), "ok"),
+    (clock.judge([Skew("this machine", 0.0), Skew("a worker", -2.0)], 5.0), "warning"),
+    (clock.judge([Skew("PostgreSQL", 45.0)], 5.0), "problem"),
+    (clock.judge([Skew("worker w", -6.0)], 5.0), "problem"),
+    (clock.judge([Skew("worker w", -6.0)], 60.0), "warning"),
 ]
 
 
@@ -131,7 +140,7 @@ def test_the_server_itself_says_how_often_it_syncs() -> None:
 def test_every_role_has_something_it_must_and_something_it_must_not() -> None:
     listed = access.probes(("default", "gpu"))
     users = {probe.user for probe in listed}
-    assert users == {"router", "scheduler", "projector", "worker_default", "worker_gpu"}
+    assert users == {"router", "scheduler", "projector", "pools", "worker_default", "worker_gpu"}
     assert {(probe.user, probe.may) for probe in listed} == {(user, may) for user in users for may in (True, False)}
     assert Probe("worker_gpu", "$KV.noetl_workers.default.doctor-probe", may=False) in listed
 
@@ -144,3 +153,10 @@ def test_lengths_of_time_are_as_exact_as_needed(seconds: float, text: str) -> No
 
 def test_sizes_are_readable() -> None:
     assert [size(n) for n in (12, 2048, 3 * 1024**2, 5 * GIB)] == ["12 B", "2 KiB", "3 MiB", "5.0 GiB"]
+
+
+@pytest.mark.parametrize(("pid", "says"), [(None, "/x/postgres/log"), (7, "kill -9 7")])
+def test_a_postgresql_of_up_has_a_fix_of_its_own(pid: int | None, says: str) -> None:
+    fix = database.embedded(Path("/x/postgres"), pid)
+    assert says in fix
+    assert "NOETL_POSTGRES_DSN" not in fix

@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from services.cli import display
-from services.cli.display import Lines, Tree, describe
-from shared.engine.summary import LoopProgress, StepSummary, Summary
+from services.cli.executions import display
+from services.cli.executions.display import Lines, Tree, describe
+from shared.answers.history.summary import LoopProgress, StepSummary, Summary
 
 
 @pytest.fixture

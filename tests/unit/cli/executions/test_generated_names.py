@@ -4,17 +4,17 @@ import io
 
 import pytest
 
-from services.cli import origins, output
-from services.cli.display import Lines, Tree, describe
-from shared.bus import topology
-from shared.bus.memory import MemoryBus
-from shared.bus.memory_broker import MemoryBroker
+from services.cli.executions import generated_names, result_output
+from services.cli.executions.display import Lines, Tree, describe
+from shared.answers.history.summary import StepSummary, Summary
+from shared.bus.memory.broker import MemoryBroker
+from shared.bus.memory.bus import MemoryBus
 from shared.dsl.compile import compile_playbook
-from shared.dsl.plan import Origin
-from shared.engine.summary import StepSummary, Summary
-from shared.runtime import catalog
-from shared.runtime.clock import SystemClock
+from shared.dsl.model.plan import Origin
+from shared.runtime.service.clock import SystemClock
+from shared.runtime.stores import catalog
 from shared.tools import registry
+from tests.support.memory_bus import memory_bus
 
 NAMES = {"start_case_1": Origin(7, "the steps of rule 1 of step start"),
          "start_sink": Origin(9, "a sink of step start")}
@@ -57,16 +57,16 @@ async def test_an_error_says_which_generated_task_it_comes_from(
     summary = Summary("e1")
     summary.status = "failed"
     summary.error = {"kind": "http", "message": "busy", "task": task, "step": "start"}
-    await output.show(MemoryBus(MemoryBroker(SystemClock())), summary, "text", NAMES)
+    await result_output.show(MemoryBus(MemoryBroker(SystemClock())), summary, "text", NAMES)
     assert capsys.readouterr().err == line
 
 
 async def test_the_names_of_a_registered_playbook_are_found_by_its_digest() -> None:
-    bus = MemoryBus(MemoryBroker(SystemClock(), topology.wanted(partitions=1)))
+    bus = memory_bus()
     plan = compile_playbook(SINK, kinds=registry.specs()).plan
     assert plan is not None
     entry = await catalog.register(bus, SINK, plan)
-    found = await origins.of(bus, entry.digest)
+    found = await generated_names.of(bus, entry.digest)
     assert found == plan.origins
-    assert origins.shown("start_sink", found) == "start_sink (a sink of step start, line 5)"
-    assert [await origins.of(bus, digest) for digest in ("gone", "")] == [{}, {}]
+    assert generated_names.shown("start_sink", found) == "start_sink (a sink of step start, line 5)"
+    assert [await generated_names.of(bus, digest) for digest in ("gone", "")] == [{}, {}]

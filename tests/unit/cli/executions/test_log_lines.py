@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.cli.lines import said
+from services.cli.executions.log_lines import said
 from shared.events import model as ev
 
 TAKEN = ev.Taken("abc", 5, 3)

@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 
-from services.cli import exits, values
-from services.cli.exits import CliError
-from services.cli.lines import Teller
-from services.cli.portrait import Portrait, shown
-from shared.engine.large import Missing
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.executions import values
+from services.cli.executions.description import Portrait, shown
+from services.cli.executions.log_lines import Teller
+from shared.engine.values.stored_values import Missing
 from shared.events import model as ev
 from shared.events.outcome import Outcome, Ref, failed, ok
 from shared.events.record import Record
 from shared.events.stamp import stamp
+from tests.unit.answers.why.stalls import PLAIN, Stall
 from tests.unit.engine.support import NOW, Driver, plan_of
 
 FLOW = """\
@@ -60,6 +62,46 @@ def test_each_run_has_its_tasks_attempts_and_loop() -> None:
     assert {**each["loop"]} == {"total": 3, "started": 3, "done": 2, "failed": 1}
     assert [(each["index"], each["error"]["message"]) for each in each["failures"]] == [(1, "no twos")]
     assert start["scheduled_at"] <= start["started_at"] <= start["finished_at"]
+
+
+def test_each_lease_of_a_run_says_who_had_it_and_how_it_ended() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), worker="w0")
+    stall.says(ev.StepStarted(), ev.LeaseReleased("the worker stops"), worker="w1", epoch=(1, 2))
+    stall.says(ev.StepStarted(), worker="w2", epoch=(1, 3))
+    (run,) = portrait(*stall.log)["runs"]
+    assert [(held["worker"], held["ended"]) for held in run["held"]] == [
+        ("w0", "lost"), ("w1", "handed back: the worker stops"), ("w2", "")]
+
+
+LOCAL = """\
+- step: start
+  loop: {in: [1, 2, 3], iterator: x, spec: {policy: {exec: local}}}
+  tool: {kind: noop}
+"""
+
+
+def test_a_lease_of_a_local_loop_goes_on_with_its_iterations_and_ends_with_it() -> None:
+    stall = Stall(LOCAL)
+    command = stall.queue.pop()
+    stall.work_through(command, epoch=(1, 1), most=1)
+    said = stall.log[-1].ts
+    (run,) = portrait(*stall.log)["runs"]
+    assert [(held["last"], held["ended"]) for held in run["held"]] == [(said, "")]
+    stall.work_through(command, epoch=(1, 2))
+    last = stall.log[-1].ts
+    stall.control()
+    found = portrait(*stall.log)
+    assert found["status"] == "completed"
+    assert [(held["last"], held["ended"]) for held in found["runs"][0]["held"]] == [(said, "lost"), (last, "done")]
+
+
+def test_no_lease_of_an_execution_that_is_over_is_held() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted())
+    ended = Record("x1", "router", 99, stamp(NOW), (ev.PlaybookProcessed("cancelled"),))
+    (run,) = portrait(*stall.log, ended)["runs"]
+    assert [held["ended"] for held in run["held"]] == ["cancelled"]
 
 
 def test_who_asked_for_what_is_told_once() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from services.cli import inputs
+from services.cli.playbooks import inputs
 
 
 def test_no_payload_is_an_empty_object() -> None:

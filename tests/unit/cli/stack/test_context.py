@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from services.cli import context
-from services.cli.context import Context
-from services.cli.exits import CliError
+from services.cli.console.exits import CliError
+from services.cli.stack import context
+from services.cli.stack.context import Context
 
 NOWHERE = {"NOETL_CONFIG": "/nonexistent/config.json"}
 

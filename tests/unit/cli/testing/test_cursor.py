@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.cli import exits
-from services.cli.main import _exit_code
+from services.cli.console import exits
+from services.cli.main import exit_code
 
 BOOK = """
 apiVersion: noetl.io/v2
@@ -38,7 +38,7 @@ cases:
 def test_the_claims_of_a_cursor_are_mocked_in_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "jobs.yaml").write_text(BOOK)
     (tmp_path / "jobs.test.yaml").write_text(TEST)
-    code = _exit_code(["test", str(tmp_path), "-o", "json"])
+    code = exit_code(["test", str(tmp_path), "-o", "json"])
     shown = capsys.readouterr()
     assert code == exits.OK, shown.err + shown.out
     assert json.loads(shown.out)

@@ -7,25 +7,20 @@ from typing import Any
 
 import pytest
 
-from services.cli.projected import MAX_TOLD, Found, ReadModel
-from services.cli.verdict import Verdict
-from services.cli.verifying import Checker, everything
-from services.projector.migrate import FOLDER
-from shared.bus.memory import MemoryBus
-from shared.engine.projection import fold
-from shared.engine.projection_entry import read
-from shared.engine.projection_rows import Rows
-from shared.engine.projection_tables import JSON_COLUMNS, Tables, tables
+from services.cli.verify.read_model import MAX_TOLD, Found, ReadModel
+from services.cli.verify.verdict import Verdict
+from services.cli.verify.walk import Checker, everything
+from shared.answers.readmodel.entry import read
+from shared.answers.readmodel.fold import fold
+from shared.answers.readmodel.rows import Rows
+from shared.answers.readmodel.tables import JSON_COLUMNS, Tables, tables
+from shared.bus.memory.bus import MemoryBus
 from shared.events import subjects
+from shared.runtime.readmodel.migrate import FOLDER
 from tests.support.planted import PARTITIONS, planted, put
-from tests.unit.engine.histories import CHAIN, PARALLEL, good_day, history, stored_values
+from tests.unit.answers.histories import CHAIN, PARALLEL, good_day, history, simulated, stored_values
 
-
-@pytest.fixture(scope="module", autouse=True)
-def simulated() -> None:
-    """The simulator has a loop of its own, and is asked before that of a test runs."""
-    good_day()
-    stored_values()
+__all__ = ["simulated"]
 
 
 async def projected(bus: MemoryBus, execution_id: str, until: int = 10**9) -> Tables:
@@ -34,7 +29,7 @@ async def projected(bus: MemoryBus, execution_id: str, until: int = 10**9) -> Ta
     rows = Rows()
     for message in await bus.read(f"NOETL_EVENTS_{partition}", [subjects.events_of(partition, execution_id)]):
         if message.seq <= until:
-            fold(rows, read(message, partition))
+            fold(rows, read(message, PARTITIONS))
     return tables(rows)
 
 

@@ -1,31 +1,39 @@
 """noetlctl verify on logs in memory: proofs, violations, what cannot be verified, and everything at once."""
 
 import json
+import re
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
 
-from services.cli import exits, verify, verifying
-from services.cli.exits import CliError
-from services.cli.verify_text import totals
-from services.cli.verifying import Checker, everything
+from services.cli.commands import verify
+from services.cli.console import exits
+from services.cli.console.exits import CliError
+from services.cli.verify import walk as verifying
+from services.cli.verify.text import totals
+from services.cli.verify.walk import Checker, everything
+from shared.answers.verify.verify import Rule
 from shared.bus import topology
-from shared.bus.memory import MemoryBus
+from shared.bus.memory.bus import MemoryBus
 from shared.events import model as ev
 from shared.events import subjects
+from tests.support.cli import noetlctl
+from tests.support.paths import ROOT
 from tests.support.planted import PARTITIONS, planted, put
-from tests.unit.cli.test_main import call
-from tests.unit.engine.histories import CHAIN, LARGE, PARALLEL, at, good_day, history, stored_values
-from tests.unit.engine.test_corrupted_histories import CORRUPTED
+from tests.unit.answers.histories import CHAIN, LARGE, PARALLEL, at, good_day, history, simulated, stored_values
+from tests.unit.answers.verify.test_corrupted_histories import CORRUPTED
+
+__all__ = ["simulated"]
 
 PROOF = {
     "writers", "decisions", "numbering", "tokens", "runs", "reports", "tasks", "loops", "waits", "children",
     "places", "ctx",
 }
 KEYS = {
-    "execution_id", "verdict", "path", "status", "first", "last", "proof", "projection", "violations", "reason",
+    "execution_id", "verdict", "path", "status", "first", "last", "last_at", "proof", "projection", "violations",
+    "reason",
 }
 
 
@@ -34,15 +42,8 @@ def checker(bus: MemoryBus) -> Checker:
 
 
 async def shown(bus: MemoryBus, execution_id: str, capsys: pytest.CaptureFixture[str], most: int | None = 1) -> Any:
-    code = await verify._one(checker(bus), execution_id, "json", most)
+    code = await verify.verify_one(checker(bus), execution_id, "json", most)
     return code, json.loads(capsys.readouterr().out)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def simulated() -> None:
-    """The simulator has a loop of its own, and is asked before that of a test runs."""
-    good_day()
-    stored_values()
 
 
 async def everyone() -> MemoryBus:
@@ -70,7 +71,7 @@ async def test_proof_counts_what_was_proved(capsys: pytest.CaptureFixture[str]) 
 
 
 async def test_text_of_a_proof_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    assert await verify._one(checker(await everyone()), CHAIN, "table", 1) == exits.OK
+    assert await verify.verify_one(checker(await everyone()), CHAIN, "table", 1) == exits.OK
     text = capsys.readouterr().out
     assert text.startswith(f"✓ {CHAIN} sim/chain completed: verified\n")
     assert "made again, each the same: router" in text
@@ -93,7 +94,7 @@ async def test_every_corrupted_history_is_found(name: str, capsys: pytest.Captur
 async def test_text_of_a_violation_has_rule_place_and_record(capsys: pytest.CaptureFixture[str]) -> None:
     execution_id, make, _, _ = CORRUPTED["a run ended twice"]
     bus = await planted({execution_id: make(history(execution_id))})
-    assert await verify._one(checker(bus), execution_id, "table", 1) == exits.ERROR
+    assert await verify.verify_one(checker(bus), execution_id, "table", 1) == exits.ERROR
     text = capsys.readouterr().out
     assert text.startswith(f"✗ {execution_id} sim/chain completed: violated\n")
     assert "more (--all-violations tells them)" in text
@@ -104,7 +105,7 @@ async def test_unfinished_execution_is_verified_as_far_as_it_goes(capsys: pytest
     entries = history(CHAIN)[:4]
     code, found = await shown(await planted({CHAIN: entries}), CHAIN, capsys)
     assert (code, found["verdict"], found["status"]) == (exits.OK, "unfinished", "running")
-    await verify._one(checker(await planted({CHAIN: entries})), CHAIN, "table", 1)
+    await verify.verify_one(checker(await planted({CHAIN: entries})), CHAIN, "table", 1)
     assert f"is not over; verified up to sequence {entries[-1][0]}" in capsys.readouterr().out
 
 
@@ -118,7 +119,8 @@ async def test_record_that_cannot_be_read_is_a_violation(capsys: pytest.CaptureF
 
 async def test_record_of_a_later_version_cannot_be_verified(capsys: pytest.CaptureFixture[str]) -> None:
     entries = history(CHAIN)
-    entries[2] = (entries[2][0], replace(entries[2][1], v=99))
+    place = next(place for place, (_, record) in enumerate(entries) if place and record.writer == "router")
+    entries[place] = (entries[place][0], replace(entries[place][1], v=99))
     code, found = await shown(await planted({CHAIN: entries}), CHAIN, capsys)
     assert (code, found["verdict"]) == (exits.ERROR, "unverifiable")
     assert "upgrade the reader" in found["reason"]
@@ -142,7 +144,7 @@ async def test_missing_playbook_cannot_be_verified(capsys: pytest.CaptureFixture
     code, found = await shown(bus, CHAIN, capsys)
     assert (code, found["verdict"]) == (exits.ERROR, "unverifiable")
     assert "is gone from the catalogue" in found["reason"]
-    await verify._one(checker(bus), CHAIN, "table", 1)
+    await verify.verify_one(checker(bus), CHAIN, "table", 1)
     assert "cannot be verified: its playbook cannot be had" in capsys.readouterr().out
 
 
@@ -150,20 +152,21 @@ async def test_without_its_playbook_the_rules_that_need_none_still_hold(capsys: 
     bus = await planted({CHAIN: CORRUPTED["a dropped record"].make(history(CHAIN))})
     bus.broker.streams["KV_noetl_playbooks"].purge(">")
     code, found = await shown(bus, CHAIN, capsys)
-    assert (code, found["verdict"], found["violations"][0]["rule"]) == (exits.ERROR, "violated", "numbering")
+    assert (code, found["verdict"], found["violations"][0]["rule"]) == (exits.ERROR, "violated", "record")
+    assert "was not scheduled" in found["violations"][0]["message"]
     assert "is gone from the catalogue" in found["reason"]
 
 
 async def test_unknown_execution_is_not_found() -> None:
     with pytest.raises(CliError) as error:
-        await verify._one(checker(await everyone()), "nosuch", "json", 1)
+        await verify.verify_one(checker(await everyone()), "nosuch", "json", 1)
     assert error.value.code == exits.NOT_FOUND
 
 
 def test_either_one_or_all() -> None:
-    assert call("verify") == exits.USAGE
-    assert call("verify", "x", "--all") == exits.USAGE
-    assert call("verify", "x", "--since", "1h") == exits.USAGE
+    assert noetlctl("verify") == exits.USAGE
+    assert noetlctl("verify", "x", "--all") == exits.USAGE
+    assert noetlctl("verify", "x", "--since", "1h") == exits.USAGE
 
 
 # -- everything ------------------------------------------------------------------------------
@@ -179,16 +182,17 @@ async def test_all_counts_and_lists_what_is_not_right(capsys: pytest.CaptureFixt
     for seq, record in history(CHAIN)[:4]:
         as_of = record.as_of and record.as_of + 20_000
         put(bus, seq + 20_000, "e200", replace(record, execution_id="e200", as_of=as_of))
-    assert await verify._all(checker(bus), "json", 1) == exits.ERROR
+    assert await verify.verify_all(checker(bus), "json", 1) == exits.ERROR
     found = json.loads(capsys.readouterr().out)
     whole = len(good_day()[0])
     assert set(found) == {
         "executions", "verified", "unfinished", "violated", "unverifiable", "records", "events", "projection", "listed",
+        "still",
     }
     counts = [found[word] for word in ("executions", "verified", "unfinished", "violated", "unverifiable")]
     assert counts == [whole + 2, whole, 1, 1, 0]
     assert [(each["execution_id"], len(each["violations"])) for each in found["listed"]] == [(name, 1)]
-    assert await verify._all(checker(bus), "table", 1) == exits.ERROR
+    assert await verify.verify_all(checker(bus), "table", 1) == exits.ERROR
     text = capsys.readouterr().out
     assert f"{whole + 2} executions: {whole} verified, 1 unfinished, 1 violated, 0 unverifiable" in text
     assert name in text
@@ -203,7 +207,7 @@ async def test_all_since_a_time_leaves_out_what_began_before() -> None:
 
 async def test_names_of_all_are_those_that_are_not_right(capsys: pytest.CaptureFixture[str]) -> None:
     bus = await planted({CHAIN: CORRUPTED["a dropped record"].make(history(CHAIN)), PARALLEL: history(PARALLEL)})
-    assert await verify._all(checker(bus), "name", 1) == exits.ERROR
+    assert await verify.verify_all(checker(bus), "name", 1) == exits.ERROR
     assert capsys.readouterr().out == f"{CHAIN}\n"
 
 
@@ -238,3 +242,8 @@ async def test_stream_that_lost_its_end_is_an_error_and_no_endless_wait(monkeypa
     stream.last += 1
     with pytest.raises(Exception, match="gives none in"):
         await everything(checker(bus))
+
+
+def test_every_rule_is_documented_and_no_other() -> None:
+    section = (ROOT / "docs/cli.md").read_text().partition("\n## verify\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE) == list(get_args(Rule))

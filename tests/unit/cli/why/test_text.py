@@ -6,24 +6,25 @@ from datetime import datetime
 import click
 import pytest
 
-from services.cli import why_text
-from shared.engine.why_facts import CAUSES, Answer, Reason
-from tests.support import tree
-from tests.unit.cli.test_main import call
+from services.cli.why import text as why_text
+from shared.answers.why.facts import CAUSES, Answer, Reason
+from shared.answers.why.remedies import remedy
+from tests.support.cli import noetlctl
+from tests.support.documents import tree
 
-SECTION = tree.DOCS.read_text(encoding="utf-8").split("\n## why\n")[1].split("\n## ")[0]
+SECTION = tree.PAGE.read_text(encoding="utf-8").split("\n## why\n")[1].split("\n## ")[0]
 NOW = datetime.fromisoformat("2026-11-16T12:00:00+00:00")
 CHILD = Answer("c1", "running", (Reason("running", "running", "it runs on w1", "start", "start:1"),), "sub/play")
 ANSWER = Answer("x1", "running", (
     Reason("limit.places", "blocked", "it waits for a place", "load", "load:1", values={"key": "k", "max": 1},
-           since="2026-11-16T11:59:30.000000Z", until="2026-11-16T13:00:00.000000Z", remedy="noetlctl cancel c1",
-           because=(CHILD,)),
+           since="2026-11-16T11:59:30.000000Z", until="2026-11-16T13:00:00.000000Z",
+           remedy=remedy("resume", execution_id="c1"), because=(CHILD,)),
     Reason("pool.full", "blocked", "all slots are busy", "fan", "fan:1", 0, tuple(range(12)), "get", 2),
     Reason("wait.signal", "blocked", "it waits", "one", "one:1", 7),
     Reason("admission.denied", "denied", "step x was not entered", "x"),
 ), "tests/play", "schedule nightly", "2026-11-16T11:00:00.000000Z", 42)
 REASON = ["cause", "kind", "text", "step", "run_id", "index", "indexes", "task", "attempt", "values", "since", "until",
-          "remedy", "because"]
+          "remedy", "mover", "because"]
 
 
 def test_every_key_of_the_shape_is_there_and_documented() -> None:
@@ -33,6 +34,7 @@ def test_every_key_of_the_shape_is_there_and_documented() -> None:
     assert shown["reasons"][0]["because"] == [why_text.shape(CHILD)]
     assert [reason["index"] for reason in shown["reasons"]] == [None, 0, 7, None]
     assert shown["reasons"][3]["run_id"] is None
+    assert [reason["remedy"] for reason in shown["reasons"]] == ["noetlctl resume c1", None, None, None]
     assert [key for key in [*shown, *REASON] if f'"{key}"' not in SECTION] == []
 
 
@@ -48,7 +50,7 @@ def test_people_get_the_same_in_lines() -> None:
     assert "(30s ago), until " in lines[3]
     assert lines[3].endswith("(in 1h)")
     assert lines[4:8] == [
-        "    → noetlctl cancel c1", "    because of", "      c1  running  sub/play",
+        "    → noetlctl resume c1", "    because of", "      c1  running  sub/play",
         "        running start:1  [running]",
     ]
     assert lines[9] == "  blocked fan:1 iterations 0, 1, 2, 3, 4, 5, 6, 7, 8, 9… task get  [pool.full]"
@@ -62,5 +64,5 @@ def test_wide_adds_the_values() -> None:
 
 
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("why", "--help") == 0
+    assert noetlctl("why", "--help") == 0
     assert "Example: noetlctl why" in capsys.readouterr().out

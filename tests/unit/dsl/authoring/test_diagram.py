@@ -2,9 +2,9 @@
 
 import xml.etree.ElementTree as ET
 
-from shared.dsl.graph_svg import svg
-from shared.dsl.graph_view import dot, mermaid
-from tests.unit.checks.support import plan_of
+from shared.dsl.authoring.diagram import dot, mermaid
+from shared.dsl.authoring.diagram_svg import svg
+from tests.unit.dsl.check.support import plan_of
 
 PLAN = plan_of("start => work log?x", "work -> start?y end", "log ->", "(end) ->", "lost ->")
 

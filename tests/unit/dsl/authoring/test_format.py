@@ -11,24 +11,36 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.dsl import emit, source
-from shared.dsl.comments import comments_of
+from shared.dsl.authoring import format as authoring_format
+from shared.dsl.authoring.comments import comments_of
+from shared.dsl.authoring.format import Migrated, canonical
+from shared.dsl.authoring.scalar_style import literal, scalar
 from shared.dsl.compile import compile_playbook
-from shared.dsl.emit import Migrated, canonical
-from shared.dsl.emit_scalars import literal, scalar
-from shared.dsl.load import load
-from shared.dsl.plan import Plan
+from shared.dsl.model.plan import Plan
+from shared.dsl.source import nodes as source
+from shared.dsl.source.load import load
 from shared.tools import registry
-from tests.conformance.formal_books import BOOKS
-from tests.property.test_lowering import FORMAL, NOW, TREE, values, words
+from tests.conformance.stand.formal_books import BOOKS
+from tests.property.test_lowering import FORMAL, TODAY
 from tests.support.examples import PLAYBOOKS
-from tests.support.trees import replaced
+from tests.support.inputs.trees import replaced
+from tests.support.paths import ROOT
 from tests.unit.engine.support import HEAD
 
-ROOT = Path(__file__).parents[3]
 KINDS = registry.specs()
 BODIES = sorted((ROOT / "tests/conformance/canonical").glob("*.yaml"))
-TESTS = sorted([*(ROOT / "tests/unit/lower").glob("test_*.py"), ROOT / "tests/conformance/test_formal.py"])
+TESTS = sorted([*(ROOT / "tests/unit/dsl/lower").glob("test_*.py"), ROOT / "tests/conformance/test_formal.py"])
+TREE = yaml.safe_load(FORMAL)
+NOW = yaml.safe_load(TODAY)
+words = st.sampled_from([
+    "case", "when", "then", "else", "next", "sink", "tool", "kind", "noop", "workbook", "iterator", "set", "ctx.k",
+    "retry", "vars", "args", "loop", "mode", "choose", "while", "until", "do", "collect", "into", "next_call", "start",
+    "on_no_match", "result", "output_select", "assert", "cond", "a/b", "call", "retry_on", "entry_step", "{{`x`}}",
+    "end", "{{ event.name == 'call.done' }}", "{{ vars.x }}", "{{ response", "{% if error %}", "", "params", "name",
+])  # fmt: skip
+values = st.recursive(
+    st.one_of(words, st.text(max_size=8), st.integers(), st.booleans(), st.none()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4), max_leaves=12)
 SMALL = HEAD + "workflow:\n  - {step: start, tool: {kind: noop, args: VALUE}}\n"
 
 
@@ -261,7 +273,7 @@ def test_aliases_are_written_out() -> None:
 
 @pytest.mark.parametrize("over", [0, 1])
 def test_flow_style_stays_within_the_width(over: int) -> None:
-    room = emit.WIDTH - len("  - {step: start, tool: {kind: noop, args: {a: }}}")
+    room = authoring_format.WIDTH - len("  - {step: start, tool: {kind: noop, args: {a: }}}")
     written = check(SMALL.replace("VALUE", f"{{a: {'x' * (room + over)}}}"))
     assert ("- {step" in written) == (over == 0)
 

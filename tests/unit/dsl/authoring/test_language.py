@@ -7,12 +7,12 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from shared.dsl import root, rules, steps, tasks
-from shared.dsl.explain import Unknown, below, explain
-from shared.dsl.language import SHAPES
-from shared.dsl.schema import TYPES, schema
+from shared.dsl.authoring.explain import Unknown, below, explain
+from shared.dsl.authoring.language import SHAPES
+from shared.dsl.authoring.schema import TYPES, schema
+from shared.dsl.read import root, steps, task_policy, tasks
 from shared.tools import registry
-from tests.conformance.formal_books import BOOKS
+from tests.conformance.stand.formal_books import BOOKS
 from tests.support.examples import PLAYBOOKS
 
 KINDS = registry.specs()
@@ -33,8 +33,8 @@ def canonical(shape: str) -> set[str]:
     ("metadata", root.METADATA_KEYS),
     ("step", steps.STEP_KEYS),
     ("task", tasks.COMMON_KEYS),
-    ("then", rules._THEN_KEYS),
-    ("task_policy", rules._POLICY_KEYS),
+    ("then", task_policy.THEN_KEYS),
+    ("task_policy", task_policy.POLICY_KEYS),
 ])
 def test_the_table_has_the_keys_the_compiler_takes(shape: str, keys: tuple[str, ...]) -> None:
     assert canonical(shape) == set(keys)

@@ -1,10 +1,11 @@
 """Plans from short texts."""
 
 from shared.dsl.compile import compile_playbook
-from shared.dsl.plan import Plan
+from shared.dsl.model.plan import Plan
+from tests.support.playbooks import head
 from tests.unit.dsl.tool_kinds import KINDS
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: net}\nworkload: {x: 1, y: 2}\nworkflow:\n"
+HEAD = head("net") + "workload: {x: 1, y: 2}\nworkflow:\n"
 
 
 def source_of(*steps: str) -> str:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.explain import command as explain
-from shared.dsl.codes import CODES
+from services.cli.commands.explain import command as explain
 from shared.dsl.compile import Compiled, compile_playbook
-from shared.dsl.documents import kind_in
-from shared.dsl.plan import Plan
-from shared.dsl.playtest_read import compile_test
-from shared.dsl.source import MAX_SOURCE_ERRORS
-from tests.unit.checks.test_faulty_playbooks import FILES as FAULTY
-from tests.unit.checks.test_faulty_playbooks import expected
+from shared.dsl.documents.compile import kind_in
+from shared.dsl.model.diagnostic_codes import CODES
+from shared.dsl.model.plan import Plan
+from shared.dsl.playtests.read import compile_test
+from shared.dsl.source.nodes import MAX_SOURCE_ERRORS
+from tests.unit.dsl.check.test_faulty_playbooks import FILES as FAULTY
+from tests.unit.dsl.check.test_faulty_playbooks import expected
 from tests.unit.dsl.tool_kinds import KINDS
 
 FOLDER = Path(__file__).parent / "codes"

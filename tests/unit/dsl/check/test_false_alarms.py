@@ -3,11 +3,12 @@
 import pytest
 
 from shared.dsl.compile import compile_playbook
-from shared.dsl.template_facts import facts
-from shared.dsl.template_names import Read
+from shared.dsl.templates.analysis import facts
+from shared.dsl.templates.names import Read
+from tests.support.playbooks import head
 from tests.unit.dsl.tool_kinds import KINDS
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: fine}\nworkload: {x: 1, items: [1, 2]}\nworkflow:\n"
+HEAD = head("fine") + "workload: {x: 1, items: [1, 2]}\nworkflow:\n"
 
 
 def told(workflow: str) -> list[str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.dsl.codes import CODES
 from shared.dsl.compile import compile_playbook
+from shared.dsl.model.diagnostic_codes import CODES
 from shared.tools import registry
 from tests.support.examples import PLAYBOOKS
 from tests.unit.dsl.tool_kinds import KINDS

@@ -2,10 +2,10 @@
 
 import pytest
 
-from shared.dsl import net, net_joins
+from shared.dsl.check import join_net, token_net
 from shared.dsl.compile import compile_playbook
-from shared.dsl.plan import Plan
-from tests.unit.checks.support import source_of
+from shared.dsl.model.plan import Plan
+from tests.unit.dsl.check.support import source_of
 from tests.unit.dsl.tool_kinds import KINDS
 
 
@@ -22,28 +22,28 @@ def plan_of(*steps: str, **joins: str) -> Plan:
 
 @pytest.mark.parametrize("join", ["each", "any", "2"])
 def test_a_fork_in_a_cycle_is_not_looked_into_with_another_join(join: str) -> None:
-    found = net.analyse(plan_of("start => a b", "a -> a?x join", "b -> b?y join", "join ->", join=join))
-    assert (found.bounded, found.waits) == (net.TOO_LARGE, net.TOO_LARGE)
+    found = token_net.analyse(plan_of("start => a b", "a -> a?x join", "b -> b?y join", "join ->", join=join))
+    assert (found.bounded, found.waits) == (token_net.TOO_LARGE, token_net.TOO_LARGE)
 
 
 def test_two_arcs_to_one_step_fork_where_tokens_stay_apart() -> None:
     steps = ("start => a a", "a -> start?x end", "(end) ->")
-    assert net.analyse(plan_of(*steps)).bounded == net.PROVED
-    assert net.analyse(plan_of(*steps, a="each")).bounded == net.TOO_LARGE
+    assert token_net.analyse(plan_of(*steps)).bounded == token_net.PROVED
+    assert token_net.analyse(plan_of(*steps, a="each")).bounded == token_net.TOO_LARGE
 
 
 def test_branches_without_a_cycle_end_whatever_the_join() -> None:
-    found = net.analyse(plan_of("start => a b", "a -> join", "b -> join", "join ->", join="any"))
-    assert (found.runs, found.bounded, found.waits) == (net.PROVED, net.PROVED, net.PROVED)
+    found = token_net.analyse(plan_of("start => a b", "a -> join", "b -> join", "join ->", join="any"))
+    assert (found.runs, found.bounded, found.waits) == (token_net.PROVED, token_net.PROVED, token_net.PROVED)
 
 
 def test_that_a_number_is_reached_is_not_proved() -> None:
-    found = net.analyse(plan_of("start => a b?x", "a -> join", "b -> join", "join ->", join="2"))
-    assert found.runs == net.TOO_LARGE
+    found = token_net.analyse(plan_of("start => a b?x", "a -> join", "b -> join", "join ->", join="2"))
+    assert found.runs == token_net.TOO_LARGE
 
 
 def test_a_cycle_with_a_number_may_end_for_want_of_tokens() -> None:
-    assert net.analyse(plan_of("start -> a", "a -> b", "b -> a", a="2")).ends == net.TOO_LARGE
+    assert token_net.analyse(plan_of("start -> a", "a -> b", "b -> a", a="2")).ends == token_net.TOO_LARGE
 
 
 @pytest.mark.parametrize(("steps", "joins", "most"), [
@@ -59,14 +59,14 @@ def test_a_cycle_with_a_number_may_end_for_want_of_tokens() -> None:
 ])
 def test_the_most_tokens_that_can_come(steps: tuple[str, ...], joins: dict[str, str], most: int | None) -> None:
     own = [] if any(step.startswith("meet") for step in steps) else ["meet ->"]
-    assert net_joins.Arrivals(plan_of(*steps, *own, **joins, meet="5")).most("meet") == most
+    assert join_net.Arrivals(plan_of(*steps, *own, **joins, meet="5")).most("meet") == most
 
 
 def test_so_many_joins_that_it_would_take_long_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of("start -> a", "a -> meet", "meet ->", meet="2")
-    assert list(net_joins.too_few(plan)) == [("meet", 1)]
-    monkeypatch.setattr(net_joins, "MAX_VISITS", 1)
-    assert list(net_joins.too_few(plan)) == []
+    assert list(join_net.too_few(plan)) == [("meet", 1)]
+    monkeypatch.setattr(join_net, "MAX_VISITS", 1)
+    assert list(join_net.too_few(plan)) == []
 
 
 def test_a_compensation_is_not_told_as_unreachable() -> None:

@@ -3,9 +3,10 @@
 import pytest
 
 from shared.dsl.compile import compile_playbook
+from tests.support.playbooks import head
 from tests.unit.dsl.tool_kinds import KINDS
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: pools}\n"
+HEAD = head("pools")
 
 
 def told(text: str, *pools: str) -> list[str]:

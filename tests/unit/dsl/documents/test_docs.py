@@ -1,24 +1,25 @@
 """docs/schedules.md says what the code does: its examples work, and its limits and keys are the real ones."""
 
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from services.scheduler import reactor
+from services.scheduler import trigger_runner
 from shared.bus.trigger_consumer import durable
-from shared.dsl import schedules, triggers
-from shared.dsl.documents import compile_document
-from shared.dsl.parts import MAX_DOCUMENT_NAME
-from shared.dsl.schedules import Schedule
-from shared.dsl.triggers import Trigger
-from shared.engine import firing, reacting
-from shared.engine.reacting import Arrived
+from shared.dsl.documents import schedules, triggers
+from shared.dsl.documents.compile import compile_document
+from shared.dsl.documents.header import MAX_DOCUMENT_NAME
+from shared.dsl.documents.schedules import Schedule
+from shared.dsl.documents.triggers import Trigger
+from shared.engine.automation import schedules as automation_schedules
+from shared.engine.automation import triggers as automation_triggers
+from shared.engine.automation.triggers import Arrived
 from shared.events.request import Request
-from shared.runtime import timetable
-from tests.unit.schedules.world import at
+from shared.runtime.stores import schedules as store_schedules
+from tests.support import paths
+from tests.support.clock import at
 
-DOCS = (Path(__file__).parents[3] / "docs" / "schedules.md").read_text(encoding="utf-8")
+DOCS = (paths.DOCS / "schedules.md").read_text(encoding="utf-8")
 
 
 def example(heading: str) -> str:
@@ -29,7 +30,7 @@ def test_the_schedule_of_the_page_works() -> None:
     compiled = compile_document(example("Schedule"), kind="Schedule")
     assert compiled.diagnostics == ()
     assert isinstance(compiled.document, Schedule)
-    asked = firing.request(compiled.document, at("2026-03-28T23:30Z"))
+    asked = automation_schedules.request(compiled.document, at("2026-03-28T23:30Z"))
     assert asked.payload == {"day": "2026-03-29"}
 
 
@@ -38,14 +39,15 @@ def test_the_trigger_of_the_page_works() -> None:
     assert compiled.diagnostics == ()
     assert isinstance(compiled.document, Trigger)
     arrived = Arrived("orders.berlin.created", b'{"id": 7, "total": 2000}', {}, ("ORDERS", 1, 1))
-    asked = reacting.react(compiled.document, arrived)
+    asked = automation_triggers.react(compiled.document, arrived)
     assert isinstance(asked, Request)
     assert asked.payload == {"order": 7, "shop": "berlin"}
 
 
 @pytest.mark.parametrize("limit", [
-    schedules.DEFAULT_MADE_UP, schedules.MAX_MADE_UP, firing.ON_TIME_S, firing.RECENT, MAX_DOCUMENT_NAME,
-    triggers.MAX_CONCURRENT, reactor.MAX_WAITING, reacting.MAX_KEY, timetable.MAX_DOCUMENTS,
+    schedules.DEFAULT_MADE_UP, schedules.MAX_MADE_UP, automation_schedules.ON_TIME_S, automation_schedules.RECENT,
+    MAX_DOCUMENT_NAME,
+    triggers.MAX_CONCURRENT, trigger_runner.MAX_WAITING, automation_triggers.MAX_KEY, store_schedules.MAX_DOCUMENTS,
 ])
 def test_limits_are_documented(limit: int) -> None:
     assert f"{limit:,}" in DOCS

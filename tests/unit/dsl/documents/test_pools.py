@@ -2,8 +2,9 @@
 
 import pytest
 
-from shared.dsl.documents import compile_pool, kind_in
-from shared.dsl.pools import MAX_CAPABILITIES, MAX_WORKERS, Pool, plain
+from shared.dsl.documents.compile import compile_pool, kind_in
+from shared.dsl.documents.pools import MAX_WORKERS, Pool, plain
+from shared.dsl.read.capabilities import MAX_CAPABILITIES
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Pool\nmetadata: {name: etl, labels: {team: data}}\n"
 
@@ -17,10 +18,10 @@ def told(spec: str, head: str = HEAD) -> list[str]:
 def test_a_pool_with_everything() -> None:
     source = HEAD + (
         "spec: {backend: process, workers: 2, slots: 8, provides: [gpu, eu, gpu], tools_disabled: [shell],\n"
-        "       drain_s: 5}\n"
+        "       drain_s: 5, silent_s: 25}\n"
     )
     assert compile_pool(source, kinds=("shell",)).document == Pool(
-        "etl", "process", 2, 8, ("eu", "gpu"), ("shell",), 5.0, {"team": "data"}
+        "etl", "process", 2, 8, ("eu", "gpu"), ("shell",), 5.0, 25.0, {"team": "data"}
     )
     assert kind_in(source) == "Pool"
 
@@ -46,6 +47,7 @@ def test_what_is_left_out_has_a_default() -> None:
                                 "(letters, digits, _ and -, at most 64 characters, as in [gpu, eu])"),
     ("spec: {tools_disabled: [shel]}", "p:4:25: error DSL405: there is no tool kind 'shel' (did you mean shell?)"),
     ("spec: {drain_s: 4000}", "p:4:17: error DSL204: drain_s is over 3600 (at most 3600 seconds)"),
+    ("spec: {silent_s: 4}", "p:4:18: error DSL204: silent_s is outside 10 to 3600 (10 to 3600 seconds)"),
     ("", "p:1:1: error DSL202: the pool has no spec (add spec: {…})"),
 ])
 def test_every_mistake_is_told_with_its_place_and_fix(spec: str, said: str) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from shared.dsl.documents import compile_document, kind_in
-from shared.dsl.schedules import MAX_EVERY_S, MAX_MADE_UP, Schedule
-from shared.dsl.triggers import MAX_CONCURRENT, WHOLE, Trigger
-from tests.unit.schedules.world import at
+from shared.dsl.documents.compile import compile_document, kind_in
+from shared.dsl.documents.schedules import MAX_EVERY_S, MAX_MADE_UP, Schedule
+from shared.dsl.documents.triggers import MAX_CONCURRENT, WHOLE, Trigger
+from tests.support.clock import at
 
 SCHEDULE = """\
 apiVersion: noetl.io/v2

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from shared.dsl.plan import Plan, Step, Task
-from shared.dsl.template import evaluate
+from shared.dsl.model.plan import Plan, Step, Task
+from shared.dsl.templates.evaluate import evaluate
 from shared.events.outcome import Outcome, ok
 from tests.unit.engine.support import Driver, plan_of
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shared.events.outcome import Outcome, failed, ok
-from tests.unit.lower.support import Ran, answer, page, run
+from tests.unit.dsl.lower.support import Ran, answer, page, run
 
 CASE = """
 - step: start

@@ -6,8 +6,9 @@ import pytest
 
 from shared.dsl.compile import compile_playbook
 from shared.tools import registry
+from tests.support.playbooks import head
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: a}\nworkflow:\n"
+HEAD = head("a") + "workflow:\n"
 
 
 def _results(sql: str, reader: str) -> Any:

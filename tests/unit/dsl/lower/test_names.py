@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.dsl.lower_names import Names, asks_for_errors, expression, free_names, rewrite
+from shared.dsl.lower.names import Names, asks_for_errors, expression, free_names, rewrite
 
 NAMES = Names(plain={"vars": "ctx", "response": "_prev"}, dotted={("error", "status"): "code"}, ok="ok", failed="bad")
 

@@ -7,8 +7,9 @@ import pytest
 
 from shared.dsl.compile import compile_playbook
 from shared.tools import registry
+from tests.support.playbooks import head
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: a}\nworkload: {city: x, items: [1]}\nworkflow:\n"
+HEAD = head("a") + "workload: {city: x, items: [1]}\nworkflow:\n"
 
 
 def _args(code: str, args: str = "", *, strict: bool = False) -> Any:

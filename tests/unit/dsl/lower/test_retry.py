@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.events.outcome import Outcome, failed, ok
-from tests.unit.lower.support import page, run, task_of
+from tests.unit.dsl.lower.support import page, run, task_of
 
 
 def after(*outcomes: Outcome) -> Callable[[dict[str, Any]], Outcome]:

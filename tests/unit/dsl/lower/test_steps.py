@@ -7,7 +7,7 @@ import pytest
 from shared.dsl.compile import compile_playbook
 from shared.events.outcome import ok
 from shared.tools import registry
-from tests.unit.lower.support import answer, page, run, step_of, task_of
+from tests.unit.dsl.lower.support import answer, page, run, step_of, task_of
 
 TAIL = "\n- {step: a, tool: {kind: noop}}\n- {step: b, tool: {kind: noop}}"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.unit.dsl.lower.support import run
 from tests.unit.engine.support import plan_of
-from tests.unit.lower.support import run
 
 CHOOSE = """
 - step: start

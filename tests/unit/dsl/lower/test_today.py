@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from shared.dsl.compile import Compiled, compile_playbook
-from shared.dsl.lower_root import RUNTIME
-from shared.dsl.plan import Plan
+from shared.dsl.lower.root import RUNTIME
+from shared.dsl.model.plan import Plan
 from shared.events import model as ev
 from shared.events.outcome import failed, ok
 from shared.tools import registry
-from tests.unit.lower.support import Ran, run, step_of, task_of
+from tests.support.playbooks import head
+from tests.unit.dsl.lower.support import Ran, run, step_of, task_of
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: today}\n"
+HEAD = head("today")
 ONE = "- {step: start, tool: {kind: noop}}"
 
 

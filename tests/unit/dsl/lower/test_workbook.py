@@ -4,9 +4,10 @@ import pytest
 
 from shared.dsl.compile import Compiled, compile_playbook
 from shared.tools import registry
-from tests.unit.lower.support import Ran
+from tests.support.playbooks import head
+from tests.unit.dsl.lower.support import Ran
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: w}\n"
+HEAD = head("w")
 GREET = "{kind: noop, args: {to: '{{ email }}', from: '{{ workload.me }}'}}"
 LISTED = f"workbook: [{{name: greet, tool: {GREET}}}]\n"
 NAMED = f"workbook: {{tasks: {{greet: {GREET}}}}}\n"

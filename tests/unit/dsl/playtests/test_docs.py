@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from services.cli import suite_tools, suites
-from services.cli.suite_run import Options, run_files
-from services.cli.suite_tools import RealTools
-from services.cli.test import FAULTS, MAX_SEEDS
-from shared.dsl import playtest
-from shared.engine.rehearsal import Limits
-from shared.tools.playtest import MAX_EVENTS
+from services.cli.commands.test import MAX_SEEDS
+from services.cli.testing import real_tools, suites
+from services.cli.testing.faults import FAULTS
+from services.cli.testing.real_tools import RealTools
+from services.cli.testing.run import Options, run_files
+from shared.answers.rehearsal.rehearse import Limits
+from shared.dsl.playtests import model as playtest
+from shared.tools.testing.run_case import MAX_EVENTS
+from tests.support import paths
 
-DOCS = (Path(__file__).parents[3] / "docs" / "testing.md").read_text(encoding="utf-8")
+DOCS = (paths.DOCS / "testing.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL)
 
 
@@ -48,7 +50,7 @@ def test_every_key_is_in_the_tables(title: str, keys: set[str]) -> None:
     ("virtual time", f"{Limits().seconds / 86_400:.0f} days"),
     ("seeds", f"{MAX_SEEDS:,}"),
     ("test files of one command", f"{suites.MAX_FILES:,}"),
-    ("a call that is run for real", f"{suite_tools.TIMEOUT_S:.0f} s"),
+    ("a call that is run for real", f"{real_tools.TIMEOUT_S:.0f} s"),
 ])
 def test_the_limits_are_the_real_ones(what: str, value: str) -> None:
     assert f"| {what} | {value} |" in DOCS

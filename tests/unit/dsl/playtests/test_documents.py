@@ -2,9 +2,19 @@
 
 import pytest
 
-from shared.dsl.playtest import MAX_CASES, MAX_MOCKS, MAX_SIGNALS, MAX_WITH, Cancel, Elapsed, Mock, Signal, StepExpect
-from shared.dsl.playtest_read import compile_test
-from tests.unit.playtest.lab import SHOP, book, compiled
+from shared.dsl.playtests.model import (
+    MAX_CASES,
+    MAX_MOCKS,
+    MAX_SIGNALS,
+    MAX_WITH,
+    Cancel,
+    Elapsed,
+    Mock,
+    Signal,
+    StepExpect,
+)
+from shared.dsl.playtests.read import compile_test
+from tests.unit.answers.playtests.lab import SHOP, book, compiled
 
 SHOP_BOOK = book(SHOP)
 

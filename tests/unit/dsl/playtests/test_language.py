@@ -6,15 +6,15 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from services.cli.init_texts import TEST as INIT
-from shared.dsl import playtest
-from shared.dsl.explain import below, explain
-from shared.dsl.language import SHAPES
-from shared.dsl.language_tests import TEST_SHAPES
-from shared.dsl.schema import TYPES, schema_of_tests
+from services.cli.playbooks.init_templates import TEST as INIT
+from shared.dsl.authoring.explain import below, explain
+from shared.dsl.authoring.language import SHAPES
+from shared.dsl.authoring.schema import TYPES, schema_of_tests
+from shared.dsl.authoring.test_language import TEST_SHAPES
+from shared.dsl.playtests import model as playtest
 from shared.tools import registry
 from tests.support.examples import TESTS
-from tests.unit.playtest.lab import TEST
+from tests.unit.answers.playtests.lab import TEST
 
 JUDGE = Draft202012Validator(schema_of_tests())
 

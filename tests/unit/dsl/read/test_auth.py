@@ -6,8 +6,9 @@ import pytest
 
 from shared.dsl.compile import Compiled, compile_playbook
 from shared.tools import registry
+from tests.support.playbooks import head
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: a}\nworkload: {x: y}\nworkflow:\n"
+HEAD = head("a") + "workload: {x: y}\nworkflow:\n"
 
 
 def _compiled(task: str, *, strict: bool = False) -> Compiled:
@@ -83,3 +84,15 @@ def test_the_canonical_form_of_several_credentials_is_strict() -> None:
     task = DUCK + "auth: {pg_db: {credential: pg, type: postgres}}"
     assert _compiled(task, strict=True).plan is not None
     assert _compiled(DUCK + "auth: {pg_db: {key: pg}}", strict=True).plan is None
+
+
+@pytest.mark.parametrize("task", [
+    f"kind: playbook, path: {'p' * 257}",
+    f"kind: playbook, path: p, version: {'v' * 65}",
+    f"kind: playbook, path: p, return_step: {'s' * 129}",
+    PG + f"auth: {'a' * 129}",
+    DUCK + f"auth: {{a: {{credential: {'a' * 129}}}}}",
+])
+def test_a_name_that_is_too_long_is_told_where_it_is_written(task: str) -> None:
+    (found,) = _compiled(task).diagnostics
+    assert (found.code, "characters" in found.message) == ("DSL204", True)

@@ -3,11 +3,12 @@
 import pytest
 
 from shared.dsl.compile import Compiled, compile_playbook
-from shared.dsl.flow import MAX_JOIN, MIN_JOIN
-from shared.dsl.plan import Compensate
+from shared.dsl.model.plan import Compensate
+from shared.dsl.read.joins_and_compensation import MAX_JOIN, MIN_JOIN
+from tests.support.playbooks import head
 from tests.unit.dsl.tool_kinds import KINDS
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: flow}\n"
+HEAD = head("flow")
 
 
 def compiled(policy: str, undo: str = "{step: undo, tool: {kind: noop}}", extra: str = "") -> Compiled:

@@ -3,10 +3,11 @@
 import pytest
 
 from shared.dsl.compile import compile_playbook
-from shared.dsl.plan import Limit, Plan
+from shared.dsl.model.plan import Limit, Plan
+from tests.support.playbooks import head
 from tests.unit.dsl.tool_kinds import KINDS
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: a, path: team/a}\n"
+HEAD = head("a", "team/a")
 
 
 def compiled(limits: str, executor: str = "{}", tool: str = "tool: {kind: noop}, ") -> tuple[Plan | None, list[str]]:

@@ -4,8 +4,9 @@ import pytest
 
 from shared.dsl.compile import Compiled, compile_playbook
 from shared.tools import registry
+from tests.support.playbooks import head
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t}\nworkload: {state: new}\nworkflow:\n"
+HEAD = head("t") + "workload: {state: new}\nworkflow:\n"
 CURSOR = 'cursor: {kind: postgres, auth: db, claim: "SELECT {{ claim.size }}, {{ claim.id }}, {{ workload.state }}"}'
 
 

@@ -1,10 +1,10 @@
 """The small pure parts: overlay, reachability, nearest names, scalars."""
 
-from shared.dsl.codes import CODES
-from shared.dsl.graph import reach
-from shared.dsl.overlay import effective_spec, merge
-from shared.dsl.plan import Arc, Step
-from shared.dsl.reader import nearest, short
+from shared.dsl.model.diagnostic_codes import CODES
+from shared.dsl.model.plan import Arc, Step
+from shared.dsl.model.reachability import reach
+from shared.dsl.read.reader import nearest, short
+from shared.dsl.read.spec_layers import effective_spec, merge
 from tests.unit.dsl.tool_kinds import KINDS
 
 

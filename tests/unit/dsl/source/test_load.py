@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from shared.dsl import source
-from shared.dsl.diagnostics import Diagnostic
-from shared.dsl.load import load
-from shared.dsl.source import Place
+from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.source import nodes as source
+from shared.dsl.source.load import load
+from shared.dsl.source.nodes import Place
 
 
 def data(text: str | bytes) -> Any:

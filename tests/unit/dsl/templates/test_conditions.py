@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.dsl.guards import contradict, fires, truth
+from shared.dsl.templates.conditions import contradict, fires, truth
 
 
 @pytest.mark.parametrize(("when", "done", "failed"), [

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.names import names_used
-from shared.dsl.plan import EVERYTHING, Needs
-from shared.dsl.template import evaluate, truth
-from shared.dsl.view import view
+from shared.dsl.model.plan import EVERYTHING, Needs
+from shared.dsl.templates.evaluate import evaluate, truth
+from shared.dsl.templates.needs import names_used
+from shared.dsl.templates.result_view import view
 from shared.errors import TemplateError
 from shared.events.outcome import Ref, Result
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.template import Script, render_shell
-from shared.dsl.template_shell import MAX_VARIABLE_BYTES, MAX_VARIABLES, misplaced
+from shared.dsl.templates.evaluate import Script, render_shell
+from shared.dsl.templates.shell import MAX_VARIABLE_BYTES, MAX_VARIABLES, misplaced
 from shared.errors import TemplateError
 
 NASTY = "a b$(echo no)`echo no`\"'; echo no #\\ * ~\n&& echo no"

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from shared.dsl.shell_scan import is_bash, places
+from shared.dsl.templates.shell_scanner import is_bash, places
 
 
 @pytest.mark.parametrize("text", [

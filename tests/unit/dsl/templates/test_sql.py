@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.dsl.template import Sql, render_sql
-from shared.dsl.template_sql_tokens import tokens
+from shared.dsl.templates.budget import Limit
+from shared.dsl.templates.compiler import Bound
+from shared.dsl.templates.evaluate import Sql, render_sql
+from shared.dsl.templates.sql_tokens import MARK, tokens
+from shared.dsl.templates.sql_writer import MAX_PARAMS, Writer
 from shared.errors import TemplateError
 
 SCOPE: dict[str, Any] = {"x": 1, "s": "a'b", "l": [1, 2], "t": "public.us\"ers", "on": True, "d": {"k": None},
@@ -46,7 +49,6 @@ SCOPE: dict[str, Any] = {"x": 1, "s": "a'b", "l": [1, 2], "t": "public.us\"ers",
         ("{{ d }}, {{ l }}, {{ d.k }}", "$1, $2, $3", [{"k": None}, [1, 2], None]),
         ("SELECT $1, $2", "SELECT $1, $2", []),
         ("{% if on %}SELECT $1{% endif %}", "SELECT $1", []),
-        ("= {{ ['x; y'] | map('#name') | first }}", "= $1", [["x; y", True, False]]),
     ],
 )
 def test_outputs_are_bound(source: str, text: str | None, params: list[Any]) -> None:
@@ -90,7 +92,7 @@ def test_outputs_are_bound(source: str, text: str | None, params: list[Any]) -> 
         ("{{ '' | identifier }}", "an identifier is"),
         ("{{ 'a..b' | identifier }}", "an identifier is"),
         ("{{ x | identifier }}", "an identifier is"),
-        ("{% for i in range(40000) %}, {{ i }}{% endfor %}", "limit 32767"),
+        ("{% for i in range(32768) %}, {{ i }}{% endfor %}", "limit 1000000 units"),
         ("{% for i in range(400) %}" + "a" * 5000 + "{% endfor %}", "limit 1048576"),
         ("{{ x", "unexpected end"),
         ("INSERT INTO {{ x }}", "an identifier is"),
@@ -210,3 +212,14 @@ def test_any_text_is_read_or_refused(source: str) -> None:
         render_sql(source, {"x": 1, "a": "b", "e": [1]})
     except TemplateError:
         return
+
+
+def test_a_statement_has_as_many_parameters_as_a_server_takes() -> None:
+    writer = Writer([Bound(1, False, False)] * (MAX_PARAMS + 1), lambda _: None)
+    with pytest.raises(Limit, match="limit 32767"):
+        writer.write(", ".join([MARK] * (MAX_PARAMS + 1)))
+
+
+def test_no_filter_makes_a_value_a_name() -> None:
+    with pytest.raises(TemplateError, match="there is no filter"):
+        render_sql("= {{ ['x; y'] | map('#name') | first }}", SCOPE)

@@ -5,15 +5,12 @@ from itertools import islice, pairwise
 
 import pytest
 
-from shared.dsl.parts import PlaybookRef
-from shared.dsl.schedules import Schedule
-from shared.engine import calendar
+from shared.dsl.documents.header import PlaybookRef
+from shared.dsl.documents.schedules import Schedule
+from shared.engine.automation import calendar
+from tests.support.clock import at
 
 BERLIN = "Europe/Berlin"
-
-
-def at(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp())
 
 
 def shown(instants: list[int]) -> list[str]:

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.names import names_used
-from shared.dsl.plan import Task
-from shared.dsl.template import evaluate
-from shared.dsl.view import view
-from shared.engine.large import resolve, shrink_result
-from shared.engine.promises import MAX_SELECTED_BYTES, expected, kept
-from shared.engine.scope import narrow, visible
+from shared.dsl.model.plan import Task
+from shared.dsl.templates.evaluate import evaluate
+from shared.dsl.templates.needs import names_used
+from shared.dsl.templates.result_view import view
+from shared.engine.pipeline.assertions import MAX_SELECTED_BYTES, expected, kept
+from shared.engine.values.scope import narrow, visible
+from shared.engine.values.stored_values import resolve, shrink_result
 from shared.events.model import Scope
 from shared.events.outcome import Outcome, Ref, Result, failed, ok
 from tests.unit.engine.support import Driver, plan_of

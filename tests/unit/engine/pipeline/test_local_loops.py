@@ -4,13 +4,16 @@ from typing import Any
 
 import pytest
 
-from shared.engine import scheduling
-from shared.engine.schedule import evolve
+from shared.engine.pipeline.history import History
+from shared.engine.pipeline.local_history import LoopHistory
+from shared.engine.pipeline.local_loop import ahead
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling.state import evolve
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Lease, Record
+from tests.unit.engine.scheduling.test_nesting import checked
 from tests.unit.engine.support import Driver, plan_of
-from tests.unit.engine.test_nested import checked
 
 LOOP = """
 - step: start
@@ -128,8 +131,8 @@ def test_an_iteration_of_which_nothing_is_in_the_log_is_not_passed_over() -> Non
     run = Driver(loop(), work())
     run.control()
     command = run.queue.pop()
-    run._append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 1), "w1"))
-    run._append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 1), "w1", 2))
+    run.append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 1), "w1"))
+    run.append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 1), "w1", 2))
     run.work_through(command, (1, 2))
     run.control()
     assert run.find(ev.LoopDone)[0].result.value["results"] == [0, 1, 2, 3, 4, 5]
@@ -142,7 +145,7 @@ def test_what_an_earlier_worker_says_after_the_loop_was_taken_over_does_not_coun
     run.work_through(command, (1, 2), 1)
     before = run.schedule
     late = Lease("start:1", "start", (1, 1), "w0", 4)
-    run._append("iteration", [ev.StepStarted(), ev.IterationDone()], late)
+    run.append("iteration", [ev.StepStarted(), ev.IterationDone()], late)
     assert run.schedule.loops["start:1"].results.get(4) is None
     assert run.schedule.loops["start:1"].ended == before.loops["start:1"].ended == 1
 
@@ -167,3 +170,26 @@ def test_a_lost_command_of_a_local_loop_is_issued_again_until_the_loop_is_over()
     assert (again.index, again.fresh, again.cause) == (-1, False, run.seq)
     run.work_through(run.queue.pop())
     assert scheduling.outstanding(lambda _: run.plan, run.schedule) == []
+
+
+TWO = "[{name: one, kind: shell, cmds: [x]}, {name: two, kind: noop}]"
+
+
+@pytest.mark.parametrize(("begun", "ended", "most", "calls"), [
+    ((), 0, 2, ["one"]),
+    ((0, 1), 0, 2, ["two", "two"]),
+    ((0, 1), 0, 3, ["two", "two", "one"]),
+    ((0, 1), 4, 3, ["two", "two"]),  # there is no other one to begin
+    ((), 6, 3, []),
+])
+def test_what_is_called_first_of_a_loop_that_is_taken_over(
+    begun: tuple[int, ...], ended: int, most: int, calls: list[str]
+) -> None:
+    plan = loop(tool=TWO)
+    run = Driver(plan, work())
+    run.control()
+    (command,) = run.queue
+    done = History((ev.TaskDone("one", 1, ok(None), "continue"),))
+    ends = tuple((5 - k, ev.IterationDone()) for k in range(ended))
+    known = LoopHistory(begun=dict.fromkeys(begun, done), ended=ends)
+    assert [task and task.name for task in ahead(plan.steps["start"], command, known, most)] == calls

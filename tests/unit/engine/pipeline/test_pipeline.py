@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.plan import Directive, Step
-from shared.engine import pipeline
-from shared.engine.pipeline import Progress
+from shared.dsl.model.plan import Directive, Step
+from shared.engine.pipeline import decide as pipeline
+from shared.engine.pipeline.decide import Progress
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome, failed, ok

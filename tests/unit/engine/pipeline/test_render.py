@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.kinds import KeySpec
-from shared.dsl.template_sql import Sql
-from shared.engine.rendering import Rendered
+from shared.dsl.model.tool_spec import KeySpec
+from shared.dsl.templates.sql import Sql
+from shared.engine.pipeline.render import Rendered
 
 END = {"auth": KeySpec("", credential=True), "query": KeySpec("", sql=True), "table": KeySpec("")}
 KEYS = {"source": KeySpec("", fields=END), "commands": KeySpec("", sql=True), "code": KeySpec("", template=False),

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.plan import Directive
-from shared.engine.pipeline import backoff
+from shared.dsl.model.plan import Directive
+from shared.engine.pipeline.decide import backoff
 from shared.events.outcome import Outcome, failed, ok
 from tests.unit.engine.support import Driver, plan_of
 

@@ -1,10 +1,10 @@
 """The pool of a step that requires capabilities: chosen once, and the log says which."""
 
+from shared.answers.verify.verify import verify
 from shared.dsl.compile import compile_playbook
-from shared.dsl.plan import Plan
-from shared.engine import routing
-from shared.engine.offers import Offer, choose
-from shared.engine.verify import verify
+from shared.dsl.model.plan import Plan
+from shared.engine.pools.placement import Offer, Unplaced, choose
+from shared.engine.routing import decide as routing
 from shared.events import model as ev
 from shared.events.record import Record
 from shared.events.request import Request
@@ -43,10 +43,8 @@ def test_a_paused_pool_is_chosen_only_when_there_is_no_other() -> None:
 
 
 def test_what_nobody_provides_is_named_with_the_step() -> None:
-    assert choose(plan().steps, [offer("a", "gpu")]) == (
-        "no pool provides eu and gpu, which step start requires "
-        "(pools: a; noetlctl pool list -o wide shows what each provides)"
-    )
+    offers = [offer("b"), offer("a", "gpu")]
+    assert choose(plan().steps, offers) == Unplaced("start", ("eu", "gpu"), ("a", "b"))
 
 
 def test_the_choice_is_recorded_and_every_decision_follows_from_it() -> None:

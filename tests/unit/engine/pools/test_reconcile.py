@@ -3,7 +3,21 @@
 import pytest
 from msgspec.structs import replace
 
-from shared.engine.pools import FAILING_AFTER, Drained, Seen, Start, Stop, Wanted, decide, drained, settled, state
+from shared.engine.pools.reconcile import (
+    CRASHING_AFTER,
+    FAILING_AFTER,
+    SILENT_S,
+    Drained,
+    Kill,
+    Seen,
+    Start,
+    Stop,
+    Wanted,
+    decide,
+    drained,
+    settled,
+    state,
+)
 
 WANTED = Wanted(2, "new", 20.0)
 
@@ -101,9 +115,35 @@ def test_workers_of_others_are_left_alone() -> None:
     ([worker("a"), worker("b", ready=False)], False, "scaling"),
     ([worker("a"), worker("b", template="old")], False, "scaling"),
     ([worker("a", failures=FAILING_AFTER), worker("b")], False, "failing"),
+    ([worker("a"), worker("b", ready=False, silent_s=SILENT_S + 1)], False, "silent"),
+    ([worker("a"), worker("b", silent_s=SILENT_S - 1)], False, "ready"),
 ])
 def test_one_word_says_how_it_stands(there: list[Seen], paused: bool, word: str) -> None:
     assert state(WANTED, there, paused=paused) == word
+
+
+def test_workers_that_ended_by_themselves_make_a_pool_crashing_whoever_they_were() -> None:
+    there = [worker("a"), worker("b")]
+    assert state(WANTED, there, paused=False, crashes=CRASHING_AFTER) == "crashing"
+    assert state(WANTED, there, paused=False, crashes=CRASHING_AFTER - 1) == "ready"
+
+
+def test_a_worker_that_is_silent_for_too_long_is_killed_in_its_place() -> None:
+    silent = worker("b", ready=False, silent_s=31.0)
+    assert decide(replace(WANTED, silent_s=30.0), [worker("a"), silent]) == [Kill("b", 31.0)]
+    assert decide(replace(WANTED, silent_s=32.0), [worker("a"), silent]) == []
+    assert not settled(WANTED, [worker("a"), silent])
+
+
+def test_one_that_is_going_and_silent_is_not_waited_for() -> None:
+    """A frozen process hears no SIGTERM, and may have an hour to finish."""
+    going = worker("c", ready=False, silent_s=31.0, stopping=True)
+    assert decide(WANTED, [worker("a"), worker("b"), going]) == [Kill("c", 31.0)]
+    assert decide(replace(WANTED, deleting=True), [going]) == [Kill("c", 31.0)]
+
+
+def test_a_worker_that_is_not_ours_is_not_killed() -> None:
+    assert decide(replace(WANTED, ours=False), [worker("a", silent_s=99.0)]) == []
 
 
 @pytest.mark.parametrize(("before", "now", "held", "report"), [

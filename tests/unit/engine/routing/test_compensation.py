@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.engine import compensation, routing
-from shared.engine.summary import Summary
+from shared.answers.history.summary import Summary
+from shared.engine.routing import compensation
+from shared.engine.routing import decide as routing
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.stamp import seconds
@@ -102,7 +103,7 @@ def test_what_failed_is_not_undone_and_without_a_completed_run_there_is_no_phase
 
 
 def cancel(run: Driver) -> None:
-    run._append("control", [ev.CancelRequested("enough", grace_s=5.0)])
+    run.append("control", [ev.CancelRequested("enough", grace_s=5.0)])
     run.control()
 
 
@@ -128,13 +129,13 @@ def test_a_pause_neither_begins_nor_holds_up_compensation() -> None:
     run = Driver(plan_of(BOOKING), Shop())
     run.control()
     command = run.queue.pop(0)
-    run._append("control", [ev.PauseRequested(at=1)])
+    run.append("control", [ev.PauseRequested(at=1)])
     run.control()
     run.report(command, run.perform(command))
     run.control()
     assert run.state.paused
     cancel(run)
-    run._append("control", [ev.PauseRequested(at=2)])
+    run.append("control", [ev.PauseRequested(at=2)])
     run.run()
     assert run.state.status == "cancelled"
     assert run.steps() == ["start", "release"]  # it had ended, and nothing had followed from it

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from shared.engine import compensation, control, rerun, routing
+from shared.answers.rerun import rerun
+from shared.engine.routing import cancel_and_pause, compensation
+from shared.engine.routing import decide as routing
 from shared.events import model as ev
 from shared.events.outcome import ok
+from tests.unit.engine.routing.test_compensation import BOOKING, PARALLEL, Shop, undone
+from tests.unit.engine.routing.test_joins import told_otherwise
 from tests.unit.engine.support import NOW, Driver, plan_of
-from tests.unit.engine.test_compensation import BOOKING, PARALLEL, Shop, undone
-from tests.unit.engine.test_joins import told_otherwise
 
 
 def test_too_many_runs_to_undo_fail_the_execution(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +91,7 @@ def test_whenever_time_is_waited_for_something_follows_from_it(seed: int) -> Non
         if not run.queue and step > 10:
             break
         if rng.random() < 0.1:
-            run._append("control", [ev.CancelRequested(grace_s=rng.choice([0.0, 3.0, 30.0]))])
+            run.append("control", [ev.CancelRequested(grace_s=rng.choice([0.0, 3.0, 30.0]))])
         elif run.queue:
             command = rng.choice(run.queue)
             if rng.random() < 0.5:
@@ -98,7 +100,7 @@ def test_whenever_time_is_waited_for_something_follows_from_it(seed: int) -> Non
                 run.queue.remove(command)
                 run.report(command, run.perform(command))
         run.control()
-        due = control.due(run.state)
+        due = cancel_and_pause.due(run.state)
         if due is not None:
             assert routing.decide(run.plan, run.state, due)
             assert due >= NOW

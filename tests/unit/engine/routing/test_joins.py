@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.engine import routing
+from shared.engine.routing import decide as routing
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
 from tests.unit.engine.support import NOW, Driver, Work, nothing, plan_of

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shared.engine import routing
-from shared.engine.execution import Execution, evolve
+from shared.engine.routing import decide as routing
+from shared.engine.routing.state import Execution, evolve
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Lease, Record

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from shared.engine import rerun
-from shared.engine.large import shrink
-from shared.engine.taking import Todo
+from shared.answers.rerun import rerun
+from shared.engine.scheduling.carried_loop import Todo
+from shared.engine.values.stored_values import shrink
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
+from tests.unit.engine.scheduling.test_nesting import checked
 from tests.unit.engine.support import Driver, plan_of
-from tests.unit.engine.test_nested import checked
 
 LOOP = """
 - step: start

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from shared.engine import claiming, nesting, scheduling
-from shared.engine.schedule import evolve
+from shared.engine.scheduling import cursor_rows, nesting
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling.state import evolve
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Lease, Record
+from tests.unit.engine.scheduling.test_nesting import checked
 from tests.unit.engine.support import Driver, plan_of
-from tests.unit.engine.test_nested import checked
 
 LOOP = """
 - step: start
@@ -113,15 +114,15 @@ def test_a_frame_is_answered_once_and_by_the_latest_worker() -> None:
     run = Driver(loop(), work())
     run.control()
     command = run.queue.pop()
-    run._append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 2), "w2", -2))
+    run.append("iteration", [ev.StepStarted()], Lease("start:1", "start", (1, 2), "w2", -2))
     for epoch, found in (((1, 1), rows(1)), ((1, 2), rows(2)), ((1, 2), rows(3))):
         events = [ev.FrameClaimed(len(found), found)]
-        run._append("iteration", events, Lease("start:1", "start", epoch, "w", command.index))
+        run.append("iteration", events, Lease("start:1", "start", epoch, "w", command.index))
     assert run.schedule.loops["start:1"].claims.claimed == 2
 
 
 def test_rows_that_may_go_on_for_ever_end_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claiming, "MAX_ITERATIONS", 5)
+    monkeypatch.setattr(cursor_rows, "MAX_ITERATIONS", 5)
     run = checked(Driver(loop(), work(), rows=rows(100)).run())
     assert [frame.size for frame in run.find(ev.FrameStarted)] == [3, 2]
     (error,) = [event.error for event in run.find(ev.StepFailed)]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.engine.ledger import Ledger, decode, encode, settle
-from shared.engine.limiting import Want
+from shared.engine.scheduling.limit_ledger import Ledger, decode, encode, settle
+from shared.engine.scheduling.limits import Want
 from shared.events.model import Limited
 
 NOW = 1000.0

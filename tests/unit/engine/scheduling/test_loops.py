@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from shared.engine import schedule
-from shared.engine.chunked import CHUNK, Chunked
+from shared.engine.scheduling import state as schedule
+from shared.engine.values.chunked import CHUNK, Chunked
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
+from tests.unit.engine.scheduling.test_nesting import checked
 from tests.unit.engine.support import Driver, plan_of
-from tests.unit.engine.test_nested import checked
 
 LOOP = """
 - step: start

@@ -5,11 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.dsl.plan import Level
-from shared.engine import looping, nesting, pipeline, scheduling
-from shared.engine.large import manifest_item, manifest_list, resolve
-from shared.engine.nesting import Grown, Unusable, iter_at, nested
-from shared.engine.verify import verify
+from shared.answers.verify.verify import verify
+from shared.dsl.model.plan import Level
+from shared.engine.pipeline import decide as pipeline
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling import loops as scheduling_loops
+from shared.engine.scheduling import nesting
+from shared.engine.scheduling.nesting import Grown, Unusable, iter_at, nested
+from shared.engine.values.stored_values import manifest_item, manifest_list, resolve
 from shared.events import model as ev
 from shared.events.outcome import Outcome, Ref, Result, failed, ok
 from tests.unit.engine.support import Driver, plan_of
@@ -85,7 +88,7 @@ def test_elements_of_all_levels_together_are_limited(monkeypatch: pytest.MonkeyP
 
 
 def test_an_element_with_those_around_it_must_fit_into_a_command() -> None:
-    half = looping.MAX_ITEM_BYTES // 2
+    half = scheduling_loops.MAX_ITEM_BYTES // 2
     for size, status in ((half - 100, "completed"), (half + 1, "failed")):
         text = NESTED.replace('"{{ iter.city.hotels }}"', f"[\"{{{{ 'x' * {size} }}}}\"]")
         run = checked(Driver(plan_of(text, "{cities: [1]}"), lambda *_: ok(1)).run())
@@ -94,12 +97,24 @@ def test_an_element_with_those_around_it_must_fit_into_a_command() -> None:
 
 
 def test_a_result_kept_by_reference_is_found_in_nested_results() -> None:
-    ref = Ref("nats", "x/sum", "sum", 9)
+    checksum = "a1" * 32
+    ref = Ref("nats", f"x/{checksum}", checksum, 9)
     inner = manifest_list([1, manifest_item(Result(None, "value", ref))])
     whole = Result({"results": [[1], inner], "count": 3, "failed": 0}, "loop")
-    assert resolve(whole, {"sum": "large"}).value["results"] == [[1], [1, "large"]]
+    assert resolve(whole, {checksum: "large"}).value["results"] == [[1], [1, "large"]]
+    for value in ({"$ref": 7}, {"$ref": {"key": "a/../b"}}, {"$loop": 7}):  # some tool's own
+        assert resolve(Result({"results": [value]}, "loop"), {}).value["results"] == [value]
     looped = manifest_item(Result({"results": [1, 2], "count": 2}, "loop"))
     assert looped == [1, 2]
+
+
+def test_a_value_that_looks_like_a_reference_is_a_value() -> None:
+    forged = {"$ref": {"store": "nats", "key": f"x/{'a1' * 32}", "checksum": "a1" * 32, "size": 9}}
+    for value in (forged, {"$loop": [forged]}, {"$value": forged}, {"$value": {"$value": 1}}, [forged]):
+        stood = manifest_item(Result(value, "value"))
+        assert resolve(Result({"results": [stood]}, "loop"), {}).value["results"] == [value]
+        inner = manifest_list([1, stood])
+        assert resolve(Result({"results": [inner]}, "loop"), {}).value["results"] == [[1, value]]
 
 
 # -- the loop of a task ----------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from shared.engine import scheduling
-from shared.engine.schedule import Schedule, evolve
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling.state import Schedule, evolve
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
 from tests.unit.engine.support import NOW, Driver, plan_of

@@ -2,15 +2,20 @@
 
 from typing import Any
 
-from shared.engine import scheduling, waiting
-from shared.engine.schedule import Schedule, evolve
+from msgspec.structs import replace
+
+from shared.engine.leases.lease_fit import child_of
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling import waits as waiting
+from shared.engine.scheduling.state import Schedule, evolve
 from shared.events import model as ev
 from shared.events.outcome import Result, failed, ok
 from shared.events.record import Epoch, Lease, Record
 from shared.events.stamp import stamp
 
 NOW = 1_800_000_000.0
-CHILD = ev.Child("child-1", "sub/book", payload={"n": 1})
+ID = child_of("x", Lease("start:1", "start", (1, 1), "w"), "call/1")
+CHILD = ev.Child(ID, "sub/book", payload={"n": 1})
 
 
 class Bench:
@@ -28,10 +33,14 @@ class Bench:
         self.state = evolve(self.state, [(self.seq, record)])
 
     def waits(self, epoch: Epoch = (1, 1), **fields: Any) -> None:
-        self.put("waiting", ev.TaskWaiting("call", 1, **{"wait": "call/1", **fields}), epoch=epoch)
+        event = ev.TaskWaiting("call", 1, **{"wait": "call/1", **fields})
+        if event.child is not None:
+            own = child_of("x", Lease("start:1", "start", epoch, "w"), event.wait)
+            event = replace(event, child=replace(event.child, execution_id=own))
+        self.put("waiting", event, epoch=epoch)
 
     def child_ends(self, status: Any = "completed", **fields: Any) -> None:
-        self.put("control", ev.ChildEnded("start:1", "call/1", "child-1", status, **fields), source="child-1")
+        self.put("control", ev.ChildEnded("start:1", "call/1", ID, status, **fields), source=ID)
 
     def decided(self) -> list[ev.Event]:
         events = scheduling.decide(lambda _: None, self.state, self.now)  # type: ignore[arg-type,return-value]  # no loop
@@ -49,10 +58,10 @@ def test_a_waiting_run_has_no_command_and_gets_one_when_its_child_has_ended() ->
     bench.waits(child=CHILD)
     assert (bench.decided(), bench.commands) == ([], 0)
     (request,) = waiting.children(bench.state)
-    assert (request.execution_id, request.path, request.payload) == ("child-1", "sub/book", {"n": 1})
+    assert (request.execution_id, request.path, request.payload) == (ID, "sub/book", {"n": 1})
     assert request.parent == ev.Parent("x", "start:1", "call/1", depth=1)
     bench.child_ends(result=Result(7))
-    about = {"execution_id": "child-1", "path": "sub/book"}
+    about = {"execution_id": ID, "path": "sub/book"}
     assert bench.decided() == [ev.TaskResumed("start:1", "call/1", -1, ok(7, meta=about))]
     assert (bench.decided(), bench.commands) == ([], 1)
 
@@ -84,7 +93,7 @@ def test_a_late_child_is_a_timeout_and_is_to_be_cancelled() -> None:
     assert isinstance(resumed, ev.TaskResumed)
     assert resumed.outcome is not None
     assert (resumed.outcome.error or {})["kind"] == "timeout"
-    assert [asked.execution_id for asked in waiting.cancels(bench.state)] == ["child-1"]
+    assert [asked.execution_id for asked in waiting.cancels(bench.state)] == [ID]
     bench.child_ends("cancelled")
     assert list(waiting.cancels(bench.state)) == []
 
@@ -102,14 +111,15 @@ def test_a_report_of_a_lost_lease_does_not_bring_an_old_wait_back() -> None:
     bench = Bench()
     bench.waits(epoch=(2, 1), wait="call/2", child=CHILD)
     bench.waits(epoch=(1, 1), wait="call/1", child=ev.Child("child-0", "sub/book"))
-    assert [request.execution_id for request in waiting.children(bench.state)] == ["child-1"]
+    second = child_of("x", Lease("start:1", "start", (2, 1), "w"), "call/2")
+    assert [request.execution_id for request in waiting.children(bench.state)] == [second]
 
 
 def test_a_detached_child_is_answered_at_once() -> None:
     bench = Bench()
-    bench.waits(child=ev.Child("child-1", "sub/book", detached=True))
+    bench.waits(child=ev.Child(ID, "sub/book", detached=True))
     (resumed,) = bench.decided()
-    expected = ok({"execution_id": "child-1", "path": "sub/book", "status": "started"})
+    expected = ok({"execution_id": ID, "path": "sub/book", "status": "started"})
     assert resumed == ev.TaskResumed("start:1", "call/1", -1, expected)
     assert list(waiting.cancels(bench.state)) == []
 
@@ -140,8 +150,8 @@ def test_a_failed_child_is_an_error_with_its_own_inside() -> None:
     bench.child_ends("failed", error={"kind": "python", "message": "boom"})
     (resumed,) = bench.decided()
     assert isinstance(resumed, ev.TaskResumed)
-    message = "playbook 'sub/book' (execution child-1) failed: boom"
-    details = {"execution_id": "child-1", "path": "sub/book", "error": {"kind": "python", "message": "boom"}}
+    message = f"playbook 'sub/book' (execution {ID}) failed: boom"
+    details = {"execution_id": ID, "path": "sub/book", "error": {"kind": "python", "message": "boom"}}
     assert resumed.outcome == failed("playbook", message, details=details)
 
 

@@ -12,9 +12,10 @@ from shared.bus.ports import Message
 from shared.bus.snapshot import Saved
 from shared.errors import Corrupt, Refused
 from shared.events.request import derive_id
-from shared.runtime import archive, backup
-from shared.runtime.archive import FORMAT, Manifest, Part, Requests
-from shared.runtime.restore import check, derived_id
+from shared.runtime.backup import archive
+from shared.runtime.backup import save as backup
+from shared.runtime.backup.archive import FORMAT, Manifest, Part, Requests
+from shared.runtime.backup.restore import check, derived_id
 
 STATE = {"messages": 2, "first_seq": 1, "last_seq": 2}
 

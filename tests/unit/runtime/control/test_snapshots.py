@@ -2,20 +2,21 @@
 
 import pytest
 
-from services.router.core import RouterCore
-from services.scheduler.core import SchedulerCore
 from shared.bus import topology
-from shared.bus.memory import MemoryBus
-from shared.bus.memory_broker import MemoryBroker
+from shared.bus.memory.broker import MemoryBroker
+from shared.bus.memory.bus import MemoryBus
+from shared.engine.core import Core, S
+from shared.engine.routing.core import RouterCore
+from shared.engine.scheduling.core import SchedulerCore
 from shared.errors import Conflict
 from shared.events import subjects
 from shared.events.record import encode
-from shared.runtime import snapshots
-from shared.runtime.clock import SystemClock
-from shared.runtime.core import Core, S
-from shared.runtime.loading import Loader
-from shared.runtime.plans import Plans
-from tests.unit.engine.support import Driver, plan_of
+from shared.runtime.control import snapshots
+from shared.runtime.control.loader import Loader
+from shared.runtime.service.clock import SystemClock
+from shared.runtime.stores import catalog
+from shared.runtime.stores.plans import Plans
+from tests.unit.engine.support import Driver, plan_of, source_of
 
 LOOP = """
 - step: start
@@ -39,8 +40,11 @@ def halfway() -> Driver:
     return run
 
 
-def brought(run: Driver, plans: Plans) -> Plans:
-    plans._plans[run.plan.digest] = run.plan
+async def brought(run: Driver, bus: MemoryBus) -> Plans:
+    """With the plan of the run."""
+    plans = Plans(bus)
+    await catalog.register(bus, source_of(LOOP).encode(), run.plan)
+    await plans.load(run.plan.digest)
     return plans
 
 
@@ -55,7 +59,7 @@ async def written(run: Driver) -> MemoryBus:
 
 
 async def loaded(bus: MemoryBus, core: Core[S]) -> S:
-    state, _ = await Loader(bus, 0, core).load("x1")
+    state, _ = await Loader(bus, 0, 1, core).load("x1")
     return state
 
 
@@ -63,9 +67,9 @@ async def loaded(bus: MemoryBus, core: Core[S]) -> S:
 async def test_a_snapshot_taken_anywhere_leads_to_the_same_state(cut: int) -> None:
     run = halfway()
     bus = await written(run)
-    plans = brought(run, Plans(bus))
+    plans = await brought(run, bus)
     for core, whole in ((RouterCore(plans), run.state), (SchedulerCore(plans), run.schedule)):
-        loader = Loader(bus, 0, core)  # type: ignore[arg-type, var-annotated]  # either core
+        loader = Loader(bus, 0, 1, core)  # type: ignore[arg-type, var-annotated]  # either core
         mine = {core.writer, *core.listens}
         entries = [(i + 1, r) for i, r in enumerate(run.log[:cut]) if r.writer in mine]
         await loader.snapshots.put("x1", core.fold(core.empty("x1"), entries))  # type: ignore[arg-type]  # its own state
@@ -75,7 +79,7 @@ async def test_a_snapshot_taken_anywhere_leads_to_the_same_state(cut: int) -> No
 async def test_an_unreadable_snapshot_is_passed_over() -> None:
     run = halfway()
     bus = await written(run)
-    plans = brought(run, Plans(bus))
+    plans = await brought(run, bus)
     for rubbish in (b"", b"3 {", b'3 {"execution_id": 5}', b"1 {}", b'3 in parts {"slot": "a", "count": 2}'):
         await bus.kv_put(topology.CTX, "x1", rubbish)
         assert await loaded(bus, RouterCore(plans)) == run.state
@@ -85,8 +89,8 @@ async def test_a_state_over_a_message_is_kept_in_parts_that_go_with_it(monkeypat
     monkeypatch.setattr(snapshots, "MAX_RECORD_BYTES", 200)
     run = halfway()
     bus = await written(run)
-    core = SchedulerCore(brought(run, Plans(bus)))
-    mine = Loader(bus, 0, core).snapshots
+    core = SchedulerCore(await brought(run, bus))
+    mine = Loader(bus, 0, 1, core).snapshots
     await mine.put("x1", core.fold(core.empty("x1"), [(1, run.log[0])]))
     before = set(await bus.kv_all(topology.LOOPS))
     await mine.put("x1", run.schedule)
@@ -94,9 +98,9 @@ async def test_a_state_over_a_message_is_kept_in_parts_that_go_with_it(monkeypat
     assert mine.weight("x1") == len(keys) - 1 > 3
     assert keys & before == {"x1"}
     assert await loaded(bus, core) == run.schedule
-    assert await Loader(bus, 0, core).snapshots.get("x1") == run.schedule
+    assert await Loader(bus, 0, 1, core).snapshots.get("x1") == run.schedule
     await bus.kv_put(topology.LOOPS, max(keys), b"torn")
-    assert await Loader(bus, 0, core).snapshots.get("x1") is None
+    assert await Loader(bus, 0, 1, core).snapshots.get("x1") is None
     assert await loaded(bus, core) == run.schedule
     await mine.drop("x1")
     assert await bus.kv_all(topology.LOOPS) == {}
@@ -113,5 +117,5 @@ async def test_a_state_over_the_limit_is_not_kept(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(snapshots, "MAX_SNAPSHOT_BYTES", 100)
     run = halfway()
     bus = await written(run)
-    await Loader(bus, 0, SchedulerCore(Plans(bus))).snapshots.put("x1", run.schedule)
+    await Loader(bus, 0, 1, SchedulerCore(Plans(bus))).snapshots.put("x1", run.schedule)
     assert await bus.kv_all(topology.LOOPS) == {}

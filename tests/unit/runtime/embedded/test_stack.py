@@ -12,13 +12,20 @@ from pathlib import Path
 import pytest
 
 from shared.bus import topology
-from shared.bus.ports import Bus
-from shared.runtime import supervise
-from shared.runtime.main import Serve
-from shared.runtime.settings import Settings
-from shared.runtime.stack import Options, Stack
-from shared.runtime.supervise import GaveUp
-from shared.runtime.unit import Service, environment
+from shared.bus.ports import Bus, Clock
+from shared.runtime.embedded import stack as stack_module
+from shared.runtime.embedded.broker_watch import BrokerWatch
+from shared.runtime.embedded.stack import Options, Stack
+from shared.runtime.embedded.unit import Service
+from shared.runtime.service import secrets as service_secrets
+from shared.runtime.service import supervise
+from shared.runtime.service.main import Serve
+from shared.runtime.service.settings import BadSettings, Settings, passed_on, read_settings
+from shared.runtime.service.supervise import GaveUp
+from tests.support.services import obedient
+from tests.support.waiting import until
+
+Ready = Callable[[], None]
 
 
 def quick(folder: Path) -> Options:
@@ -29,19 +36,14 @@ def service(name: str, serve: Serve, *, per_pool: bool = False) -> Service:
     return Service(name, "no.such.module", lambda: serve, per_pool)
 
 
-async def waiting(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    ready()
-    await stop.wait()
-
-
 async def test_every_service_gets_its_own_user_and_the_streams_are_there(tmp_path: Path) -> None:
     seen: dict[str, str] = {}
 
-    async def look(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    async def look(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
         seen[settings.nats_user] = settings.pool
         if settings.nats_user == "router":
             assert await bus.last_seq(topology.events_stream(0)) == 0
-        await waiting(bus, settings, stop=stop, ready=ready)
+        await obedient(bus, settings, clock=clock, stop=stop, ready=ready)
 
     services = [service("router", look), service("scheduler", look), service("worker", look, per_pool=True)]
     async with Stack(Options(tmp_path, pools=("default", "gpu"), drain_s=2.0), services) as stack:
@@ -58,11 +60,11 @@ async def test_a_service_that_breaks_is_started_again(tmp_path: Path, monkeypatc
     monkeypatch.setattr(supervise, "FIRST_PAUSE_S", 0.001)
     lives = []
 
-    async def shaky(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    async def shaky(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
         lives.append(1)
         if len(lives) < 3:
             raise OSError("not yet")
-        await waiting(bus, settings, stop=stop, ready=ready)
+        await obedient(bus, settings, clock=clock, stop=stop, ready=ready)
 
     async with Stack(quick(tmp_path), [service("router", shaky)]) as stack:
         await stack.ready(10)
@@ -72,7 +74,7 @@ async def test_a_service_that_breaks_is_started_again(tmp_path: Path, monkeypatc
 async def test_a_service_that_always_breaks_fails_the_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervise, "FIRST_PAUSE_S", 0.001)
 
-    async def broken(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    async def broken(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
         raise OSError("never")
 
     async with Stack(quick(tmp_path), [service("router", broken)]) as stack:
@@ -83,7 +85,7 @@ async def test_a_service_that_always_breaks_fails_the_stack(tmp_path: Path, monk
 async def test_a_killed_nats_server_is_started_again_with_its_data(tmp_path: Path) -> None:
     counted = asyncio.Queue[int]()
 
-    async def writer(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    async def writer(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
         ready()
         while not stop.is_set():
             try:
@@ -96,12 +98,10 @@ async def test_a_killed_nats_server_is_started_again_with_its_data(tmp_path: Pat
         before = await asyncio.wait_for(counted.get(), 10)
         pid = stack.server.pid
         os.kill(pid, signal.SIGKILL)
-        async with asyncio.timeout(20):
-            while not stack.server.running or stack.server.pid == pid:  # noqa: ASYNC110 - another process
-                await asyncio.sleep(0.05)
-            while not counted.empty():
-                counted.get_nowait()
-            assert await counted.get() > before
+        await until(lambda: stack.server.running and stack.server.pid != pid, "another server", 20)
+        while not counted.empty():
+            counted.get_nowait()
+        assert await asyncio.wait_for(counted.get(), 20) > before
 
 
 async def test_nothing_is_left_running_when_the_block_is_cancelled(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ async def test_nothing_is_left_running_when_the_block_is_cancelled(tmp_path: Pat
     up = asyncio.Event()
 
     async def use() -> None:
-        async with Stack(quick(tmp_path), [service("router", waiting)]) as stack:
+        async with Stack(quick(tmp_path), [service("router", obedient)]) as stack:
             pids.append(stack.server.pid)
             up.set()
             await asyncio.Event().wait()
@@ -125,7 +125,32 @@ async def test_nothing_is_left_running_when_the_block_is_cancelled(tmp_path: Pat
 
 
 def test_a_child_reads_the_settings_it_was_given() -> None:
-    from shared.runtime.settings import read_settings
+    settings = Settings(
+        pools=("a", "b"), pool="b", health_port=80, instance="me", log_level="debug", nats_password="word",
+        nats_url="nats://u:p@here:1", postgres_dsn="postgresql://u:p@h/d",
+    )
+    variables, secrets = passed_on(settings)
+    assert set(secrets) == {"nats_password", "nats_url", "postgres_dsn"}
+    assert not [value for value in variables.values() if value and value in secrets.values()]
+    with service_secrets.handing(secrets) as descriptor:
+        given = {**variables, service_secrets.DESCRIPTOR: str(os.dup(descriptor))}
+        assert read_settings(given) == settings
+    with pytest.raises(BadSettings, match="NOETL_SECRETS_FD"):
+        read_settings(given)
 
-    settings = Settings(pools=("a", "b"), pool="b", health_port=80, instance="me", log_level="debug")
-    assert read_settings(environment(settings)) == settings
+
+async def test_a_broker_that_does_not_write_any_more_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = ["it does not write any more"]
+
+    async def look(watch: BrokerWatch) -> str:
+        return reasons.pop() if reasons else ""
+
+    monkeypatch.setattr(BrokerWatch, "look", look)
+    monkeypatch.setattr(stack_module, "EVERY_S", 0.05)
+    async with Stack(quick(tmp_path), [service("router", obedient)]) as stack:
+        await stack.ready(10)
+        first = stack.server.pid
+        assert stack.server.max_file_store > 0
+        await until(lambda: not reasons and stack.server.running and stack.server.pid != first, "another server", 20)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Refused
-from shared.runtime.folder import held
+from shared.runtime.embedded.stack_folder import held
 
 
 def test_a_folder_in_use_is_refused_with_the_owner(tmp_path: Path) -> None:

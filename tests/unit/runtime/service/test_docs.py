@@ -1,14 +1,14 @@
 """The settings table of docs/operations.md is the Settings struct, no more and no less."""
 
 import re
-from pathlib import Path
 
 import msgspec
 
-from shared.runtime.settings import Settings
+from shared.runtime.service.settings import Settings
+from tests.support.paths import DOCS
 
 ROW = re.compile(r"^\| `(NOETL_\w+)` \| (?:`([^`]*)`)?", re.MULTILINE)
-OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
+OPERATIONS = DOCS / "operations.md"
 
 
 def documented() -> dict[str, str]:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.runtime.health import MAX_REQUEST_BYTES, Health, endpoint
+from shared.runtime.service.health import MAX_REQUEST_BYTES, Health, endpoint
 
 
 async def ask(port: int, request: bytes) -> tuple[int, str]:

@@ -8,36 +8,35 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from shared.bus.ports import Bus
-from shared.runtime import main
-from shared.runtime.health import Health
-from shared.runtime.main import FAILED, NOT_DRAINED, OK, hold
-from shared.runtime.nats_server import free_port
-from shared.runtime.settings import Settings
+from shared.bus.ports import Bus, Clock
+from shared.runtime.embedded.nats_server import free_port
+from shared.runtime.service import main
+from shared.runtime.service.clock import SystemClock
+from shared.runtime.service.health import Health
+from shared.runtime.service.main import FAILED, NOT_DRAINED, OK, hold
+from shared.runtime.service.settings import Settings
+from tests.support.paths import ROOT
+from tests.support.services import obedient
 
 SETTINGS = Settings(drain_s=0.2)
+CLOCK = SystemClock()
+Ready = Callable[[], None]
 NO_BUS: Bus = None  # type: ignore[assignment]  # these services never touch it
 
 
-async def obedient(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    ready()
-    await stop.wait()
-
-
-async def deaf(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+async def deaf(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
     ready()
     await asyncio.Event().wait()
 
 
-async def short(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+async def short(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
     ready()
 
 
-async def broken(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+async def broken(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
     raise OSError("cannot")
 
 
@@ -45,7 +44,7 @@ async def life(serve: main.Serve, *, stop_after: float | None = 0.05) -> int:
     stop = asyncio.Event()
     if stop_after is not None:
         asyncio.get_running_loop().call_later(stop_after, stop.set)
-    return await asyncio.wait_for(hold("x", serve, NO_BUS, SETTINGS, stop, Health()), 5)
+    return await asyncio.wait_for(hold("x", serve, NO_BUS, SETTINGS, CLOCK, stop, Health()), 5)
 
 
 async def test_a_service_that_stops_when_asked_ends_well() -> None:
@@ -68,14 +67,14 @@ async def test_a_service_that_breaks_hands_on_its_error() -> None:
 async def test_readiness_ends_when_draining_begins() -> None:
     health, stop, seen = Health(), asyncio.Event(), []
 
-    async def serve(bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
         ready()
         seen.append(health.ready)
         stop.set()
         await asyncio.sleep(0.05)
         seen.append(health.ready)
 
-    await hold("x", serve, NO_BUS, SETTINGS, stop, health)
+    await hold("x", serve, NO_BUS, SETTINGS, CLOCK, stop, health)
     assert seen == [True, False]
 
 
@@ -94,16 +93,15 @@ async def test_asked_a_second_time_it_does_not_go_on_draining() -> None:
     asyncio.get_running_loop().call_later(0.05, stop.set)
     asyncio.get_running_loop().call_later(0.1, hurry.set)
     async with asyncio.timeout(5):
-        assert await hold("x", deaf, NO_BUS, Settings(drain_s=60), stop, Health(), hurry) == main.NOT_DRAINED
+        assert await hold("x", deaf, NO_BUS, Settings(drain_s=60), CLOCK, stop, Health(), hurry) == main.NOT_DRAINED
 
 
 @pytest.mark.parametrize("name", ["router", "scheduler", "worker", "projector", "pools"])
 def test_a_service_waits_for_the_broker_and_stops_when_asked(name: str) -> None:
-    root = Path(__file__).parents[3]
     url = f"nats://127.0.0.1:{free_port()}"
     with subprocess.Popen(
         [sys.executable, "-m", f"services.{name}"],
-        cwd=root,
+        cwd=ROOT,
         env={**os.environ, "NOETL_NATS_URL": url, "NOETL_POSTGRES_DSN": "postgresql://nowhere/x"},
         stderr=subprocess.PIPE,
         text=True,

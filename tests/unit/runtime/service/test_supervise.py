@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from shared.runtime import supervise as module
-from shared.runtime.supervise import GaveUp, pause_before, supervise
+from shared.runtime.service import supervise as module
+from shared.runtime.service.supervise import GaveUp, pause_before, supervise
 
 
 @pytest.fixture(autouse=True)

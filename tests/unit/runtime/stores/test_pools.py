@@ -5,28 +5,18 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from shared.bus import topology
-from shared.bus.memory import MemoryBroker, MemoryBus
-from shared.bus.memory_broker import Faults
+from shared.bus.memory.bus import MemoryBus
 from shared.bus.pool_consumer import FOR_EVER, moment
-from shared.dsl.documents import compile_pool
-from shared.dsl.pools import Pool, plain
+from shared.dsl.documents.compile import compile_pool
+from shared.dsl.documents.pools import Pool, plain
 from shared.errors import Conflict, Refused
-from shared.runtime import pools
-from shared.runtime.pools import Drain, Entry, NotThere, Pause
-from tests.support.clock import START, VirtualClock
+from shared.runtime.stores import pools
+from shared.runtime.stores.documents import NotThere
+from shared.runtime.stores.pools import Drain, Entry, Pause
+from tests.support.clock import START
+from tests.support.memory_bus import bus_in_turns
 
-
-class InTurns(Faults):
-    """Clients get their turn at every operation."""
-
-    async def before(self, operation: str, client: str, subject: str) -> None:
-        await asyncio.sleep(0)
-
-
-@pytest.fixture
-def bus() -> MemoryBus:
-    return MemoryBus(MemoryBroker(VirtualClock(), topology.wanted(), InTurns()), "admin")
+__all__ = ["bus_in_turns"]
 
 
 def of(source: str) -> Pool:
@@ -87,7 +77,7 @@ async def test_a_pool_that_is_not_there_is_said_so(bus: MemoryBus) -> None:
 
 
 async def test_there_are_so_many_pools_and_no_more(bus: MemoryBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "MAX_POOLS", 1)
+    monkeypatch.setattr(pools.DOCUMENTS, "most", 1)
     await put(bus, plain("a"))
     with pytest.raises(Refused, match="limit"):
         await put(bus, plain("b"))

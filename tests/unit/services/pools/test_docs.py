@@ -1,20 +1,20 @@
 """docs/operations.md and docs/cli.md say of pools what the code does."""
 
-from pathlib import Path
 from textwrap import dedent
 from typing import get_args
 
 import pytest
 
-from services.cli.pool import command
+from services.cli.commands.pool import command
 from services.pools.leader import LEASE_S
-from shared.dsl import pools as documents
-from shared.dsl.documents import compile_pool
-from shared.engine.pools import State
-from shared.runtime import pools
+from shared.dsl.documents import pools as documents
+from shared.dsl.documents.compile import compile_pool
+from shared.dsl.read.capabilities import MAX_CAPABILITIES
+from shared.engine.pools.reconcile import State
+from shared.runtime.stores import pools
 from shared.tools import registry
+from tests.support.paths import DOCS
 
-DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "operations.md").read_text(encoding="utf-8").split("\n## Pools\n")[1].split("\n## ")[0]
 COMMANDS = (DOCS / "cli.md").read_text(encoding="utf-8").split("\n## pool\n")[1]
 
@@ -35,8 +35,9 @@ def test_keys_and_states_are_documented(word: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [
-    documents.MAX_WORKERS, documents.MAX_SLOTS, documents.MAX_CAPABILITIES, documents.MAX_DRAIN_S,
+    documents.MAX_WORKERS, documents.MAX_SLOTS, MAX_CAPABILITIES, documents.MAX_DRAIN_S,
     documents.DEFAULT_SLOTS, int(documents.DEFAULT_DRAIN_S), pools.MAX_POOLS, int(LEASE_S),
+    int(documents.DEFAULT_SILENT_S), documents.MIN_SILENT_S,
 ])
 def test_limits_are_documented(limit: int) -> None:
     assert f"{limit:,}" in PAGE

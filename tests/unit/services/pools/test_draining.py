@@ -1,21 +1,17 @@
 """A drain waits for what is held, not longer than its time, and says once what became of it."""
 
-import pytest
 
 from services.pools.draining import IDLE_S, Drains
 from shared.bus.pool_consumer import Queue
-from shared.engine.pools import Drained
+from shared.engine.pools.reconcile import Drained
 from shared.events.beat import Beat
-from shared.runtime.pools import Drain, DrainStatus, Entry, Status
-from tests.support.clock import START, VirtualClock
+from shared.runtime.stores.pools import Drain, DrainStatus, Entry, Status
+from tests.support.clock import START, VirtualClock, clock
+
+__all__ = ["clock"]
 
 ENTRY = Entry("", 2, "ada", START, drain=Drain("ada", START, 60.0))
 BUSY, IDLE = Beat("w", "etl", 4, [("x", "r", -1)]), Beat("w", "etl", 4)
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
 
 
 async def test_it_is_over_when_nothing_is_in_flight(clock: VirtualClock) -> None:

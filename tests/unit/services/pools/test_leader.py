@@ -4,8 +4,8 @@ import msgspec
 
 from services.pools.leader import LEASE_S, RENEW_S, Leadership
 from shared.bus import topology
-from shared.bus.memory import MemoryBroker, MemoryBus
-from shared.runtime.pools import LEADER, Leader
+from shared.bus.memory.bus import MemoryBroker, MemoryBus
+from shared.runtime.stores.pools import LEADER, Leader
 from tests.support.clock import VirtualClock
 
 

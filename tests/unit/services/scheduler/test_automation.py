@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from services.scheduler.timekeeper import Timekeeper, Watch
-from shared.dsl.schedules import Schedule
-from shared.engine.firing import State, execution_id
+from services.scheduler.schedule_timer import Timekeeper, Watch
+from shared.dsl.documents.schedules import Schedule
+from shared.engine.automation.schedules import State, execution_id
 from shared.events import subjects
-from shared.runtime import timetable
-from tests.unit.schedules.world import PARTITIONS, World, at, live, schedule
+from shared.runtime.stores import schedules as store_schedules
+from tests.support.clock import at
+from tests.unit.services.scheduler.world import PARTITIONS, World, live, schedule
 
 NIGHTLY = "cron: '30 2 * * *'"
 BERLIN = "  timezone: Europe/Berlin\n"
@@ -66,7 +67,7 @@ def test_what_catch_up_leaves_out_is_said() -> None:
         world.start()
         await asyncio.sleep(5)
         assert await world.fired() == ["01-01 23:56", "01-01 23:57", "01-01 23:58", "01-01 23:59", "01-02 00:00"]
-        state, _ = await timetable.read_state(world.bus, "Schedule", "s", State)
+        state, _ = await store_schedules.read_state(world.bus, "Schedule", "s", State)
         assert state.left_out == at("2026-01-01T23:56Z")
 
     live("2026-01-01T00:00Z", story)
@@ -138,7 +139,7 @@ def test_overlap_skip_skips_while_the_one_before_runs() -> None:
         await world.ended(first)
         await world.until("2026-01-01T01:31:05Z")
         assert await world.fired() == ["01-01 00:01", "01-01 01:31"]
-        state, _ = await timetable.read_state(world.bus, "Schedule", "s", State)
+        state, _ = await store_schedules.read_state(world.bus, "Schedule", "s", State)
         assert state.recent[-2].verdict == "skipped"
         assert first in state.recent[-2].why
 
@@ -185,10 +186,10 @@ def test_a_pause_fires_nothing_and_is_not_made_up() -> None:
         world.start()
         await world.apply(schedule("every: 1m", more="  catch_up: all\n"))
         await world.until("2026-01-01T00:01:30Z")
-        assert await timetable.pause(world.bus, "s", True, int(world.clock.now()))
+        assert await store_schedules.pause(world.bus, "s", True, int(world.clock.now()))
         await world.until("2026-01-01T00:10:30Z")
-        assert not await timetable.pause(world.bus, "s", True, int(world.clock.now()))
-        assert await timetable.pause(world.bus, "s", False, int(world.clock.now()))
+        assert not await store_schedules.pause(world.bus, "s", True, int(world.clock.now()))
+        assert await store_schedules.pause(world.bus, "s", False, int(world.clock.now()))
         await world.until("2026-01-01T00:11:30Z")
         assert await world.fired() == ["01-01 00:01", "01-01 00:11"]
 
@@ -215,7 +216,7 @@ def test_a_deleted_schedule_fires_no_more() -> None:
         world.start()
         await world.apply(schedule("every: 1m"))
         await world.until("2026-01-01T00:01:30Z")
-        await timetable.delete(world.bus, "Schedule", "s")
+        await store_schedules.delete(world.bus, "Schedule", "s")
         await world.until("2026-01-01T00:05Z")
         assert await world.fired() == ["01-01 00:01"]
 
@@ -229,7 +230,7 @@ def test_a_payload_that_cannot_be_made_is_a_dead_letter_and_the_schedule_goes_on
         await world.apply(broken)
         await world.until("2026-01-01T00:04:30Z")
         assert len(await world.ids()) == 2
-        buried = await world.bus.read("NOETL_DLQ", [subjects.dead("schedules")])
+        buried = await world.bus.read("NOETL_DLQ", [subjects.dead("schedules", "*")])
         assert len(buried) == 2
         assert b"schedule.unix" in buried[0].data
 
@@ -253,8 +254,8 @@ def test_an_outage_of_the_broker_delays_and_loses_nothing() -> None:
 def test_a_scheduler_that_slept_through_a_decision_does_not_decide_on_what_it_remembers() -> None:
     async def story(world: World) -> None:
         await world.apply(schedule("every: 1m", more="  overlap: skip\n"))
-        entry, _ = await timetable.find(world.bus, "Schedule", "s")
-        document = timetable.parse(entry, "Schedule")
+        entry, _ = await store_schedules.find(world.bus, "Schedule", "s")
+        document = store_schedules.parse(entry, "Schedule")
         assert isinstance(document, Schedule)
         awake, asleep = (Watch(document, entry, 0) for _ in range(2))
         keeper = Timekeeper(world.bus, world.clock, PARTITIONS)

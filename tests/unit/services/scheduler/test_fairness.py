@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from services.scheduler.fair import Fair
+from services.scheduler.fairness import Fair
 from shared.events.beat import Key
 
 
@@ -98,6 +98,10 @@ def test_what_is_not_due_any_more_is_forgotten() -> None:
     assert list(fair.released(100, 1)) == ["a4", "a5"]
 
 
+def root_of(found: Key) -> str:
+    return "a" if found[0] in "ab" else found[0]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_everything_offered_goes_out_once_and_the_bounds_hold(seed: int) -> None:
     rng = random.Random(seed)
@@ -107,7 +111,7 @@ def test_everything_offered_goes_out_once_and_the_bounds_hold(seed: int) -> None
         match rng.randrange(3):
             case 0:
                 found = (rng.choice("abcd"), "r", n)
-                if fair.offer(found, found, rng.randrange(3)):
+                if fair.offer(found, found, rng.randrange(3), root_of(found)):
                     offered.add(found)
             case 1 if live:
                 ended = rng.choice(sorted(live))
@@ -116,7 +120,7 @@ def test_everything_offered_goes_out_once_and_the_bounds_hold(seed: int) -> None
         fresh = list(fair.released(12, 5))
         out += fresh
         live |= set(fresh)
-        held = Counter(found[0] for found in live)
+        held = Counter(root_of(found) for found in live)
         assert len(live) <= 12
         assert sum(n - 1 for n in held.values()) <= 5
     while live:
@@ -125,3 +129,44 @@ def test_everything_offered_goes_out_once_and_the_bounds_hold(seed: int) -> None
         live = set(fair.released(12, 5))
         out += live
     assert sorted(out) == sorted(offered)
+
+
+def test_a_family_shares_one_turn_however_many_it_is() -> None:
+    fair = Fair[str]()
+    for n in range(50):
+        fair.offer(key(f"child{n}", 0), f"c{n}", 5, "root")
+    assert len(list(fair.released(100, 4))) == 5
+    offer(fair, "other", 1)
+    assert list(fair.released(100, 4)) == ["other0"]
+
+
+def test_room_is_shared_evenly_between_families_and_then_within_each() -> None:
+    fair = Fair[str]()
+    for n in range(10):
+        for name in "ab":
+            fair.offer(key(name, n), name, 5, "root")
+        offer(fair, "other", 1, start=n)
+    out = Counter(item[0] for item in fair.released(100, 6))
+    assert out == {"a": 2, "b": 2, "o": 4}
+
+
+def test_a_higher_priority_goes_first_within_a_family() -> None:
+    fair = Fair[str]()
+    fair.offer(key("low", 0), "low", 1, "root")
+    fair.offer(key("high", 0), "high", 9, "root")
+    assert list(fair.released(100, 0)) == ["high"]
+    fair.free("high")
+    assert list(fair.released(100, 0)) == ["low"]
+
+
+def test_nothing_is_kept_of_families_that_are_over() -> None:
+    fair = Fair[str]()
+    for n in range(100):
+        fair.offer(key(f"child{n}", 0), f"c{n}", 5, "root")
+    for _ in range(100):
+        list(fair.released(100, 3))
+        for n in range(100):
+            fair.free(f"child{n}")
+    assert not fair._lanes
+    assert not fair._families
+    assert fair._under_way == fair._extra == 0

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from shared.bus.memory_broker import Faults
+from shared.bus.memory.broker import Faults
 from shared.errors import Unavailable, Unknown
-from shared.runtime import timetable
-from tests.unit.schedules.world import World, live, schedule
+from shared.runtime.stores import schedules as store_schedules
+from tests.unit.services.scheduler.world import World, live, schedule
 
 SEEDS = range(25)
 MINUTES = 12
@@ -52,7 +52,7 @@ def test_every_time_is_asked_for_under_one_id(seed: int) -> None:
             assert max(together) == 1
         else:
             assert [at - world.clock.start for at in sorted(asked)][:MINUTES] == [60 * k for k in range(1, MINUTES + 1)]
-        assert await timetable.everything(world.bus, "Schedule")
+        assert await store_schedules.everything(world.bus, "Schedule")
 
     live("2026-01-01T00:00Z", story)
 

@@ -5,11 +5,11 @@ import json
 
 import msgspec
 
-from services.scheduler.reactor import MAX_WAITING
+from services.scheduler.trigger_runner import MAX_WAITING
 from shared.bus import topology, trigger_consumer
 from shared.events import subjects
-from shared.runtime import timetable
-from tests.unit.schedules.world import World, live
+from shared.runtime.stores import schedules as store_schedules
+from tests.unit.services.scheduler.world import World, live
 
 START = "2026-01-01T00:00Z"
 
@@ -107,9 +107,9 @@ def test_what_cannot_be_mapped_is_a_dead_letter() -> None:
         await world.bus.append("orders.new", b"\xff\xfe")
         await asyncio.sleep(0.1)
         assert [request["payload"] for request in await world.requests()] == [{"a": 1}]
-        stored = await world.bus.read(topology.DEAD, [subjects.dead("triggers")])
+        stored = await world.bus.read(topology.DEAD, [subjects.dead("triggers", "*")])
         buried = [msgspec.json.decode(each.data) for each in stored]
-        assert [(each["trigger"], each["subject"]) for each in buried] == [("orders", "orders.new")] * 2
+        assert [(each["name"], each["subject"]) for each in buried] == [("orders", "orders.new")] * 2
         assert "not a mapping" in buried[0]["reason"]
         assert "UTF-8" in buried[1]["reason"]
         assert await world.bus.read("ORDERS", [">"]) == []
@@ -163,7 +163,7 @@ def test_the_limit_holds_over_a_change_of_the_scheduler() -> None:
         world.start("two")
         await asyncio.sleep(60)
         assert len(await world.ids()) == 1
-        holders, _ = await timetable.read_state(world.bus, "Trigger", "orders", timetable.Holders)
+        holders, _ = await store_schedules.read_state(world.bus, "Trigger", "orders", store_schedules.Holders)
         assert list(holders.running) == await world.ids()
 
     live(START, story)
@@ -204,7 +204,7 @@ def test_a_changed_trigger_works_as_it_says_now() -> None:
         await asyncio.sleep(2)
         await order(world, 2)
         assert [list(request["payload"]) for request in await world.requests()] == [["message"], ["changed"]]
-        await timetable.delete(world.bus, "Trigger", "orders")
+        await store_schedules.delete(world.bus, "Trigger", "orders")
         await asyncio.sleep(2)
         await order(world, 3)
         assert len(await world.ids()) == 2

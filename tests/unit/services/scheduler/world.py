@@ -10,21 +10,18 @@ import structlog
 
 from services.scheduler.automation import Automation
 from shared.bus import topology
-from shared.bus.memory import MemoryBroker, MemoryBus
-from shared.dsl.documents import compile_document
+from shared.bus.memory.bus import MemoryBroker, MemoryBus
+from shared.dsl.documents.compile import compile_document
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Record, encode
 from shared.events.stamp import stamp
-from shared.runtime import timetable
+from shared.runtime.stores import schedules as store_schedules
 from tests.sim.loop import VirtualLoop
+from tests.support.clock import at
 
 PARTITIONS = 4
 ORDERS = topology.Stream("ORDERS", ("orders.>",))
-
-
-def at(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp())
 
 
 def shown(instant: int) -> str:
@@ -32,6 +29,8 @@ def shown(instant: int) -> str:
 
 
 class Clock:
+    skew = 0.0
+
     def __init__(self, start: int) -> None:
         self.start = start
 
@@ -55,7 +54,7 @@ class World:
         kind = "Trigger" if "kind: Trigger" in source else "Schedule"
         compiled = compile_document(source, kind=kind)
         assert compiled.document is not None, compiled.diagnostics
-        await timetable.apply(self.bus, compiled.document, source, int(self.clock.now()))
+        await store_schedules.apply(self.bus, compiled.document, source, int(self.clock.now()))
 
     async def until(self, text: str) -> None:
         await asyncio.sleep(at(text) - self.clock.now())

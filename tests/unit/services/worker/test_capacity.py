@@ -1,6 +1,6 @@
 """How many commands a worker wants under way."""
 
-from services.worker.room import POLITE, SEEN_LOOKS, Room
+from services.worker.capacity import POLITE, SEEN_LOOKS, Room
 
 
 def looked(room: Room, calls: int, *executions: str, times: int = 1) -> int:

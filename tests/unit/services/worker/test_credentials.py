@@ -7,11 +7,12 @@ import pytest
 
 from services.worker.credentials import NoCredential, resolve
 from shared.bus import topology
-from shared.bus.memory import MemoryBus
-from shared.bus.memory_broker import MemoryBroker
-from shared.engine.rendering import Rendered
-from shared.runtime.clock import SystemClock
-from shared.tools import registry, script
+from shared.bus.memory.broker import MemoryBroker
+from shared.bus.memory.bus import MemoryBus
+from shared.engine.pipeline.render import Rendered
+from shared.runtime.service.clock import SystemClock
+from shared.tools import registry
+from shared.tools.scripts import loader as script
 
 STORED = {"pg": {"dsn": "postgres://h/d"}, "path/to/it": {"token": "t"}, "keys": {"key_id": "k", "type": "gcs"}}
 

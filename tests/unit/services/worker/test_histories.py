@@ -6,15 +6,15 @@ import pytest
 
 from services.worker.history import Histories
 from shared.bus import topology
-from shared.bus.memory import MemoryBus
-from shared.bus.memory_broker import MemoryBroker
+from shared.bus.memory.broker import MemoryBroker
+from shared.bus.memory.bus import MemoryBus
 from shared.bus.ports import Message
 from shared.errors import Unavailable
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.command import Command
 from shared.events.record import Lease, Record, encode
-from shared.runtime.clock import SystemClock
+from shared.runtime.service.clock import SystemClock
 
 ITERATIONS = 50
 

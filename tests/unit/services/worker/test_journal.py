@@ -8,7 +8,8 @@ import pytest
 
 from services.worker.journal import Journal
 from shared.bus import topology
-from shared.bus.memory import MemoryBroker, MemoryBus
+from shared.bus.memory.bus import MemoryBroker, MemoryBus
+from shared.engine.pipeline.notes import Notes
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Lease, decode
@@ -33,17 +34,45 @@ class Slow(MemoryBus):
 async def test_a_run_stopped_before_its_wait_was_written_ends_as_a_run(index: int, writer: str) -> None:
     clock = VirtualClock()
     bus = Slow(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)))
-    journal = Journal(bus, clock, "e1", Lease("s:1", "s", (1, 1), "w", index), PARTITIONS, 1000)
-    journal.note(ev.TaskWaiting("t", 1, "w1", until="2030-01-01T00:00:00.000000Z"))
-    parking = asyncio.ensure_future(journal.park())
+    notes = Notes("e1", Lease("s:1", "s", (1, 1), "w", index), 1000)
+    journal = Journal(bus, clock, notes, PARTITIONS)
+    notes.park(ev.TaskWaiting("t", 1, "w1", until="2030-01-01T00:00:00.000000Z"))
+    parking = asyncio.ensure_future(journal.flush())
     await asyncio.sleep(0)
     parking.cancel()
     with suppress(asyncio.CancelledError):
         await parking
     bus.gate.set()
     await journal.settle()
-    journal.forget()
-    journal.note(ev.StepFailed({"kind": "cancelled"}))
+    notes.forget()
+    error = {"kind": "cancelled"}
+    notes.note(ev.StepFailed(error) if index < 0 else ev.IterationFailed(error))
     await journal.flush()
     (stored,) = await bus.read(topology.events_stream(0), [">"])
-    assert subjects.parse_event(stored.subject).writer == decode(stored.data).writer == writer
+    assert subjects.parse_event(stored.subject).writer == decode(stored, PARTITIONS).writer == writer
+
+
+async def test_a_lease_that_is_handed_back_leaves_what_it_had_noted_and_nothing_of_a_wait() -> None:
+    clock = VirtualClock()
+    for wait in (False, True):
+        bus = MemoryBus(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)))
+        notes = Notes("e1", Lease("s:1", "s", (1, 1), "w"), 1000)
+        journal = Journal(bus, clock, notes, PARTITIONS)
+        notes.note(ev.StepStarted(), ev.TaskStarted("t"))
+        if wait:
+            notes.park(ev.TaskWaiting("t", 1, "w1", until="2030-01-01T00:00:00.000000Z"))
+        await journal.release("the worker stops")
+        assert notes.over
+        (stored,) = await bus.read(topology.events_stream(0), [">"])
+        found = [type(event) for event in decode(stored, PARTITIONS).events]
+        assert found == [ev.StepStarted, *([] if wait else [ev.TaskStarted]), ev.LeaseReleased]
+        assert decode(stored, PARTITIONS).writer == "worker"
+
+
+async def test_a_lease_that_has_said_nothing_hands_back_without_a_word() -> None:
+    """Its first word would be a claim: whoever holds the run would be fenced by a worker that does not want it."""
+    clock = VirtualClock()
+    bus = MemoryBus(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)))
+    journal = Journal(bus, clock, Notes("e1", Lease("s:1", "s", (1, 2), "w"), 1000), PARTITIONS)
+    await journal.release("the broker did not answer")
+    assert [await bus.last_seq(topology.events_stream(p)) for p in range(PARTITIONS)] == [0] * PARTITIONS

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from shared.events.outcome import Outcome, failed, ok
-from shared.tools import running
-from shared.tools.running import BadCall, TooLarge, guarded, one_of, time_limit
+from shared.tools.base import guard as running
+from shared.tools.base.guard import BadCall, TooLarge, guarded, one_of, time_limit
 from tests.support.calls import call
 
 

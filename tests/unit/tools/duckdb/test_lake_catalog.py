@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
-from shared.tools.ducklake_catalog import catalog, load
+from shared.tools.base.contract import ToolOptions
+from shared.tools.duckdb.guard import guard
+from shared.tools.duckdb.lake_catalog import catalog, load
 from tests.support.calls import call
 
 
 def found(auth: dict[str, Any] | None = None, **config: Any):
-    return catalog(call({"catalog_name": "lab", **config}, auth=auth))
+    allowed = guard(ToolOptions(duckdb_files=("/data", "/lakes", "s3://mine/")))
+    return catalog(call({"catalog_name": "lab", **config}, auth=auth), allowed)
 
 
 def test_a_connection_string_is_attached_with_its_data() -> None:
@@ -25,6 +28,10 @@ def test_a_file_needs_no_server() -> None:
     where = found(catalog_connection="/lakes/x.ducklake", catalog_name='a"b')
     assert where.statements()[0] == "ATTACH 'ducklake:/lakes/x.ducklake' AS \"a\"\"b\""
     assert (where.extensions, where.secrets) == (("ducklake",), ())
+
+
+def test_data_at_an_address_needs_the_extension_for_it() -> None:
+    assert found(catalog_connection="/lakes/x", data_path="s3://mine/x").extensions == ("ducklake", "httpfs")
 
 
 @pytest.mark.parametrize(("auth", "place"), [

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shared.tools import duck_secrets
-from shared.tools.running import BadCall
-from shared.tools.sql_text import split
+from shared.tools.base.guard import BadCall
+from shared.tools.duckdb import secrets as duck_secrets
+from shared.tools.sql.text import split
 
 
 def secrets(auth, statements) -> list[str]:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from shared.engine.large import MAX_WORKLOAD_BYTES
+from shared.engine.values.stored_values import MAX_WORKLOAD_BYTES
 from shared.events.model import Child
 from shared.events.outcome import Outcome
-from shared.tools.contract import ToolOptions, Waits
+from shared.tools.base.contract import ToolOptions, Waits
 from shared.tools.registry import open_tool
 from tests.support.calls import call
 

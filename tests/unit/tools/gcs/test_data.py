@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from shared.dsl.compile import compile_playbook
-from shared.tools import gcs, gcs_data
-from shared.tools.contract import Tool, ToolOptions
-from shared.tools.gcs_data import Object
+from shared.tools.base.contract import Tool, ToolOptions
+from shared.tools.base.guard import BadCall, TooLarge
+from shared.tools.gcs import data as gcs_data
+from shared.tools.gcs import tool as gcs
+from shared.tools.gcs.data import Object
 from shared.tools.registry import open_tool, specs
-from shared.tools.running import BadCall, TooLarge
 from tests.support.calls import call
 
 PLAYBOOK = """apiVersion: noetl.io/v2
@@ -125,7 +126,7 @@ async def test_keys_that_do_not_go_together_are_refused_before_anything_is_sent(
 
 
 def test_every_operation_says_which_keys_it_takes() -> None:
-    from shared.tools.gcs_ops import OPERATIONS
+    from shared.tools.gcs.operations import OPERATIONS
 
     assert gcs.KEYS.keys() == OPERATIONS.keys()
     assert set().union(*gcs.KEYS.values()) | {"operation", "action", "endpoint", "auth"} == gcs.SPEC.keys.keys()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.tools.kube_manifest import Work, job_name, manifests, owned, veiled, whole
-from shared.tools.running import BadCall
+from shared.tools.base.guard import BadCall
+from shared.tools.kubernetes.manifest import Work, job_name, manifests, owned, veiled, whole
 from tests.support.calls import call
 
 ALL = {

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from shared.tools import kube_log, kube_status
-from shared.tools.kube_log import Log
+from shared.tools.kubernetes import log as kube_log
+from shared.tools.kubernetes import status as kube_status
+from shared.tools.kubernetes.log import Log
 
 JOB = {"metadata": {"name": "j", "uid": "u1"}}
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from shared.tools import snowflake_text
-from shared.tools.running import BadCall
-from shared.tools.snowflake_text import STATEMENT_PARAMS, insert, inserts, merges, name, split, table_name
-from shared.tools.sql_text import INSERT_ROWS, MAX_STATEMENTS
+from shared.tools.base.guard import BadCall
+from shared.tools.snowflake import text as snowflake_text
+from shared.tools.snowflake.text import STATEMENT_PARAMS, insert, inserts, merges, name, split, table_name
+from shared.tools.sql.text import INSERT_ROWS, MAX_STATEMENTS
 
 
 @pytest.mark.parametrize(("text", "found"), [

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shared.tools.running import BadCall
-from shared.tools.transfer_rows import (
+from shared.tools.base.guard import BadCall
+from shared.tools.sql.rows import (
     NAMES_TOLD,
     Batch,
     Picker,

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.tools.running import BadCall
-from shared.tools.sql_insert import insert
-from shared.tools.sql_text import MAX_STATEMENTS, inlined, literal, split
+from shared.tools.base.guard import BadCall
+from shared.tools.sql.insert import insert
+from shared.tools.sql.text import MAX_STATEMENTS, inlined, literal, split
 
 
 def _texts(command: str) -> list[str]:

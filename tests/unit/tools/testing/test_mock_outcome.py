@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from shared.events.outcome import Outcome
-from shared.tools import http, postgres, python
-from shared.tools.mocked import in_time, outcome
-from shared.tools.sql_call import Rows
+from shared.tools.base.guard import BadCall
+from shared.tools.http import tool as http
+from shared.tools.postgres import tool as postgres
+from shared.tools.python import tool as python
+from shared.tools.sql.call import Rows
+from shared.tools.testing.mock_outcome import in_time, outcome
 
 OK_HTTP = {"status": 200, "headers": {}}
 
@@ -63,6 +66,17 @@ def test_a_sql_result_may_be_one_row_nothing_or_a_count() -> None:
     assert outcome("postgres", "result", {"row_count": 5}).result == {"rows": [], "row_count": 5, "columns": []}
     both = {"rows": [], "command_0": {"row_count": 1}}
     assert outcome("postgres", "result", both).result["command_0"] == {"row_count": 1}
+
+
+@pytest.mark.parametrize("value", [0, True, "abc", {"rows": 5}, {"rows": {"id": 1}}])
+def test_what_no_sql_gives_is_told(value: Any) -> None:
+    with pytest.raises(BadCall, match="a list of rows, one row or nothing"):
+        outcome("postgres", "result", value)
+
+
+def test_an_error_that_a_template_made_of_something_else_is_its_message() -> None:
+    for made in (outcome("shell", "error", 5), outcome("shell", "outcome", {"status": "error", "error": 5})):
+        assert made.error == {"kind": "shell", "message": "5", "retryable": False}
 
 
 @pytest.mark.parametrize(("code", "retryable"), [("40P01", True), ("42P01", False), ("08006", True)])

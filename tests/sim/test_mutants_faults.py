@@ -1,0 +1,21 @@
+"""The faults of stopped workers, cancels and clusters are worth something: each finds what it is there for."""
+
+import pytest
+
+from tests.sim import checks
+from tests.sim.mutants.faults import MUTANTS
+from tests.sim.run import live, quiet
+from tests.sim.test_seeds import SEEDS
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutant_is_caught_within_the_seeds(name: str) -> None:
+    mutant, wanted = MUTANTS[name]
+    for seed in range(SEEDS):
+        with quiet(), mutant():
+            world = live(seed)
+        found = checks.check(world)  # with the rules as they should be
+        if found:
+            assert any(reason in line for line in found for reason in wanted), (seed, found)
+            return
+    pytest.fail(f"{SEEDS} worlds did not find: {name}")

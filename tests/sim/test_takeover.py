@@ -1,0 +1,106 @@
+"""What a dead worker held goes on with another one long before its lease is over, and what is lost in the queue is
+found."""
+
+import asyncio
+from unittest import mock
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from shared.bus import topology
+from shared.events import model as ev
+from shared.events import subjects
+from shared.events.beat import Beat
+from tests.sim import checks
+from tests.sim.run import ask_for, live_through
+from tests.sim.test_stories import begin, calls, client, finish, reached
+from tests.sim.world import World
+
+
+def claims(world: World, execution_id: str) -> list[str]:
+    history = checks.read_histories(world).get(execution_id, [])
+    return [
+        record.lease.worker for _, record in history for event in record.events
+        if record.lease is not None and isinstance(event, ev.StepStarted)
+    ]
+
+
+async def forget_what_it_held(world: World, worker: str) -> None:
+    entry = await world.admin.kv_get(topology.WORKERS, worker)
+    assert entry is not None
+    beat = replace(msgspec.json.decode(entry.value, type=Beat), held=[], seqs=[])
+    await world.admin.kv_put(topology.WORKERS, worker, msgspec.json.encode(beat))
+
+
+@pytest.mark.parametrize("schedulers", [1, 2])
+@pytest.mark.parametrize("how", ["dies", "is frozen"])
+def test_worker_that_is_silent_is_taken_over_within_six_seconds(how: str, schedulers: int) -> None:
+    async def story(world: World) -> None:
+        await begin(world, "sim/long", schedulers=schedulers, workers=2)
+        await asyncio.sleep(3.0)
+        holder = world.ledger[-1].worker
+        if how == "dies":
+            world.crash(holder)
+        else:
+            world.network.clients[holder].freeze()
+        await asyncio.sleep(6.0)
+        assert len(claims(world, "e0")) == 2
+        world.network.clients[holder].thaw()
+        await finish(world)
+
+    assert checks.check(live_through(story)) == []
+
+
+def test_scheduler_that_was_away_takes_no_worker_for_dead() -> None:
+    async def story(world: World) -> None:
+        await begin(world, "sim/long", workers=2)
+        await asyncio.sleep(3.0)
+        client(world, "scheduler0").freeze()
+        await asyncio.sleep(7.0)
+        client(world, "scheduler0").thaw()
+        await asyncio.sleep(3.0)
+        assert len(claims(world, "e0")) == 1
+        await finish(world)
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert len(calls(world)) == len(set(calls(world)))
+
+
+def test_command_that_its_consumer_takes_for_done_is_issued_again() -> None:
+    """Someone purged the queue by subject, and the worker that held another run died before a beat could name it."""
+
+    async def story(world: World) -> None:
+        with mock.patch.object(world.rng, "choice", max):  # of the slots it may have
+            await world.open(1, 1, 1)
+        await asyncio.sleep(1.0)
+        world.asked = [ask_for("sim/long", "e0"), ask_for("sim/long", "e1"), ask_for("sim/chain", "e2")]
+        for asked in world.asked:
+            await world.publish(asked)
+        await reached(lambda: len(claims(world, "e0")) == 1 and len(claims(world, "e1")) == 1, "both are claimed")
+        world.broker.purge(topology.COMMANDS, f"{subjects.COMMANDS}.default.e1.>")
+        await reached(lambda: world.broker.queues[topology.COMMANDS, "default"].state().floor > 2, "the queue goes on")
+        world.crash(client(world, "worker0").name)
+        await forget_what_it_held(world, "default.worker0")
+        await finish(world)
+
+    assert checks.check(live_through(story)) == []
+
+
+def test_queue_lost_with_its_whole_cluster_is_noticed_by_its_sequences() -> None:
+    async def story(world: World) -> None:
+        await world.open(1, 1, 1)
+        await asyncio.sleep(1.0)
+        client(world, "worker0").freeze()
+        world.asked = [ask_for("sim/chain", f"e{k}") for k in range(3)]
+        for asked in world.asked:
+            await world.publish(asked)
+        await asyncio.sleep(3.0)
+        world.broker.empty(topology.COMMANDS)
+        client(world, "worker0").thaw()
+        async with asyncio.timeout(10.0):  # long before the sweep would find it
+            await world.drain("soon after the loss")
+        await finish(world)
+
+    assert checks.check(live_through(story)) == []

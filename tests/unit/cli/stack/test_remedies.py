@@ -1,0 +1,105 @@
+"""What makes an execution go on, in words: a command wherever there is one."""
+
+from typing import get_args
+
+import pytest
+
+from services.cli.stack.remedies import WORDS, pool_message, words
+from shared.answers.why.remedies import ENDS, GOES_ON, Code, Remedy, remedy, start
+from shared.runtime.stores import pool_state
+from shared.runtime.stores.pool_state import PoolState
+from shared.runtime.stores.pools import Entry, Status
+
+WORKER = remedy("start_worker", pool="etl")
+SAID: list[tuple[Remedy, str]] = [
+    (GOES_ON, "it goes on by itself"),
+    (ENDS, "it ends by itself"),
+    (remedy("is_taken"), "it goes on by itself: a worker with a free slot takes it"),
+    (remedy("gets_place"), "it goes on by itself: the scheduler gives the place to the first in line"),
+    (remedy("is_replaced", remedy("look_at_pool", pool="etl")),
+     "it goes on by itself when the silent worker is replaced; noetlctl pool describe etl says why none is there; "
+     "noetlctl pool logs etl"),
+    (remedy("iteration_ends"),
+     "it goes on when one of them ends; a larger max_in_flight needs a new execution"),
+    (remedy("slot_frees", WORKER),
+     "it goes on when a slot is free; start a worker: NOETL_POOL=etl python -m services.worker"),
+    (remedy("others_end", remedy("scale_pool", pool="etl", workers=3)),
+     "it goes on when others end; noetlctl pool scale etl 3"),
+    (remedy("calls_end", WORKER, kind="python"),
+     "it goes on when one of these calls ends (spec.timeout bounds them); start a worker: NOETL_POOL=etl python -m "
+     "services.worker, or raise NOETL_PYTHON_PROCESSES of the workers"),
+    (remedy("calls_end", remedy("start_pools"), kind="other"),
+     "it goes on when one of these calls ends (spec.timeout bounds them); start the pools service: python -m "
+     "services.pools, or raise the workers' settings"),
+    (remedy("holder_ends"), "it goes on when one of them ends"),
+    (remedy("holder_cancelled", holder="x2"), "it goes on when one of them ends (noetlctl cancel x2 would end one)"),
+    (remedy("child_ends", child="c1"), "it goes on when c1 is over"),
+    (remedy("child_asked", child="c1"), "it goes on when c1 is over (not followed: noetlctl why c1)"),
+    (remedy("join_completes", coming="run a:1, token t2"), "it goes on when run a:1, token t2 has come or ended"),
+    (start("scheduler"), "start a scheduler: python -m services.scheduler"),
+    (start("router"), "start a router: python -m services.router"),
+    (remedy("start_pools"), "start the pools service: python -m services.pools"),
+    (WORKER, "start a worker: NOETL_POOL=etl python -m services.worker"),
+    (remedy("scale_pool", pool="etl", workers=1), "noetlctl pool scale etl 1"),
+    (remedy("add_pool", WORKER, pool="etl"),
+     "add etl to NOETL_POOLS of the scheduler, and start a worker: NOETL_POOL=etl python -m services.worker"),
+    (remedy("resume_pool", pool="etl"), "noetlctl pool resume etl"),
+    (remedy("resume_consumer", pool="etl"), "nats consumer resume NOETL_COMMANDS etl"),
+    (remedy("look_at_pool", pool="etl"),
+     "noetlctl pool describe etl says why none is there; noetlctl pool logs etl"),
+    (remedy("look_at_log", execution_id="x1", service="router"),
+     "look for x1 in the router's log: execution.waits"),
+    (remedy("set_clock"),
+     "set that machine's clock, and keep it with chrony or systemd-timesyncd; noetlctl doctor looks at all of them"),
+    (remedy("execute", path="a/b"), "noetlctl execute a/b"),
+    (remedy("execute_otherwise", path="a/b"), "noetlctl execute a/b with another payload"),
+    (remedy("rerun_failed", execution_id="x1"), "noetlctl rerun x1 --failed"),
+    (remedy("resume", execution_id="x1"), "noetlctl resume x1"),
+    (remedy("signal", execution_id="x1", signal="go"), "noetlctl signal x1 go"),
+    (remedy("signal_payload", execution_id="x1", signal="go"), "noetlctl signal x1 go --payload JSON"),
+    (remedy("register", GOES_ON), "noetlctl register FILE; it goes on by itself"),
+    (remedy("register_and_execute", path="a/{b}"), "noetlctl register FILE, then noetlctl execute a/{b}"),
+    (remedy("register_same"), "noetlctl register FILE, with the very same source"),
+    (remedy("change_rule"),
+     "a refused token is gone: change what the rule reads, or the rule, and run it again"),
+    (remedy("change_join", step="meet"),
+     "let more arcs lead to meet, or lower its admit.join, and run it again"),
+    (remedy("start_anew", path="a/b"),
+     "noetlctl dlq list shows what was set aside; start it anew: noetlctl execute a/b"),
+    (remedy("wait_for_start", service="router", path="a/b"),
+     "it is tried again when the router starts, which helps after an upgrade; or cancel what waits for it and start it "
+     "anew: noetlctl execute a/b"),
+    (remedy("show_letter", letter=7), "noetlctl dlq show 7"),
+]
+
+
+@pytest.mark.parametrize(("said", "text"), SAID, ids=[each.code for each, _ in SAID])
+def test_a_code_has_its_words(said: Remedy, text: str) -> None:
+    assert words(said) == text
+
+
+def test_every_code_has_words_and_none_is_forgotten_here() -> None:
+    assert set(WORDS) == set(get_args(Code)) == {each.code for each, _ in SAID}
+
+
+def test_nothing_to_do_is_nothing_to_say() -> None:
+    assert words(None) == ""
+
+
+def pool(state: str, message: str, entry: Entry | None) -> PoolState:
+    return PoolState("etl", state, message, "process", 1, (), 0, 0, None, None, True, entry, None, Status())
+
+
+@pytest.mark.parametrize(("state", "message", "documented", "text"), [
+    ("unattended", pool_state.UNATTENDED, True,
+     "no pools service runs, so nothing is changed (python -m services.pools)"),
+    ("empty", pool_state.UNDOCUMENTED, False, "it has a consumer and no document (noetlctl pool create)"),
+    ("full", "all 2 python processes of its workers are busy, and runs wait", True,
+     "all 2 python processes of its workers are busy, and runs wait: `noetlctl pool workers` has the calls"),
+    ("full", "all are busy", False, "all are busy: `noetlctl pool workers` has the calls"),
+    ("failing", "w1 ended with 1", True, "w1 ended with 1"),
+    ("ready", "", True, ""),
+])
+def test_what_helps_a_pool_follows_from_its_state(state: str, message: str, documented: bool, text: str) -> None:
+    entry = Entry("", 1, "ada", 0.0) if documented else None
+    assert pool_message(pool(state, message, entry)) == text

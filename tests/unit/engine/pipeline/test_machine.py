@@ -1,0 +1,352 @@
+"""What the machine of a lease asks for, and in which order: the effects are the promise."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from shared.engine.pipeline import call as pipeline_call
+from shared.engine.pipeline import effects as ef
+from shared.engine.pipeline.frame_machine import PAUSES_S, FrameMachine
+from shared.engine.pipeline.history import History, accept
+from shared.engine.pipeline.local_history import LoopHistory
+from shared.engine.pipeline.local_machine import HandedBack, LocalMachine
+from shared.engine.pipeline.machine import PURE_IN_A_ROW, RunMachine
+from shared.engine.pipeline.notes import Notes
+from shared.engine.pipeline.ownership import Fenced
+from shared.engine.values.stored_values import TooLarge
+from shared.errors import Unavailable
+from shared.events import model as ev
+from shared.events.command import Command, Local
+from shared.events.outcome import Outcome, failed, ok
+from shared.events.record import Lease, Record
+from shared.events.run_index import of_frame
+from shared.events.waits import Waits
+from shared.tools import registry
+from tests.unit.engine.support import NOW, plan_of
+
+NOOP = "- {step: start, tool: {kind: noop}}"
+PYTHON = "- {step: start, tool: [{name: one, kind: python, code: '-'}, {name: two, kind: python, code: '-'}]}"
+RETRY = """
+- step: start
+  tool:
+    name: one
+    kind: python
+    code: "-"
+    spec: {policy: {rules: [{else: {then: {do: retry, attempts: 9, delay: DELAY}}}]}}
+"""
+ROWS = """
+- step: start
+  loop: {cursor: {kind: postgres, auth: pg, claim: "SELECT {{ claim.size }}"}, iterator: row}
+  tool: {kind: noop}
+"""
+OURS = 5  # the epoch of the lease
+
+
+class Outside:
+    """Answers as told, and keeps what was asked and what was written. `answers` are by effect; a function is called."""
+
+    def __init__(self, machine: Any, **answers: Any) -> None:
+        self.machine, self.answers, self.now = machine, answers, NOW
+        self.asked: list[ef.Effect] = []
+        self.records: list[tuple[ev.Event, ...]] = []
+        self.writers: list[str] = []
+
+    def drive(self, steps: ef.Steps[Any]) -> Any:
+        try:
+            effect = next(steps)
+            while True:
+                self.asked.append(effect)
+                try:
+                    answer = self.answer(effect)
+                except Exception as error:
+                    effect = steps.throw(error)
+                else:
+                    effect = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    def answer(self, effect: ef.Effect) -> Any:
+        name = type(effect).__name__
+        if name in self.answers:
+            given = self.answers[name]
+            return given(effect) if callable(given) else given
+        match effect:
+            case ef.Now() | ef.Ended():
+                return self.now
+            case ef.Sleep(until=until):
+                self.now = until
+            case ef.Flush() | ef.Park():
+                self.write()
+            case ef.IsFresh():
+                return True
+            case ef.TakeTurn():
+                return 0.0
+            case ef.Call():
+                return ok(effect.task.name)
+            case ef.FindCredentials():
+                return ef.Found()
+            case ef.IsStopping() | ef.IsPaused():
+                return False
+        return None
+
+    def write(self) -> None:
+        notes: Notes = self.machine.notes
+        if events := notes.take():
+            self.records.append(tuple(events))
+            self.writers.append(notes.writer)
+            notes.count(events)
+
+    @property
+    def names(self) -> list[str]:
+        return [type(effect).__name__ for effect in self.asked]
+
+    @property
+    def said(self) -> list[list[str]]:
+        return [[type(event).__name__ for event in record] for record in self.records]
+
+
+def command(**fields: Any) -> Command:
+    return replace(Command("x1", "start:1", "start", "d", "default", 0), **fields)
+
+
+def lease(epoch: int = OURS, index: int = -1) -> Lease:
+    return Lease("start:1", "start", (epoch, 1), f"w{epoch}", index, "default")
+
+
+def machine_of(workflow: str, before: History | None = None, **fields: Any) -> RunMachine:
+    step = plan_of(workflow).steps["start"]
+    return RunMachine(step, command(**fields), lease(), registry.specs().__getitem__, {}, before=before)
+
+
+def played(machine: Any, **answers: Any) -> Outside:
+    outside = Outside(machine, **answers)
+    outside.drive(machine.run())
+    return outside
+
+
+# -- a run ---------------------------------------------------------------------------------
+
+
+def test_a_fresh_run_without_effects_is_one_record() -> None:
+    outside = played(machine_of(NOOP))
+    assert outside.names == ["IsFresh", "TakeTurn", "Now", "Now", "Call", "Ended", "Stay", "Flush"]
+    assert outside.said == [["StepStarted", "TaskStarted", "TaskDone", "StepDone"]]
+
+
+def test_an_effect_is_in_the_log_before_the_next_one_starts() -> None:
+    outside = played(machine_of(PYTHON))
+    asked = ["TakeTurn", "Stay", "Now", "Stay", "Call", "Ended"]
+    assert outside.names == ["IsFresh", "TakeTurn", "Now", *asked, "Flush", "Flush", *asked, "Stay", "Flush"]
+    assert outside.said[0] == ["StepStarted", "TaskStarted", "TaskDone"]
+
+
+def test_tasks_without_effects_are_written_after_some_of_them() -> None:
+    rules = "[{when: '{{ _attempt < 0 }}', then: {do: break}}, {else: {then: {do: jump, to: t}}}]"
+    machine = machine_of(f"- {{step: start, tool: [{{name: t, kind: noop, spec: {{policy: {{rules: {rules}}}}}}}]}}")
+    steps, calls = machine.run(), 0
+    outside = Outside(machine)
+    effect = next(steps)
+    while not isinstance(effect, ef.Flush):
+        calls += isinstance(effect, ef.Call)
+        effect = steps.send(outside.answer(effect))
+    assert calls == PURE_IN_A_ROW
+
+
+def test_a_run_that_may_have_been_held_is_read_claimed_and_read_again() -> None:
+    before = (ev.StepStarted(), ev.TaskStarted("one"), ev.TaskDone("one", 1, ok(1), "continue"))
+    outside: Outside
+
+    def read(_: ef.Effect) -> History:
+        records = [Record("x1", "worker", 1, "2027-01-01T00:00:00.000000Z", before, lease=lease(1))]
+        records += [Record("x1", "worker", 1, "2027-01-01T00:00:01.000000Z", found, lease=lease())
+                    for found in outside.records]
+        return accept(records, "start:1", -1)
+
+    outside = Outside(machine_of(PYTHON), IsFresh=False, Read=read)
+    outside.drive(outside.machine.run())
+    assert outside.names[:8] == ["IsFresh", "Extend", "Read", "ComeUp", "Flush", "Claimed", "Read", "Now"]
+    assert [effect.task.name for effect in outside.asked if isinstance(effect, ef.Call)] == ["two"]
+
+
+@pytest.mark.parametrize(("known", "needless"), [
+    (History(epoch=(1, 1), over=True), True), (History(epoch=(OURS + 1, 1)), True), (History(epoch=(OURS, 2)), False),
+])
+def test_a_run_that_is_over_or_anothers_is_left_without_a_word(known: History, needless: bool) -> None:
+    outside = Outside(machine_of(NOOP), IsFresh=False, Read=known)
+    with pytest.raises(Fenced) as fenced:
+        outside.drive(outside.machine.run())
+    assert (fenced.value.needless, outside.records) == (needless, [])
+
+
+def test_a_claim_that_the_log_does_not_show_is_tried_again_later() -> None:
+    outside = Outside(machine_of(NOOP), IsFresh=False, Read=History())
+    with pytest.raises(Unavailable):
+        outside.drive(outside.machine.run())
+
+
+def test_a_claim_ends_a_run_that_has_lost_too_many_leases() -> None:
+    records = [Record("x1", "worker", 1, f"2027-01-01T00:00:0{epoch}.000000Z", (ev.StepStarted(),),
+                      lease=Lease("start:1", "start", (epoch, 1), "w", -1, "default")) for epoch in (2, 3, 4, OURS)]
+    outside = played(machine_of(NOOP), IsFresh=False, Read=accept(records, "start:1", -1))
+    assert outside.said == [["StepStarted"], ["StepFailed"]]
+    assert "Call" not in outside.names
+
+
+def test_a_step_that_may_lose_no_lease_is_claimed_though_it_is_fresh() -> None:
+    once = "- {step: start, spec: {policy: {lifecycle: {max_leases: 1}}}, tool: {kind: noop}}"
+    outside = played(machine_of(once), Read=History(epoch=(OURS, 1)))
+    assert outside.names[:4] == ["Extend", "Read", "ComeUp", "Flush"]
+
+
+def test_a_task_that_waits_ends_the_lease_with_a_wait() -> None:
+    outside = played(machine_of(PYTHON), Call=Waits(for_s=60.0))
+    assert outside.names[-3:] == ["Now", "Stay", "Park"]
+    assert (outside.said[-1][-1], outside.writers[-1], outside.machine.notes.over) == ("TaskWaiting", "waiting", True)
+
+
+@pytest.mark.parametrize(("delay", "before", "ends"), [
+    (1, None, ["Now", "Flush", "Sleep"]),
+    (60, None, ["Now", "Stay", "Park"]),
+    (60, History(), ["Now", "Flush", "Sleep"]),
+])
+def test_a_long_pause_is_spent_without_a_worker_unless_a_loop_holds_the_run(
+    delay: int, before: History | None, ends: list[str]
+) -> None:
+    machine = machine_of(RETRY.replace("DELAY", str(delay)), before)
+    outside, steps = Outside(machine, Call=failed("x", "no")), machine.run()
+    effect = next(steps)
+    while not isinstance(effect, ef.Sleep | ef.Park):
+        outside.asked.append(effect)
+        effect = steps.send(outside.answer(effect))
+    assert [*outside.names, type(effect).__name__][-3:] == ends
+
+
+@pytest.mark.parametrize(("limits", "message"), [
+    ({}, "spec.timeout"), ({"deadline": "2027-01-15T08:00:10.000000Z"}, "over its time"),
+])
+def test_a_call_without_an_answer_is_over_by_its_own_time_or_the_runs(limits: dict[str, Any], message: str) -> None:
+    outside = played(machine_of(PYTHON, **limits), Call=None)
+    assert message in outside.machine.ended.error["message"]
+
+
+def test_a_record_that_cannot_be_written_fails_the_run_wherever_it_is() -> None:
+    machine = machine_of(PYTHON)
+    outside = Outside(machine)
+    refused: list[Any] = []
+
+    def flush(_: ef.Effect) -> None:
+        if refused:
+            return outside.write()
+        refused.append(machine.notes.take())
+        raise TooLarge("a record of many bytes")
+
+    outside.answers["Flush"] = flush
+    outside.drive(machine.run())
+    assert outside.said == [["StepFailed"]]
+
+
+def test_a_run_that_is_told_to_stop_says_so_once() -> None:
+    machine = machine_of(PYTHON)
+    steps, outside = machine.run(), Outside(machine)
+    effect = next(steps)
+    while not isinstance(effect, ef.Call):
+        effect = steps.send(outside.answer(effect))
+    steps.close()
+    for _ in range(2):
+        outside.drive(machine.stopped())
+    assert outside.said == [["StepStarted", "StepFailed"]]
+
+
+# -- a local loop --------------------------------------------------------------------------
+
+
+def loop_of(most: int = 2, **fields: Any) -> LocalMachine:
+    workflow = """
+    - step: start
+      loop: {in: "{{ workload.items }}", iterator: item, spec: {policy: {exec: local}}}
+      tool: {kind: noop}
+    """
+    local = Local([1, 2, 3], None, 10, True)
+    return LocalMachine(plan_of(workflow).steps["start"], command(count=3, local=local, **fields), lease(), {}, most)
+
+
+def ends(outside: Callable[[], Outside]) -> Callable[[ef.Effect], list[tuple[int, ev.Event]]]:
+    """The first of those that run has ended."""
+    ended: list[int] = []
+
+    def one(_: ef.Effect) -> list[tuple[int, ev.Event]]:
+        begun = [effect.command.index for effect in outside().asked if isinstance(effect, ef.Begin)]
+        ended.append(next(index for index in begun if index not in ended))
+        return [(ended[-1], ev.IterationDone())]
+
+    return one
+
+
+def test_a_local_loop_begins_as_many_as_may_run_and_another_for_each_that_ends() -> None:
+    outside = Outside(loop_of(), Read=LoopHistory((OURS, 1)), Next=ends(lambda: outside))
+    outside.drive(outside.machine.run())
+    assert [name for name in outside.names if name in ("Begin", "Next")] == ["Begin", "Begin", "Next", "Begin", "Next",
+                                                                            "Next"]
+    assert outside.said == [["StepStarted"]]
+
+
+def test_a_worker_that_stops_hands_a_local_loop_back_when_nothing_runs_any_more() -> None:
+    outside = Outside(loop_of(), Read=LoopHistory((OURS, 1)), Next=ends(lambda: outside),
+                      IsStopping=lambda _: "Begin" in outside.names)
+    with pytest.raises(HandedBack):
+        outside.drive(outside.machine.run())
+    assert [name for name in outside.names if name in ("Begin", "Next")] == ["Begin", "Next"]
+
+
+def test_a_paused_loop_is_left_after_its_claim() -> None:
+    outside = Outside(loop_of(), Read=LoopHistory((OURS, 1), paused=True))
+    with pytest.raises(Fenced):
+        outside.drive(outside.machine.run())
+
+
+# -- a frame of rows -----------------------------------------------------------------------
+
+
+def claim_of_rows() -> FrameMachine:
+    step, index = plan_of(ROWS).steps["start"], of_frame(0)
+    return FrameMachine(step, command(index=index, count=5), lease(index=index), registry.specs().__getitem__, {})
+
+
+def rows(effect: ef.Effect, outside: Callable[[], Outside], kept: list[bool]) -> Outcome:
+    assert isinstance(effect, ef.ClaimRows)
+    kept.append(outside().drive(effect.keep(ok({"rows": [{"k": 1}], "columns": ["k"], "row_count": 1}))))
+    return ok()
+
+
+def test_rows_are_committed_when_the_log_says_that_their_record_counts() -> None:
+    kept: list[bool] = []
+    outside = Outside(claim_of_rows(), Read=History(epoch=(OURS, 1), over=True),
+                      ClaimRows=lambda effect: rows(effect, lambda: outside, kept))
+    outside.drive(outside.machine.run())
+    assert (kept, outside.said) == ([True], [["StepStarted"], ["FrameClaimed"]])
+
+
+def test_rows_that_another_has_claimed_meanwhile_are_not_committed() -> None:
+    kept: list[bool] = []
+    outside = Outside(claim_of_rows(), Read=History(epoch=(OURS + 1, 1)),
+                      ClaimRows=lambda effect: rows(effect, lambda: outside, kept))
+    with pytest.raises(Fenced):
+        outside.drive(outside.machine.run())
+    assert kept == [False]
+
+
+def test_a_claim_that_failed_for_the_moment_is_tried_again_and_then_fails() -> None:
+    outside = played(claim_of_rows(), ClaimRows=failed("connect", "not now", retryable=True))
+    assert [effect.attempt for effect in outside.asked if isinstance(effect, ef.ClaimRows)] == [1, 2, 3]
+    assert outside.now - NOW == sum(PAUSES_S)
+    assert outside.said == [["StepStarted"], ["FrameFailed"]]
+
+
+def test_a_fault_of_the_worker_ends_whatever_it_holds() -> None:
+    error = pipeline_call.internal(RuntimeError("a bug"))
+    for machine, last in ((machine_of(NOOP), "StepFailed"), (loop_of(), "LoopHalted")):
+        outside = Outside(machine)
+        outside.drive(machine.give_up(error))
+        assert outside.said[-1][-1] == last
