@@ -9,23 +9,38 @@ MAX_LINES := 400
 # Compiled modules make every start after the first one fast.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test check bench clean
+# Every version with its hashes, for all Pythons and systems: the image has run.txt, CI and people dev.txt.
+EXTRAS := --extra gcs --extra s3 --extra snowflake --extra duckdb --extra ducklake
+UV := uv>=0.8,<1
+LOCK := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command 'make lock'
+
+.PHONY: help setup lock run test check fuzz bench clean
 
 help:
 	@echo "make setup   create $(VENV) and install everything into it"
+	@echo "make lock    write requirements/*.txt again, from pyproject.toml; UPGRADE=--upgrade takes the newest versions"
 	@echo "make run     run examples/hello.yaml on an embedded stack"
 	@echo "make test    all tests"
 	@echo "make check   linter, types, import layers, file lengths"
+	@echo "make fuzz    every fuzzer for SECONDS=3600 with SEED=1"
 	@echo "make bench   benchmarks"
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 setup" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+lock:
+	$(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check '$(UV)'
+	$(VENV)/lock/bin/$(LOCK) $(UPGRADE) $(EXTRAS) pyproject.toml --output-file requirements/run.txt
+	$(VENV)/lock/bin/$(LOCK) $(UPGRADE) --extra dev pyproject.toml --output-file requirements/dev.txt
 
 run: setup
 	@$(BIN)/noetlctl run examples/hello.yaml --folder .noetl/run
@@ -40,6 +55,12 @@ check: setup
 	$(BIN)/lint-imports
 	@find $(wildcard $(CODE)) -name '*.py' -exec awk -v max=$(MAX_LINES) \
 		'FNR == max + 1 { print FILENAME ": over " max " lines: split it"; bad = 1 } END { exit bad }' {} +
+
+# Not of the environment: bash counts there how long it runs.
+SECONDS := 3600
+SEED := 1
+fuzz: setup
+	$(BIN)/python -m tests.property.fuzz all --seconds $(SECONDS) --seed $(SEED)
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -16,7 +16,7 @@ from benchmarks.profiles import write_summary
 from benchmarks.relay import Relay
 from benchmarks.stack import SERVICES, Stack
 from benchmarks.workloads import WORKLOADS, Workload
-from shared.runtime.nats_server import find_binary
+from shared.runtime.embedded.nats_server import find_binary
 
 RESULTS = Path(__file__).parent / "results"
 IDLE_S = 10.0

@@ -9,6 +9,7 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from benchmarks.wire import Server, Wire
+from shared.events.record import Kept
 
 END_TIMEOUT_S = 180.0
 
@@ -21,7 +22,7 @@ class Run(Struct, frozen=True):
 
     wall_s: float
     each_s: list[float]
-    records: list[bytes]
+    records: list[Kept]
 
 
 class Driver:
@@ -29,7 +30,7 @@ class Driver:
         self._wire, self._ends = wire, ends
         self._began: dict[str, float] = {}
         self._each: list[float] = []
-        self._records: list[bytes] = []
+        self._records: list[Kept] = []
         self._awaited = 0
         self._over = asyncio.Event()
 
@@ -48,7 +49,7 @@ class Driver:
 
     async def _seen(self, msg: Msg) -> None:
         now = time.perf_counter()
-        self._records.append(msg.data)
+        self._records.append(Kept(msg.subject, msg.data))
         if not any(end in msg.data for end in self._ends):
             return
         began = self._began.pop(msg.subject.split(".")[3], None)

@@ -12,12 +12,13 @@ from benchmarks.driver import Driver, Run
 from benchmarks.processes import Service
 from benchmarks.wire import Server
 from benchmarks.workloads import Workload
+from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.dsl.compile import compile_playbook
 from shared.events import subjects
 from shared.events.model import LoopDone, PlaybookProcessed, StepScheduled
 from shared.events.record import decode
-from shared.runtime import catalog
+from shared.runtime.stores import catalog
 from shared.tools import registry
 
 PLAYBOOKS = Path(__file__).parent / "playbooks"
@@ -93,8 +94,8 @@ class Engine:
 def verify(workload: Workload, run: Run) -> None:
     """Every execution completed, every step was scheduled once, every iteration came back."""
     completed = scheduled = iterations = 0
-    for data in run.records:
-        for event in decode(data).events:
+    for message in run.records:
+        for event in decode(message, topology.PARTITIONS).events:
             match event:
                 case PlaybookProcessed():
                     completed += event.status == "completed"

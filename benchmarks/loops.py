@@ -21,7 +21,7 @@ from benchmarks.stack import SERVICES, Stack
 from shared.bus import jetstream, topology
 from shared.events import model as ev
 from shared.events import subjects
-from shared.events.record import decode
+from shared.events.record import readable
 
 OTHERS = 100  # executions of one step, one at a time, before the loop
 EVERY_S = 0.1  # between them, before the loop and meanwhile: who comes to a warm process is served sooner
@@ -79,14 +79,13 @@ async def check(stack: Stack, items: int) -> None:
     partition = subjects.partition_of(execution_id, PARTITIONS)
     bus = await jetstream.connect(stack.admin.url, user=stack.admin.user, password=stack.admin.password)
     try:
-        filters = [subjects.event(partition, execution_id, writer) for writer in ("iteration", "scheduler")]
+        filters = subjects.written(partition, execution_id, ("iteration", "scheduler"))
         messages = await bus.read(topology.events_stream(partition), filters)
     finally:
         await bus.close()
     ended: Counter[int] = Counter()
     counts = []
-    for message in messages:
-        record = decode(message.data)
+    for _, record in readable(messages, PARTITIONS):
         for event in record.events:
             if isinstance(event, ev.IterationDone) and record.lease is not None:
                 ended[record.lease.index] += 1

@@ -41,6 +41,7 @@ async def prepare(bus: Bus, dsn: str) -> None:
     """The table, and the credential under which the playbook reaches it."""
     await bus.kv_put(topology.KEYCHAIN, CREDENTIAL, msgspec.json.encode({"dsn": dsn}))
     connection = await asyncpg.connect(dsn)
+    await connection.execute("CREATE SCHEMA IF NOT EXISTS AUTHORIZATION CURRENT_USER")  # found by its name
     await connection.execute("CREATE TABLE IF NOT EXISTS bench_pages (run text, page int, items text)")
     await connection.close()
 

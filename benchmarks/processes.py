@@ -30,14 +30,14 @@ class Service:
                 sys.executable, *self._command, env=self._environ, stderr=log
             )
 
-    async def ready(self) -> None:
+    async def ready(self, within_s: float = READY_S) -> None:
         try:
-            async with asyncio.timeout(READY_S):
+            async with asyncio.timeout(within_s):
                 while not await self._is_ready():
                     self.check()
                     await asyncio.sleep(0.1)
         except TimeoutError:
-            raise SystemExit(f"{self.name} is not ready after {READY_S} s:\n{self.tail()}") from None
+            raise SystemExit(f"{self.name} is not ready after {within_s} s:\n{self.tail()}") from None
 
     async def _is_ready(self) -> bool:
         try:
@@ -55,6 +55,16 @@ class Service:
 
     def tail(self) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
+
+    def said(self, event: str) -> int:
+        """How many lines of its log name the event."""
+        return self._log.read_text(errors="replace").count(event)
+
+    async def kill(self) -> None:
+        """As a crash would."""
+        assert self._process is not None, "start it first"
+        self._process.kill()
+        await self._process.wait()
 
     @property
     def pid(self) -> int:

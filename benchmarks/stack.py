@@ -12,10 +12,11 @@ from benchmarks.engine import Engine, register_playbooks
 from benchmarks.processes import Service
 from benchmarks.wire import Server
 from shared.bus import jetstream, topology
+from shared.bus.permissions import worker_user
 from shared.bus.streams import ensure
-from shared.runtime import postgres
-from shared.runtime.nats_config import worker_user
-from shared.runtime.nats_server import NatsServer
+from shared.runtime.embedded import postgres
+from shared.runtime.embedded.nats_server import NatsServer
+from shared.runtime.embedded.postgres_roles import PROJECTOR
 
 SERVICES = ("router", "scheduler", "worker", "projector")
 POOL = "default"
@@ -46,7 +47,7 @@ class Stack:
         nats = NatsServer(folder / "nats", pools=(POOL,), sync_always=self._sync == "always").start()
         self._exit.callback(nats.stop)
         self.nats_pid = nats.pid
-        self.dsn = postgres.start(folder / "postgres")
+        self.dsn = postgres.start(folder / "postgres").dsn(PROJECTOR)
         self._exit.callback(postgres.stop, folder / "postgres")
         self.admin = Server(nats.url, "admin", nats.passwords["admin"])
         await self._prepare()

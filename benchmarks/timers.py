@@ -37,7 +37,7 @@ class Timers(msgspec.Struct):
             stream, every = topology.events_stream(partition), f"{subjects.EVENTS}.{partition}.>"
             for message in await bus.read(stream, [every], self.seen.get(partition, 0)):
                 self.seen[partition] = message.seq
-                record = decode(message.data)
+                record = decode(message, topology.PARTITIONS)
                 for event in record.events:
                     if isinstance(event, ev.TaskWaiting):
                         self.until[record.execution_id] = seconds(event.until)
