@@ -15,7 +15,7 @@ from shared.errors import NoetlError
 from shared.events import letter, subjects
 from shared.events import model as ev
 from shared.events.record import Record, readable
-from tests.sim import checks_leases
+from tests.sim import checks_clocks, checks_leases
 from tests.sim.books.playbooks import BOOKS, Expected, compiled
 from tests.sim.world import PARTITIONS, Asked, World
 
@@ -50,6 +50,7 @@ def _check(world: World) -> list[str]:
     found += _check_requests(world, histories)
     found += _check_letters(world)
     found += check_places(world, histories)
+    found += checks_clocks.check(world, histories)[:3]
     if not found:
         found += _check_calls(world, histories) + checks_leases.check(world, histories)
     return found

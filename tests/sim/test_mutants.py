@@ -14,7 +14,7 @@ WANTED = {
     "no epoch fence": ("decision", "pipeline", "terminal", "call", "idle for ever"),
     "dedupe by message id alone": ("no request of its own", "numbering", "router 1: as of 0, after"),
     "split decision": ("decision",),
-    "wall time": ("for ever",),
+    "wall time": ("clock: ",),
 }
 
 
