@@ -49,6 +49,7 @@ class Limits:
         self._of: dict[str, dict[str, str]] = {}
         self._gone: dict[str, set[str]] = {}
         self._told: dict[str, float] = {}
+        self._late: dict[str, list[tuple[float, float]]] = {}  # of a key with a rate: when given, when said
         self._suspects: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self._wake = asyncio.Event()
@@ -156,23 +157,27 @@ class Limits:
         if settled.again is not None:
             self._settle_soon(key, settled.again)
         for want in settled.granted:
-            await self._tell(key, want)
+            if await self._tell(key, want) and want.limit.count:
+                given = settled.ledger.holders[want.holder]
+                self._late.setdefault(key, []).append((given, self._clock.now()))
 
     async def _write(self, key: str) -> limit_ledger.Settled:
         name = kv.encode_key(key)
         for _ in range(MAX_TRIES):
             entry = await self._bus.kv_get(topology.LIMITS, name)
             found = limit_ledger.decode(entry.value) if entry is not None else Ledger()
+            late = self._late.get(key, [])[:]
+            counted = limit_ledger.moved(found, late)
             gone = self._gone.get(key, set()) | await self._leaked(key, found)
             self._let_go(key)
             wants = self._keys.get(key, {}).values()
-            settled = limit_ledger.settle(found, self._me, wants, gone, self._clock.now(), self._others())
+            settled = limit_ledger.settle(counted, self._me, wants, gone, self._clock.now(), self._others())
             try:
                 if settled.ledger != found:
                     await self._store(name, settled.ledger, entry.revision if entry is not None else 0)
             except Conflict:
                 continue
-            self._forget(key, gone)
+            self._forget(key, gone, late)
             return settled
         raise Conflict(f"the ledger of {key} is written by too many at once")
 
@@ -191,7 +196,11 @@ class Limits:
             subject = kv.subject_of(topology.LIMITS, name)
             await self._bus.append(subject, b"", expected=revision, headers={KV_OPERATION: "DEL"})
 
-    def _forget(self, key: str, gone: set[str]) -> None:
+    def _forget(self, key: str, gone: set[str], late: list[tuple[float, float]]) -> None:
+        if late:
+            self._late[key] = self._late[key][len(late):]
+            if not self._late[key]:
+                del self._late[key]
         if key in self._gone:
             self._gone[key] -= gone
             if not self._gone[key]:
@@ -199,12 +208,12 @@ class Limits:
         if not self._keys.get(key, True):
             del self._keys[key]
 
-    async def _tell(self, key: str, want: Want) -> None:
-        """Said once more if the log does not show it after a while."""
+    async def _tell(self, key: str, want: Want) -> bool:
+        """Said once more if the log does not show it after a while. Whether it was said now."""
         now = self._clock.now()
         self._settle_soon(key, now + TELL_AGAIN_S)
         if now - self._told.get(want.holder, float("-inf")) < TELL_AGAIN_S:
-            return
+            return False
         granted = ev.LimitGranted(key, want.run_id, want.index)
         source = f"grant-{want.holder.partition('/')[2] or 'execution'}"
         record = Record(want.execution_id, "control", 1, stamp(now), (granted,), source=source)
@@ -215,6 +224,8 @@ class Limits:
         except NoetlError as error:
             log.warning("limit.waits", key=key, execution_id=want.execution_id, error=str(error))
             self._settle_soon(key, now + RETRY_S)
+            return False
+        return True
 
     # -- holders nobody speaks for -------------------------------------------------------------
 

@@ -55,6 +55,17 @@ def encode(ledger: Ledger) -> bytes:
     return msgspec.json.encode(ledger)
 
 
+def moved(ledger: Ledger, late: Iterable[tuple[float, float]]) -> Ledger:
+    """With the times of grants as their logs have them: a rate counts from the record that gives a place, which may
+    come later than the ledger's entry. `late` are pairs of both times."""
+    given = list(ledger.given)
+    for at, said in late:
+        if at in given:
+            given.remove(at)
+        given.append(said)
+    return msgspec.structs.replace(ledger, given=sorted(given))
+
+
 def settle(
     ledger: Ledger, me: str, wants: Iterable[Want], gone: Collection[str], now: float, others: Collection[str]
 ) -> Settled:
