@@ -1,15 +1,16 @@
-"""The routing decider: what follows from the state of one execution.
+"""The routing decider: what follows from the state of one execution. The rules of the room are in `core.py`.
 
-1. An ended run patches ctx, selects its arcs and puts a token on each target. Exclusive: the first
-   arc that matches; inclusive: all. An arc without `when` matches when the step succeeded.
-2. A failed run that no arc takes fails the execution.
+1. An ended run patches ctx, selects its arcs and puts a token on each target. Exclusive: the first arc that matches;
+   inclusive: all. An arc without `when` matches when the step succeeded.
+2. A failed run for which no arc matches fails the execution.
 3. Where tokens meet, the step's join says which of them enter, and when (`joins.py`).
-4. Entering: admission rules first; denied tokens are consumed. A step without tools ends at once.
-5. With no token and no run left, the execution is completed. A failed or cancelled one is compensated before
-   it ends (`compensation.py`).
+4. Entering: admission rules first; tokens that are denied are consumed. A step without tools ends at once, in the same
+   decision; MAX_MOVES bounds a cycle of such steps.
+5. With no token and no run left, the execution is completed. A failed or cancelled one is compensated before it ends.
+6. A decision is one record, so it must fit into one message. One that does not is discarded, and the execution fails
+   with the reason (`settled`): else it would be decided again, and be too large again, for ever.
 
-What people wish comes first (`control.py`). `decide` looks at state only, so deciding again after its own
-events yields nothing.
+What people wish comes first (`cancel_and_pause.py`). Deciding again after its own events yields nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,9 +46,9 @@ from shared.events.request import Request
 from shared.events.stamp import stamp
 
 MAX_DEPTH = 32  # of executions that wait for each other
-MAX_MOVES = 1000  # steps without tools entered in one decision: a cycle of them must end
+MAX_MOVES = 1000  # steps without tools entered in one decision; a cycle of them would never end
 MAX_DECISION_BYTES = MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES  # of args and scopes; the workload comes on top once
-ENCODED = 6  # right shift: units of writing as many bytes of JSON
+ENCODED = 6  # right shift: bytes of JSON written, to units of the budget
 NO_VALUES: Values = {}
 NOTHING = ev.Scope()
 NO_POOLS: Mapping[str, str] = {}
@@ -58,8 +59,8 @@ def start(
     execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float,
     restored: ev.PlaybookRestored | None = None, values: Values = NO_VALUES, pools: Mapping[str, str] | str = NO_POOLS,
 ) -> list[ev.Event]:
-    """The first decision; `plan` is the reason when there is none, `restored` what an earlier execution left, `pools`
-    those chosen for steps that require something, or the reason why there is none."""
+    """The first decision. `plan` is the reason if there is none; `restored` what an earlier execution left; `pools`
+    those chosen for steps that require capabilities, or the reason why there are none."""
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
     labels = {**plan.labels, **request.labels} if isinstance(plan, Plan) else request.labels
     turn.emit(ev.ExecutionRequested(
@@ -140,7 +141,7 @@ def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES)
 
 
 def told(state: Execution) -> Iterator[Note]:
-    """What the end of an execution says to the one that waits for it."""
+    """The note to the parent that waits for this execution, once it is over."""
     parent = state.parent
     if parent is None or parent.detached or not is_over(state):
         return
@@ -197,14 +198,14 @@ class _Turn:
         apply(self.state, event, self.ts)
 
     def compensated(self) -> list[ev.Event]:
-        """With a budget of its own: what is undone is not to suffer for what has failed."""
+        """With a budget of its own: a decision that failed by using up its budget must still be compensated."""
         if self.state.status == "compensating":
             with shared_budget():
                 compensation.advance(self)
         return self.events
 
     def settled(self, before: Execution, opening: list[ev.Event] | None = None) -> list[ev.Event]:
-        """The events; or, when they do not fit into one record, `opening` and the execution's failure."""
+        """The events; or, if they do not fit into one record, `opening` and the failure of the execution (rule 6)."""
         events = self.compensated()
         heavy: list[ev.Event] = [event for event in events if _is_heavy(event)]
         if not heavy:
@@ -239,7 +240,9 @@ class _Turn:
             self.fail({"kind": "limit", "message": limit, "step": step.name})
 
     def patch_ctx(self, run: Run, end: End) -> End:
-        bound = MAX_CTX_BYTES  # what ctx may have grown to; writing it out for every patch of a loop would take seconds
+        # An upper bound of the size of ctx: measuring it for every patch of a loop would take seconds. It starts at the
+        # limit, so the first patch measures, and later ones do only when their own sizes could reach the limit.
+        bound = MAX_CTX_BYTES
         try:
             for patch in end.ctx:
                 spend(work_of(self.state.ctx, patch))
