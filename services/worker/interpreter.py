@@ -1,8 +1,14 @@
-"""A lease on this worker: does over bus, tools and clock what the machine of the lease asks for.
+"""A lease on this worker: performs with bus, tools and clock the effects that the machine of the lease asks for.
 
-How a run advances is the machine's (`shared/engine/pipeline/machine.py`); what the outside is like is known here alone.
-An effect that fails is raised inside the machine, where it was asked for. A cancellation leaves the machine where it
-stands: then `stopped`, `give_up` or `release` says the last word.
+1. How a run advances is decided by the machine (`shared/engine/pipeline/machine.py`), which has no I/O. It yields
+   effects; the interpreter performs each and sends the answer back. A rehearsal interprets the same machines without a
+   worker, so both advance a run by the same rules.
+2. An effect that fails is raised inside the machine, at the point where it was asked for: only the machine knows what
+   that means for the run.
+3. A cancellation is not: it leaves the machine where it is and closes it. Then `stopped`, `give_up` or `release` writes
+   the last event, as if every effect could have been the last.
+4. Whether the run is still ours is asked through `Stay` (`hold.py`); the interpreter remembers how many absences there
+   were at the last look into the log.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +35,7 @@ T = TypeVar("T")
 
 
 class Outside(Struct, frozen=True):
-    """What the leases of one worker have in common."""
+    """What all leases of one worker share."""
 
     bus: Bus
     clock: Clock
@@ -50,7 +56,7 @@ class Machine(Protocol):
 
 
 class Interpreter(ABC):
-    """`looked` is what `absences` said at the last look into the log."""
+    """`looked` is the number of absences at the last look into the log."""
 
     def __init__(
         self, outside: Outside, plan: Plan, command: Command, hold: Hold, machine: Machine, looked: int
@@ -63,11 +69,11 @@ class Interpreter(ABC):
     # -- words from the worker -----------------------------------------------------------
 
     async def run(self) -> None:
-        """Raises Fenced when it is someone else's or over; any return means: acknowledge."""
+        """Raises Fenced if another worker has it or it is over; any return means: acknowledge."""
         await self.drive(self._machine.run())
 
     async def stopped(self) -> None:
-        """Ends it because it was told to stop."""
+        """Ends it because the scheduler said to stop it."""
         await self.drive(self._machine.stopped())
 
     async def give_up(self, error: Exception) -> None:
@@ -84,7 +90,7 @@ class Interpreter(ABC):
     # -- effects -------------------------------------------------------------------------
 
     async def drive(self, steps: Steps[T]) -> T:
-        """Does what is asked for until the machine has ended; what comes of it."""
+        """Performs effects until the machine has ended; returns its result."""
         answer: Any
         try:
             effect = next(steps)
@@ -113,7 +119,7 @@ class Interpreter(ABC):
             steps.close()
 
     async def _do(self, effect: Effect) -> Any:
-        """What leases ask for less often."""
+        """The less frequent effects."""
         match effect:
             case ef.Sleep(until=until):
                 await self._clock.sleep(max(0.0, until - self._clock.now()))
@@ -137,11 +143,11 @@ class Interpreter(ABC):
 
     @abstractmethod
     async def _read(self) -> Any:
-        """What the log says of it."""
+        """What the log says about what is held."""
 
     @abstractmethod
     async def _known(self) -> object:
-        """The same; raises Fenced when it is not ours any more."""
+        """The same; raises Fenced if the run is no longer ours."""
 
 
 def lease_of(outside: Outside, command: Command, hold: Hold) -> Lease:
