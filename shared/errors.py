@@ -2,12 +2,12 @@
 
     NoetlError
     ├── Conflict       the broker refused an expected sequence: reload and decide again
-    ├── Duplicate      a write-once subject already holds a message: it is there, go on
+    ├── Duplicate      a write-once subject already holds a message: it is there, continue
     ├── Refused        permissions or a stream setting forbid it: say so, do not retry
     ├── Unavailable    no answer from a dependency: try again with backoff
     │   └── Unknown    a publish got no answer and may have been applied: read back
     ├── Corrupt        bytes or a history that cannot be right: dead letter, visible
-    │   └── Forged     it stands where a worker may write: skipped by every reader, told once
+    │   └── Forged     it is where a worker may write: skipped by every reader, reported once
     └── TemplateError  an expression failed: becomes an error outcome of kind `template`
         └── OverLimit  it reached a bound or a budget: of kind `limit`
 

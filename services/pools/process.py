@@ -177,7 +177,7 @@ class ProcessBackend:
             del self._workers[name]
 
     def _password(self, pool: str) -> str | None:
-        """Empty without users on the broker. The file may be written anew at this moment."""
+        """Empty without users on the broker. The file may be being rewritten at this moment."""
         if not self._settings.passwords:
             return None if self._settings.nats_user else ""
         try:

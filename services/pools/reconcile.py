@@ -1,6 +1,6 @@
 """One look at every pool: what people want and what is there, the next steps, and what became of it.
 
-Only the leader looks. Everything it needs to go on is in KV and in what the workers say, so the next leader goes on
+Only the leader looks. Everything it needs is in KV and in what the workers say, so the next leader continues
 where it stopped."""
 
 import hashlib
@@ -85,7 +85,7 @@ class Reconciler:
         paused = entry.pause_at(self._clock.now()) is not None
         state = engine.state(wanted, seen, paused=paused, crashes=len(crashes))
         if state == "drained" and drain is not None and drain.report is None:
-            left = await pool_consumer.look(self._bus, name)  # anew: someone may have finished at the last moment
+            left = await pool_consumer.look(self._bus, name)  # again: someone may have finished at the last moment
             drain = self._drains.reported(drain, left, () if wanted.ours else beats)
         workers = tuple(self._told(each.status) for each in backend.workers(name))
         return Status(
@@ -120,7 +120,7 @@ class Reconciler:
         return tuple(found[at] for at in sorted(found) if at[0] > late)[-MAX_CRASHES:]
 
     async def _deliver(self, name: str, entry: Entry) -> Queue | None:
-        """The consumer delivers, or does not, as people want it; it may have been made anew."""
+        """The consumer delivers, or does not, as people want it; it may have been recreated."""
         queue = await pool_consumer.look(self._bus, name)
         if queue is None:
             return None

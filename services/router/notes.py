@@ -1,5 +1,5 @@
-"""What executions tell each other: appended to the other's log until the broker has it. Told twice, it is the
-same fact; what was not told when the router stops is told by its successor."""
+"""Notes between executions: appended to the other's log until the broker has it. Written twice, it is the
+same fact; what is unwritten when the router stops is written by its successor."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ class Notes:
             try:
                 await self.tell(note)
                 return
-            except Refused as error:  # it will not be taken later either
+            except Refused as error:  # it will not be accepted later either
                 await self._bury(note, error)
                 return
             except NoetlError as error:

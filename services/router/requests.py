@@ -46,13 +46,13 @@ HOLD_S = 5.0
 MAX_HELD = 1024  # of the 4,096 requests that may be with routers
 MAX_DELIVERIES = 50  # with the pauses between them, three quarters of an hour
 LONGEST_PAUSE_S = 60.0
-FULL_S = 600.0  # after there was no room: for so long, a request that came often was only held
+FULL_S = 600.0  # after there was no room: within this time, a request that was delivered often was only held
 INBOX = re.compile(subjects.INBOX + r"[A-Za-z0-9_-]{0,128}(\.[A-Za-z0-9_-]{1,128}){1,8}")
 Adopt = Callable[[int, str, Execution], None]
 
 
 class Requests:
-    """`adopt(partition, execution_id, state)` is told of every execution started here."""
+    """`adopt(partition, execution_id, state)` is called for every execution started here."""
 
     def __init__(
         self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes, room: Room
@@ -118,7 +118,7 @@ class Requests:
                 await (self._refuse if self._room.full else self._rerun)(delivery)
             case subjects.CHILD:  # there is always room for one: it lets its parent come to its end
                 request, reason = decode_child(delivery.data)
-                if reason := reason or self._given_up(delivery):  # who waits for it is told
+                if reason := reason or self._given_up(delivery):  # whoever waits for it gets an answer
                     await self._begin(delivery, replace(request, path=request.path[:MAX_PATH], payload={}), reason)
                 else:
                     wanted.setdefault((request.path, request.version), []).append((delivery, request))
@@ -163,7 +163,7 @@ class Requests:
         await delivery.nak(pause_s(delivery.epoch[1]))
 
     async def _wish_all(self, deliveries: Sequence[Delivery]) -> None:
-        """In order for each execution; thousands that are told to go on do not wait for each other."""
+        """In order for each execution; thousands that are resumed do not wait for each other."""
         groups: dict[str, list[Delivery]] = {}
         for delivery in deliveries:
             groups.setdefault(control_requests.about(delivery), []).append(delivery)
@@ -267,7 +267,7 @@ class Requests:
 
     async def _again(self, delivery: Delivery, partition: int, execution_id: str) -> None:
         """The same request before may have started a child that was over at once, and no one said so. On replicas it
-        may also be on its way and never arrive: it is taken when it is in the log."""
+        may also be on its way and never arrive: it is done when it is in the log."""
         subject = subjects.event(partition, execution_id, "router")
         known = await self._bus.read(topology.events_stream(partition), [subject])
         if not known:
@@ -278,7 +278,7 @@ class Requests:
         await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))
 
     async def _tell_end(self, delivery: Delivery, state: Execution) -> None:
-        """The request is taken when whoever waits for an execution that is over already knows."""
+        """The request is done when the parent that waits for an execution that is already over knows of its end."""
         for note in routing.told(state):
             await self._notes.tell(note)
         await delivery.ack()

@@ -1,4 +1,4 @@
-"""A new execution that goes on where an earlier one failed, or from a step of it."""
+"""A new execution that continues where an earlier one failed, or from a step of it."""
 
 import asyncio
 from functools import partial

@@ -15,8 +15,8 @@ from shared.engine.scheduling.state import Schedule
 from shared.events.request import Request
 
 MAX_FAMILY = 100_000  # executions, runs and iterations of one root that are live at the same time
-COUNT_S = 1.0  # a count is good for so long,
-COUNT_EVERY = 32  # and for so many children: each may begin a wide loop
+COUNT_S = 1.0  # a count is used for this long,
+COUNT_EVERY = 32  # and for this many children: each may begin a wide loop
 
 
 class Families:

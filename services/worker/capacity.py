@@ -24,7 +24,7 @@ class Room:
 
     @property
     def _alone(self) -> int:
-        """Twice the slots: the next ones are at hand when a run ends."""
+        """Twice the slots: the next ones are already there when a run ends."""
         return 2 * self._slots
 
     def took(self, execution_id: str) -> None:

@@ -32,7 +32,7 @@ class FrameRun(Interpreter):
             log.warning("frame.not_committed", run_id=self._command.run_id, error=failed.error)
 
     async def look(self) -> None:
-        """Raises Fenced when the log says that the frame is not ours any more."""
+        """Raises Fenced if the log says that the frame is no longer ours."""
         await self._known()
 
     async def _read(self) -> History:

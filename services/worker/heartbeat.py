@@ -26,7 +26,7 @@ from shared.tools.toolbox import Tools
 
 log = structlog.get_logger()
 AGAIN_S = 0.3   # after a beat that was lost
-LASTS_S = 0.3   # a run that is held for so long is named soon
+LASTS_S = 0.3   # a run that is held for this long is named soon
 OFTEN_S = 0.5   # and not more often than this
 
 

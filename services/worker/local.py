@@ -63,7 +63,7 @@ class LocalRun(Interpreter):
         self._paused = self._paused or at > self._command.since
 
     async def look(self) -> None:
-        """Raises Fenced when the log says that the loop is not ours any more. One that is paused still is."""
+        """Raises Fenced when the log says that the loop is no longer ours. One that is paused still is."""
         known = await self._read()
         ownership.check(self._lease, known.epoch, over=known.over)
 
@@ -93,14 +93,15 @@ class LocalRun(Interpreter):
         return None
 
     async def _is_paused(self) -> bool:
-        """The execution goes on with a new command. If it does already, there may have been no place for that one."""
+        """The execution continues with a new command. If it has resumed already, that command may have found its
+        subject occupied."""
         if self._paused and not self._running:
             self._paused = (await self._read()).paused
         return self._paused
 
     def _begin(self, effect: ef.Begin) -> None:
         index = effect.command.index
-        first, self._turn.first = self._turn.first, False  # the place that the loop stood in line for
+        first, self._turn.first = self._turn.first, False  # the place in line that the loop waited for
         within = Within(effect.before, self._looked, lambda: self._is_patient(index), first)
         run = StepRun(self._outside, self._plan, effect.command, self._hold, within)
         self._running[asyncio.ensure_future(self._work(run))] = index, run

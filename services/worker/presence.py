@@ -2,7 +2,7 @@
 
 A scheduler gives the runs of a worker to others when it has heard no beat of it for three of them, and a lease that
 is not extended is lost after COMMAND_LEASE_S. So a worker whose beats the broker confirmed at least every AWAY_S has
-lost nothing. After an absence a run asks the log before it goes on; for the time of one lease it does so before every
+lost nothing. After an absence a run asks the log before it continues; for the time of one lease it does so before every
 effect, because someone may have been given the run and not have claimed it yet.
 Time is that of the event loop, which nobody sets.
 """
@@ -42,5 +42,5 @@ class Presence:
         return self._absences
 
     def doubts(self, mark: int) -> bool:
-        """Whether what was taken when `absences` said `mark` may be with someone who has not said so yet."""
+        """Whether a run that came when there were `mark` absences may be with a worker that has not claimed it yet."""
         return self.absences() != mark and self._now() - self._back < DOUBT_S

@@ -24,7 +24,7 @@ from shared.tools.base.contract import Waits
 
 class Within(Struct, frozen=True):
     """An iteration of a local loop, whose worker holds it with the loop. `before` is what is known of it, `looked` what
-    `absences` said at the loop's last look; `patient` and `first` say how it stands in line (`tool_turn.py`)."""
+    `absences` said at the loop's last look; `patient` and `first` say how it waits in line (`tool_turn.py`)."""
 
     before: History
     looked: int
@@ -48,7 +48,7 @@ class StepRun(Interpreter):
 
     @property
     def ended(self) -> ev.Event | None:
-        """Its last word, once it is written."""
+        """Its last event, once it is written."""
         return self._run.ended
 
     async def run(self) -> None:
@@ -66,11 +66,11 @@ class StepRun(Interpreter):
 
     @property
     def in_line(self) -> float | None:
-        """Since when it stands in line for a turn."""
+        """Since when it waits in line for a turn."""
         return self._turn.since
 
     async def look(self) -> None:
-        """Raises Fenced when the log says that the run is not ours any more."""
+        """Raises Fenced if the log says that the run is no longer ours."""
         await self._known()
 
     async def _read(self) -> History:

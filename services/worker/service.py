@@ -60,7 +60,7 @@ class Worker:
         )
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-        """Until `stop`; then takes nothing new and finishes what it holds. Cancelled, it hands back."""
+        """Until `stop`; then accepts nothing new and finishes what it holds. Cancelled, it hands back."""
         minding = self._minding
         work = (minding.extend(), minding.hear(), self._beating.run(), self._hear())
         loops = [asyncio.create_task(each) for each in work]
@@ -161,7 +161,7 @@ class Worker:
             await self._crashed(hold, error)
 
     async def _cut_short(self, hold: Hold) -> None:
-        """It was told to stop, it is another's, or the worker ends."""
+        """It was told to stop, another worker has it, or this worker ends."""
         task = asyncio.current_task()
         assert task is not None
         if hold.stopped:

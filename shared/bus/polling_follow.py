@@ -73,7 +73,7 @@ class LaggingFollower:
             raise Unavailable(text)
 
     def disconnected(self) -> None:
-        """A request that was under way has been told."""
+        """A request that was under way has been answered."""
 
     def reconnected(self) -> None:
         self._waiter.wake()

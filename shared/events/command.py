@@ -30,7 +30,7 @@ class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     after `at`, when the record was written that caused it (`is_fresh`). `since` is a
     record of the scheduler that the history must show: the end of a wait. `iter` is that of an iteration of loops
     within loops, whose `item` it holds. Of an iteration, nothing is older than `cause`. With `local` the command is for
-    all iterations of a loop; with the index of a frame (`index.py`) it is for the claim of at most `count` rows.
+    all iterations of a loop; with the index of a frame (`run_index.py`) it is for the claim of at most `count` rows.
     `root` is the execution that this one descends from; empty: it is nobody's child."""
 
     execution_id: str

@@ -27,7 +27,7 @@ class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
     """Who waits for an execution: the place in another one that started it (`kind: playbook`).
 
     `wait` names the wait there, `returns` the step whose result it wants instead of the last one's,
-    `iter` what its iteration held, `depth` how many executions stand above this one, `root` the first of them; without
+    `iter` what its iteration held, `depth` how many executions are above this one, `root` the first of them; without
     one, `execution_id` is as far as is known.
     """
 
@@ -87,7 +87,7 @@ class Taken(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Restart(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Where an execution goes on that takes over from another."""
+    """Where an execution continues that takes over from another."""
 
     step: Name
     args: dict[str, Any] = {}

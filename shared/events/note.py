@@ -6,7 +6,7 @@ from shared.events.model import Event
 
 
 class Note(Struct, frozen=True):
-    """`source` names the fact: told twice, it is the same."""
+    """`source` names the fact: written twice, it is the same."""
 
     execution_id: str
     source: str

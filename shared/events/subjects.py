@@ -91,7 +91,7 @@ def events_by(partition: int, *writers: str) -> list[str]:
 
 
 def events_in(partition: int) -> tuple[str, ...]:
-    """All that the stream of a partition takes."""
+    """All subjects of the stream of a partition."""
     return f"{EVENTS}.{partition}.*.*", f"{EVENTS}.{partition}.*.*.*"
 
 
@@ -148,7 +148,7 @@ def parse_owned_result(subject: str) -> tuple[str, str]:
 
 
 def dead(origin: str, place: str) -> str:
-    """One subject for each place, so that the broker takes one letter of it."""
+    """One subject for each place, so that the broker accepts one letter about it."""
     return f"{DEAD}.{origin}.{place}"
 
 

@@ -1,4 +1,4 @@
-"""Runs the cases of test files and says of each what came of it."""
+"""Runs the cases of test files and reports each result."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ from shared.events.outcome import Outcome
 from shared.tools.testing.mocks import Broken
 from shared.tools.testing.run_case import Chance, Ran, Real, run_case
 
-MAX_FINDINGS = 3  # told of one case
+MAX_FINDINGS = 3  # reported of one case
 
 
 class Options(Struct, frozen=True):

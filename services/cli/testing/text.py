@@ -1,5 +1,5 @@
-"""What `noetlctl test` says to people: a line for each case, and for a failure what was expected, what came of it and
-the path that was taken."""
+"""What `noetlctl test` says to people: a line for each case, and for a failure what was expected, what was found and
+the path of the execution."""
 
 import json
 from collections.abc import Sequence

@@ -56,7 +56,7 @@ class Verdict(Struct):
 
 
 class Unverifiable(Exception):
-    """What the checker needs is not there any more, or not for this build to read."""
+    """What the checker needs is gone, or this build cannot read it."""
 
 
 class Sources:

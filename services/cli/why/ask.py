@@ -27,7 +27,7 @@ from shared.runtime.stores import catalog
 from shared.runtime.stores.plans import Plans
 
 MAX_ANSWERS = 50  # executions that one answer is about
-TRIES = 3  # at an execution that goes on while it is looked at
+TRIES = 3  # for an execution that proceeds while it is looked at
 
 
 class Asker:
@@ -77,7 +77,7 @@ class Asker:
         return entries, None
 
     async def _explained(self, execution_id: str, entries: list[Entry], depth: int) -> Answer:
-        """The log is read again if it went on while the broker was asked: the two have to fit."""
+        """The log is read again if it grew while the broker was asked: the two have to match."""
         for left in reversed(range(TRIES)):
             book = Logbook(self._bus, execution_id, entries, self._plans)
             view = await book.ask(partial(viewed, execution_id, entries, book.plans, book.values))

@@ -1,7 +1,7 @@
 """Two executions side by side: which way each went, where they part, and what differs.
 
 Runs are aligned by step and occurrence (`fetch:2`), iterations by index, tasks by their order in the run. What each
-decided is a list of turns with a name of their own. Turns that happen side by side may stand in another order in the
+decided is a list of turns with a name of their own. Turns that happen side by side may be in another order in the
 other log: that is no difference.
 """
 

@@ -1,6 +1,6 @@
 """A worker's lease in a rehearsal: does what the machine of the lease asks for (`engine/pipeline/machine.py`), with
-answers instead of tools, a log that is at hand, and a clock that jumps. A lease is a generator of the times at which it
-goes on."""
+answers instead of tools, a log in memory, and a clock that jumps. A lease is a generator of the times at which it
+continues."""
 
 from abc import ABC
 from collections.abc import Generator, Mapping
@@ -27,7 +27,7 @@ from shared.events.stamp import seconds, stamp
 FOREVER = float("inf")
 Death = Literal["", "before", "after", "zombie"]
 T = TypeVar("T")
-Times = Generator[float, None, T]  # the times at which the lease goes on, and what comes of it
+Times = Generator[float, None, T]  # the times at which the lease continues, and its result
 
 
 def tick(time: float) -> float:
@@ -69,12 +69,12 @@ class Stage(Protocol):
     def is_paused(self) -> bool: ...
 
     def leaves(self, hold: "LeaseHold") -> None:
-        """It is given out again when the execution goes on."""
+        """It is handed out again when the execution resumes."""
 
     def death(self, call: str) -> Death: ...
 
     def given_up(self, hold: "LeaseHold") -> None:
-        """The worker is taken for dead while it goes on."""
+        """The worker is considered dead while it continues."""
 
 
 class Machine(Protocol):
@@ -89,7 +89,8 @@ class Machine(Protocol):
 
 
 class LeaseHold(ABC):
-    """`wake` is when it goes on. `lost` counts the leases in a row that were lost before it, with no progress since."""
+    """`wake` is when it continues. `lost` counts the leases in a row that were lost before it, with no progress
+    since."""
 
     machine: Machine
 
@@ -104,7 +105,7 @@ class LeaseHold(ABC):
         self._times = self._run()
 
     def _run(self) -> Times[None]:
-        """Everything it does, up to its last word."""
+        """Everything it does, up to its last event."""
         try:
             yield from self._play(self.machine.run())
         except Fenced:
@@ -121,7 +122,7 @@ class LeaseHold(ABC):
             return False
 
     def stop(self) -> None:
-        """It was told to."""
+        """It was told to stop."""
         self._times.close()
         for _ in self._play(self.machine.stopped()):
             """No time passes."""
@@ -129,7 +130,7 @@ class LeaseHold(ABC):
     # -- effects -------------------------------------------------------------------------
 
     def _play(self, steps: ef.Steps[T]) -> Times[T]:
-        """Does what is asked for until the machine has ended; what comes of it."""
+        """Performs effects until the machine has ended; returns its result."""
         try:
             effect = next(steps)
             while True:

@@ -26,7 +26,7 @@ class Log:
         return self._about.get(key, [])
 
     def small(self, events: list[ev.Event]) -> list[ev.Event]:
-        """The events as they stand in a record; what is too large is stored."""
+        """The events as they are in a record; what is too large is stored."""
         found, blobs = shrink(self.execution_id, events)
         self.store(blobs)
         return found
@@ -46,7 +46,7 @@ class Log:
             raise TooLarge(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")
         try:
             return self.add(decode(Kept(subject_of(record, 1), data), 1))
-        except Forged as error:  # no worker writes what readers do not take
+        except Forged as error:  # no worker writes what readers reject
             raise TooLarge(str(error)) from None
 
     def add(self, record: Record) -> Entry:

@@ -36,7 +36,7 @@ class Hold(LeaseHold):
 
     @property
     def ended(self) -> ev.Event | None:
-        """Its last word, once it is written."""
+        """Its last event, once it is written."""
         return self.machine.ended
 
     # -- effects -------------------------------------------------------------------------
@@ -60,7 +60,7 @@ class Hold(LeaseHold):
                 return (yield from super()._do(effect))
 
     def _ended(self, effect: ef.Ended) -> float:
-        """A worker that dies over its call does so before what came of it is noted, or after."""
+        """A worker that dies during its call does so before its outcome is noted, or after."""
         stage = self._stage
         if stage.watch is not None and stage.now < self.machine.due:
             stage.watch(self.step, effect.progress, effect.outcome, effect.names)

@@ -1,4 +1,4 @@
-"""A recorded execution as a replay needs it: what was asked for, what its calls came to and when, and in which order
+"""A recorded execution as a replay needs it: what was asked for, the outcomes of its calls and when, and in which order
 its deciders read."""
 
 from collections import deque
@@ -80,7 +80,7 @@ class Recording:
                 self.ends[key] = self.times[held.end], held.terminal
 
     def _fact(self, key: Key, event: ev.TaskDone | ev.TaskRetried, time: float, at: dict[str, int]) -> None:
-        """`at` is the element at hand of each task's loop: a retry does not tell its own."""
+        """`at` is the current element of each task's loop: a retry does not name its own."""
         task = event.task
         element = at.get(task, 0) if self._loops(key, task) else -1
         if isinstance(event, ev.TaskDone):
@@ -115,7 +115,7 @@ class Recording:
         return min(times, default=None)
 
     def was_cut(self, key: Key) -> bool:
-        """No worker ended the run: a call of it never came back. What an execution that goes on has yet to begin
+        """No worker ended the run: a call of it never came back. What an unfinished execution has yet to begin
         is as good as begun."""
         if key.run_id not in self.history.scheduled:
             return not self.history.over
@@ -124,7 +124,7 @@ class Recording:
 
 
 def _was_told(end: ev.Event) -> bool:
-    """A worker's last word, because it was told to stop."""
+    """A worker's last event, because it was told to stop."""
     if isinstance(end, ev.LoopHalted):
         return not is_iteration(end.index) and end.error is None
     return (getattr(end, "error", None) or {}).get("kind") == "cancelled"
@@ -146,7 +146,7 @@ def _times(entries: Sequence[Entry]) -> dict[int, float]:
 
 
 def _ends_wait(event: ev.Event) -> bool:
-    """A replay knows what came of a wait, so it does not wait."""
+    """A replay knows how a wait ended, so it does not wait."""
     return isinstance(event, ev.SignalRejected) or (
         isinstance(event, ev.TaskResumed) and event.outcome is not None)
 

@@ -142,7 +142,8 @@ class _Tracer:
         return line.spans
 
     def _last_run(self) -> str:
-        """The run that the end waited for; of an execution that goes on, or was stopped, one that was under way."""
+        """The run that the end waited for; of an execution that is unfinished, or was stopped, one that was under
+        way."""
         if self.final is not None:
             ended = [event.run_id for event in self.final[1].events if isinstance(event, ev.NextSelected)]
             if ended:

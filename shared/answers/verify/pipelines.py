@@ -16,8 +16,8 @@ from shared.events import model as ev
 from shared.events.outcome import Result, mark
 from shared.events.run_index import is_frame
 
-# The worker ends the run wherever it is: what a task left is too large for the log and stands nowhere, it was
-# told to stop, it has a fault of its own, or too many leases were lost (`verify_leases.py` counts them).
+# The worker ends the run wherever it is: what a task left is too large for the log and is not recorded, it was
+# told to stop, it has a fault of its own, or too many leases were lost (`lost_leases.py` counts them).
 CUT_SHORT = ("limit", "cancelled", "internal", KIND)
 
 

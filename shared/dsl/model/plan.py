@@ -1,5 +1,5 @@
 """A compiled playbook: what the engine runs. Plain data; template strings are kept as written and
-compiled on first use (`template.py`)."""
+compiled on first use (`templates/compiler.py`)."""
 
 from collections.abc import Set
 from typing import Any, Literal
@@ -195,7 +195,7 @@ class Plan(Struct, frozen=True):
 
 
 class PlanMissing(Exception):
-    """Pure work asks for a plan that is not at hand: load it, and ask again."""
+    """Pure work asks for a plan that is not in memory: load it, and ask again."""
 
     def __init__(self, digest: str) -> None:
         super().__init__(digest)

@@ -1,4 +1,4 @@
-"""Where in a shell text its outputs stand. Quotes, comments, substitutions and here-documents are followed;
+"""Where in a shell text its outputs are. Quotes, comments, substitutions and here-documents are followed;
 an output is MARK, a character no text of a playbook can hold.
 
 It need not be perfect to be safe: whatever it answers, a value is only ever written as the name of a
@@ -36,7 +36,7 @@ _LIKE = {"paren": "open", "tick": "open", "test": "open", "index": "sum", "group
 
 
 class Misplaced(TypeError):
-    """The output with this index stands where no value can."""
+    """The output with this index is where no value can be."""
 
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)

@@ -44,7 +44,7 @@ class Fire(Struct, frozen=True, omit_defaults=True):
 
 
 class State(Struct, frozen=True, omit_defaults=True):
-    """Where a schedule stands. Every time up to `decided` is decided on; `owed` are missed times still
+    """How far a schedule is. Every time up to `decided` is decided on; `owed` are missed times still
     to be made up; missed times before `left_out` were too many."""
 
     decided: int = 0
@@ -135,14 +135,14 @@ def _start(schedule: Schedule, state: State, times: tuple[int, ...]) -> State:
 def _fire(schedule: Schedule, at: int) -> Fire:
     name = execution_id(schedule.name, at)
     try:
-        decode(msgspec.json.encode(request(schedule, at)))  # the router would not take a larger one
+        decode(msgspec.json.encode(request(schedule, at)))  # the router would reject a larger one
     except (TemplateError, Corrupt) as error:
         return Fire(at, name, "failed", str(error))
     return Fire(at, name, "started")
 
 
 def _cancelled(state: State) -> State:
-    """Those before make room: what runs is told to stop, and what is owed is not made up any more."""
+    """Those before make room: what runs is told to stop, and what is owed is no longer made up."""
     stopped = running(state)
     recent = tuple(replace(fire, over=True) if fire.running else fire for fire in state.recent)
     return replace(state, recent=recent, cancels=(*state.cancels, *stopped), owed=())

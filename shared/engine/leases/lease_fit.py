@@ -1,5 +1,5 @@
 """Whether what a worker wrote of a lease fits what the log holds before it. Whoever has the credentials of a pool can
-write any record there that can be read; a fold takes only those that fit, so every reader has the same state.
+write any record there that can be read; a fold counts only those that fit, so every reader has the same state.
 
 1. The run was scheduled, with a tool, and the lease names its step and its pool.
 2. Who writes says of what: `worker` of a plain run, `iteration` of a loop's iteration that was started, of a frame that
@@ -137,7 +137,7 @@ def child_of(execution_id: str, lease: Lease, wait: str) -> str:
 
 
 def was_scheduled(counts: Mapping[str, int], run_id: str) -> bool:
-    """Whether the run is among the first so many of its step, which are numbered from 1."""
+    """Whether the run is among those scheduled so far of its step, which are numbered from 1."""
     step, _, number = run_id.rpartition(":")
     if not (number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS):
         return False

@@ -2,7 +2,7 @@
 
 A lease is lost when another one follows it and it had not ended: not by the end of the run, not by a wait, not by
 `lease.released`, which says that a worker handed it back on purpose. A task that finishes or waits, or an attempt that
-ends, is progress: the count begins anew. The first lease of a run may be lost before it wrote anything; then the first
+ends, is progress: the count starts again. The first lease of a run may be lost before it wrote anything; then the first
 record is of a later delivery of the same command, which counts as one lease, whatever came before; all that is known of
 it is when the command was issued. With `max_leases: 1` nothing runs before its claim is in the log, so that silence
 counts as nothing.
@@ -24,8 +24,8 @@ UNSEEN = "a worker that died before its first word (the command is of {})"
 
 
 class Lost(Struct, frozen=True):
-    """Who had it, from its first to its last word. One that said nothing has no name, and `since` is when the command
-    was issued."""
+    """Who had it, from its first to its last record. One that wrote nothing has no name, and `since` is when the
+    command was issued."""
 
     worker: str = ""
     since: str = ""
@@ -76,7 +76,7 @@ class Leases:
 
 
 def failure(lost: tuple[Lost, ...], most: int) -> dict[str, Any] | None:
-    """The error of a run that has lost so many leases; None when it may go on."""
+    """The error of a run that has lost too many leases; None if it may continue."""
     counted = [lease for lease in lost if lease.worker or most > 1]
     if len(counted) < most:
         return None

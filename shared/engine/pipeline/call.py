@@ -24,7 +24,7 @@ from shared.events.stamp import seconds
 
 MAX_RUN_S = 24 * 3600.0  # in one worker's hands, without a timeout of its own
 MAX_TASK_S = 3600.0  # for one attempt of a task, where neither the task nor its step nor its execution has a timeout
-NOTABLE_S = 0.001  # a shorter wait for a turn is not told
+NOTABLE_S = 0.001  # a shorter wait for a turn is not reported
 PARK_S = 5.0  # a longer pause before an attempt is spent without a worker
 CANCELLED: dict[str, Any] = {"kind": "cancelled", "message": "stopped while it ran", "retryable": False}
 
@@ -114,7 +114,7 @@ def late(**fields: Any) -> Outcome:
 
 
 class Times(Struct, frozen=True):
-    """How long a call took, and how long the run stood in line for a turn before it."""
+    """How long a call took, and how long the run waited in line for a turn before it."""
 
     took: float
     queued: float = 0.0
@@ -140,7 +140,7 @@ def too_large(progress: Progress, error: TooLarge) -> ev.TaskDone:
 def folded(
     step: Step, progress: Progress, events: tuple[ev.Event, ...], noted: list[ev.Event], values: dict[str, Any]
 ) -> Progress:
-    """The progress after events, which stand in the log as `noted`. A list of elements' results is made of what
+    """The progress after events, which are in the log as `noted`. A list of elements' results is made of what
     the log has of them."""
     for event, small in zip(events, noted, strict=True):
         if isinstance(event, ev.TaskDone) and isinstance(small, ev.TaskDone) and small.outcome.ref and event.of:
@@ -157,7 +157,7 @@ def cut_short(progress: Progress, error: TooLarge) -> Progress:
 
 
 def stopped(*, iteration: bool) -> list[ev.Event]:
-    """What a worker says of a run that it was told to stop."""
+    """What a worker reports of a run that it was told to stop."""
     return [ev.StepStarted(), ev.IterationFailed(CANCELLED) if iteration else ev.StepFailed(CANCELLED)]
 
 

@@ -2,7 +2,7 @@
 
 - No policy: ok → continue, error → fail.
 - Rules top to bottom, first match wins. A retry whose attempts are used up is passed over, and the
-  outcome goes on to the next matching rule; if none matches then, the run fails.
+  outcome passes to the next matching rule; if none matches then, the run fails.
 - No rule matches: continue; if the outcome was an error, `policy.unmatched` says so.
 - An expression that fails in a rule fails the run with kind `template`.
 
@@ -39,7 +39,7 @@ MAX_ERROR_TEXT = 2_000
 
 
 class Progress(Struct, frozen=True):
-    """Where a run is: the task at hand, its attempt, and what the tasks before it left."""
+    """Where a run is: the current task, its attempt, and what the tasks before it left."""
 
     task: str
     state: Literal["running", "done", "failed"] = "running"
@@ -57,7 +57,7 @@ class Progress(Struct, frozen=True):
 
     @property
     def wait(self) -> str:
-        """The name of the task's wait: the same for everyone who begins the attempt anew."""
+        """The name of the task's wait: the same for everyone who begins the attempt again."""
         return f"{self.task}/{self.ran + 1}"
 
     @property
@@ -95,7 +95,7 @@ def around(command: Command, progress: Progress, values: Values) -> dict[str, An
 
 
 def at_element(task: Task, progress: Progress, items: list[Any] | Outcome) -> Progress | ev.TaskDone:
-    """The progress with the element at hand; or the end of a task that has none to be called for."""
+    """The progress with the current element; or the end of a task that has none to be called for."""
     each = progress.each
     assert each is not None
     assert task.loop is not None
@@ -217,7 +217,7 @@ def outcome_view(outcome: Outcome) -> dict[str, Any]:
 
 def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
     """The progress after a `task.*` event; others change nothing. A wait may be over before everyone who
-    began the task has said that it waits. What is said of another task than the one at hand, or cannot be applied,
+    began the task has said that it waits. What is said of another task than the current one, or cannot be applied,
     changes nothing either."""
     if isinstance(event, ev.TaskRetried | ev.TaskDone) and not _follows(step, progress, event):
         return progress

@@ -1,6 +1,6 @@
 """What the machine of a lease asks of the outside, as values, and what it may be answered.
 
-A machine is a generator: it yields an effect and receives the answer where it stands. An effect that fails is raised
+A machine is a generator: it yields an effect and receives the answer where it is. An effect that fails is raised
 there, so that a machine may catch what it can do something about; the rest ends it. Whoever answers is an interpreter:
 the worker, over bus, tools and clock, or a rehearsal, with answers and a clock that jumps. What can be computed is no
 effect: a machine calls it.
@@ -122,7 +122,7 @@ class LeaveTurn(Effect, frozen=True):
 
 
 class Call(Effect, frozen=True):
-    """Answered with the call's Outcome; with Waits, when the task goes on without a worker; with None, when there was
+    """Answered with the call's Outcome; with Waits, when the task is to be parked; with None, when there was
     no answer within `limit` seconds; or with Judged."""
 
     task: Task
@@ -135,7 +135,7 @@ class Call(Effect, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """What came of the call was decided before: a recorded execution is run again."""
+    """The outcome of the call was decided before: a recorded execution is run again."""
 
     events: tuple[ev.Event, ...]
 
@@ -149,7 +149,7 @@ class Ended(Effect, frozen=True):
 
 
 class Park(Effect, frozen=True):
-    """A flush, of which the wait is the last word: the run goes on under another lease."""
+    """A flush, of which the wait is the last event: the run continues under another lease."""
 
     event: ev.TaskWaiting
 
@@ -173,7 +173,7 @@ class Begin(Effect, frozen=True):
 
 
 class Next(Effect, frozen=True):
-    """Answered with the iterations that ended next, one or more, by index, each with its last word."""
+    """Answered with the iterations that ended next, one or more, by index, each with its last event."""
 
 
 # -- a frame of rows ---------------------------------------------------------------------

@@ -83,7 +83,7 @@ class LocalLoop:
         return command
 
     def end(self, index: int, event: ev.Event) -> None:
-        """An iteration's last word; `ask` comes next."""
+        """The last event of an iteration; `ask` comes next."""
         if isinstance(event, ev.IterationDone):
             schedule.settle(self._loop, index, event.ctx, event.result, None)
         elif isinstance(event, ev.IterationFailed):
@@ -119,8 +119,8 @@ class LocalLoop:
 
 
 def ahead(step: Step, command: Command, known: LoopHistory, most: int) -> list[Task | None]:
-    """What is called first of a loop of which so much is known: by each iteration that goes on, and by a new one when
-    there are more and may be more at a time. None: one that goes on without a call."""
+    """The tasks called first by a loop, given what is known of it: by each iteration that continues, and by a new one
+    if there are more and may be more at a time. None: one that continues without a call."""
     assert command.local is not None
     taken = command.local.taken
     left = command.count - len(known.begun) - len(known.ended) - (taken.done if taken is not None else 0)

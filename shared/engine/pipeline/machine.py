@@ -1,4 +1,4 @@
-"""How a leased run advances, without I/O: a plain run or an iteration, from its command to its last word. The local
+"""How a leased run advances, without I/O: a plain run or an iteration, from its command to its last event. The local
 loop (`local_machine.py`) and the claim of rows (`frame_machine.py`) are leases of the same kind.
 
 Theory of operation
@@ -6,23 +6,23 @@ Theory of operation
 1. *Beginning.* A run that nobody can have held before starts at its first task. Any other is claimed: the log is read
    (it may be over, or another's), `step.started` is written under this lease, and the log is read again. Every record
    accepted before the claim is in what is read then, and none that an earlier lease writes later counts. So the run
-   goes on after the last finished task. A step with `max_leases: 1` is always claimed: nothing of it may run before
-   the log knows. The claim also counts the leases that were lost before it, and ends a run that has lost too many.
-   An iteration of a local loop is held with the loop: it is begun from what the loop's claim has found (`before`).
+   continues after the last finished task. A step with `max_leases: 1` is always claimed: nothing of it may run before
+   the log knows. The claim also counts the leases that were lost before it, and ends a run that has lost too many. An
+   iteration of a local loop is held with the loop: it is begun from what the loop's claim has found (`before`).
 2. *One task.* Names, rendering, judging and folding are computed here; only the call is made outside. What a task with
-   an effect came to is in the log before the next effect starts, and `task.started` is noted before the call, so that
-   it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one after
-   PURE_IN_A_ROW of them at the latest.
-3. *Ours.* Whoever was away may have lost the run. So a machine asks (`Stay`) before everything that cannot be taken
-   back: before a task is said to start, before its tool is called, before a wait, before the last word.
+   an effect resulted in is in the log before the next effect starts, and `task.started` is noted before the call, so
+   that it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one
+   after PURE_IN_A_ROW of them at the latest.
+3. *Ours.* Whoever was away may have lost the run. So a machine asks (`Stay`) before everything that cannot be undone:
+   before a task is said to start, before its tool is called, before a wait, before the last event.
 4. *Time.* The run is over its time at `due`: at its deadline, `timeout_s` after it began (whoever had it then), and in
    one worker's hands after MAX_RUN_S. A call gets what is left of that; an outcome that comes later does not count.
 5. *Leaving.* A task that waits, and a pause longer than PARK_S before the next attempt, end the lease and not the run:
    the scheduler sends it again. An iteration of a local loop cannot leave its loop, and pauses here.
 6. *What does not fit.* A value too large to be stored fails its task; a record that cannot be written fails the run
    wherever it is, since then it cannot be said where that is.
-7. *From outside.* `stopped` and `give_up` end a run whose machine was left where it stood, as if every effect could
-   have been the last.
+7. *From outside.* `stopped` and `give_up` end a run whose machine was left where it was, as if every effect could have
+   been the last.
 """
 
 from collections.abc import Callable
@@ -76,17 +76,17 @@ SpecOf = Callable[[str], ToolSpec]
 
 
 class _Parked(Exception):
-    """The task at hand waits; the scheduler knows."""
+    """The current task waits; the scheduler knows."""
 
 
 class RunMachine:
-    """`ended` is its last word, once it is written; `due` is when it is over its time."""
+    """`ended` is its last event, once it is written; `due` is when it is over its time."""
 
     def __init__(
         self, step: Step, command: Command, lease: Lease, spec_of: SpecOf, values: dict[str, Any], *,
         before: History | None = None, timed: bool = True,
     ) -> None:
-        """`values` are the stored ones that are at hand. Not `timed`: whoever answers the calls says which of them
+        """`values` are the stored ones in memory. Not `timed`: whoever answers the calls says which of them
         were in time."""
         self._step, self._command, self._spec_of, self._before = step, command, spec_of, before
         self._values, self._timed = values, timed

@@ -25,11 +25,12 @@ class Notes:
 
     @property
     def over(self) -> bool:
-        """The lease has said its last word."""
+        """The last event of the lease is written."""
         return isinstance(self._last, ENDS_LEASE)
 
     def note(self, *events: ev.Event) -> list[ev.Event]:
-        """These go out with the next record; as they stand in it. TooLarge when a value is over the limit for one."""
+        """These go out with the next record; returned as they are in it. TooLarge if a value is over the limit for
+        one."""
         small, blobs = shrink(self.execution_id, list(events), self._limit)
         self.unwritten += small
         if blobs:

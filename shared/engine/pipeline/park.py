@@ -1,4 +1,4 @@
-"""What a call that goes on without a worker waits for, as its event."""
+"""The condition that a parked call is waiting on, as its event."""
 
 from typing import Any
 

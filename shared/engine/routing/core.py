@@ -15,8 +15,8 @@ how it ends. It calls no tool and knows nothing of queues; loops and waits are t
 3. *One decision does all that follows* (`decide.py`), in one record: wishes of people, then every run that has ended in
    log order, then every step that can be entered. It is atomic because it is one message; the broker accepts it only
    behind the last decision that this router knows, so two routers of one partition cannot both continue it.
-4. *Everything is derived from state and time.* Ids are counted (`t3`, `load:2`), not drawn. So a router that decides
-   again after a crash decides the same, and `verify` can derive each decision again.
+4. *Everything is derived from state and time.* Ids are counted (`t3`, `load:2`), not drawn. Whoever folds the
+   same records and decides as of the same time gets the same decision: `verify` does that for a whole history.
 5. *What a step reads is frozen when it is scheduled*: args and the part of ctx, workload and results that its templates
    name are in `step.scheduled`. What it writes to ctx comes with its end and becomes `ctx.patched` here. Only the
    router writes ctx, so its order is that of the router's records.

@@ -194,7 +194,7 @@ def _is_pointer(item: Any) -> bool:
 
 
 def item(found: Any, values: Values) -> Any:
-    """What stands in a loop's results, with what it points to."""
+    """An item of a loop's results, with the value it refers to."""
     if not _is_pointer(found):
         return found
     if "$value" in found:

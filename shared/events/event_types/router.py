@@ -40,7 +40,7 @@ class PlaybookStarted(Base, frozen=True, tag="playbook.started"):
 
 
 class PlaybookRestored(Base, frozen=True, tag="playbook.restored"):
-    """What the execution takes over from the one named `of`, and where it goes on."""
+    """What the execution takes over from the one named `of`, and where it continues."""
 
     of: str
     ctx: dict[str, Any] = {}
@@ -190,7 +190,7 @@ class NextSelected(Base, frozen=True, tag="next.selected"):
 
 
 class StepCancelled(Base, frozen=True, tag="step.cancelled"):
-    """From the router: the run is to stop. From the scheduler: nothing of the loop runs any more."""
+    """From the router: the run is to stop. From the scheduler: nothing of the loop runs now."""
 
     run_id: Name
     step: Name

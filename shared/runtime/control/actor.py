@@ -11,7 +11,7 @@ class Actor(Generic[S]):
     """One execution in one service. `carried` are messages whose decision did not get into the log
     yet, `due` messages of a recovery, `alarm` when it is looked at without news, `stored` large values already
     written, `folded` the records since the last snapshot, `saved` whether there is one. `whole`: it is folded from the
-    log alone, since something went wrong; `aside`: it did so again, and the service does not go on with it."""
+    log alone, since something went wrong; `aside`: it did so again, and the service does not continue it."""
 
     __slots__ = (
         "alarm", "aside", "busy", "carried", "due", "execution_id", "folded", "inbox", "pace", "saved", "state",

@@ -1,5 +1,5 @@
-"""Dead letters of records that no service takes, written in the background until the broker has them. A record is
-handled when its letter is there. Router and scheduler may both meet one: there is one letter of each place. What stands
+"""Dead letters of records that no service can use, written in the background until the broker has them. A record is
+handled when its letter is there. Router and scheduler may both meet one: there is one letter of each place. What is
 where workers write can be made up, so a pool has a quota of letters; what is beyond it is a line of the service's log,
 and `verify` names it."""
 

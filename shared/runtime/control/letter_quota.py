@@ -1,4 +1,4 @@
-"""How many dead letters one pool may cause. The stream of letters keeps so many and no more: whoever has a pool's
+"""How many dead letters one pool may cause. The stream of letters keeps a limited number: whoever has a pool's
 credentials could otherwise push out what others have done by what they make up."""
 
 from collections.abc import Callable

@@ -23,8 +23,8 @@ Lane = OrderedDict[str, "asyncio.Future[None]"]
 
 
 def pause_s(execution_id: str, tries: int) -> float:
-    """Before the next try, after so many that failed. Between half and all of the step, differently for each
-    execution: those that failed together must not come again together."""
+    """The pause before the next try, after this many that failed. Between half and all of the step, differently for
+    each execution: those that failed together must not come again together."""
     step = BACKOFF_S[min(tries, len(BACKOFF_S)) - 1]
     return step * (0.5 + zlib.crc32(f"{execution_id}/{tries}".encode()) / 2**33)
 

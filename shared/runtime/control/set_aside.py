@@ -1,4 +1,4 @@
-"""Executions that a control service has set aside: it cannot go on with them, and goes on with all others.
+"""Executions that a control service has set aside: it cannot continue them, and continues all others.
 
 The fact is an entry of a bucket, under the execution and the service, for people to see; it decides nothing. It is
 written in the background until the broker has it. A service that starts tries every execution once again that it had
@@ -67,7 +67,7 @@ async def every(bus: Bus) -> dict[str, list[Aside]]:
 
 
 def is_end(record: Record) -> bool:
-    """Nobody has to go on with the execution any more."""
+    """Nobody has to continue the execution now."""
     return record.writer == subjects.ROUTER and any(isinstance(event, PlaybookProcessed) for event in record.events)
 
 
@@ -107,7 +107,7 @@ class Asides:
         self._begin(execution_id, self._until_there(name, entry))
 
     def drop(self, execution_id: str) -> None:
-        """The service goes on with it, or it is over."""
+        """The service continues it, or it is over."""
         if execution_id in self._there:
             self._there.discard(execution_id)
             log.info("execution.goes_on", execution_id=execution_id, service=self._service)

@@ -1,4 +1,4 @@
-"""What one turn of an execution comes to, before anything is sent: the state, messages, and the record to write."""
+"""The result of one turn of an execution, before anything is sent: the state, messages, and the record to write."""
 
 from collections.abc import Iterator
 from typing import Generic
@@ -42,7 +42,7 @@ def made_ready(
 ) -> Ready[S] | None:
     """The turn that was made `before`, if it would come out the same: a costly decision is made once. Otherwise a new
     one. None: the state is not what it should be, and has to be loaded. May raise Missing and PlanMissing; and
-    anything, for an execution with which the service cannot go on."""
+    anything, for an execution that the service cannot continue."""
     assert actor.state is not None
     now = clock.now()
     if before is not None and _is_good(before, actor, now, horizon):

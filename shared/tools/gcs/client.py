@@ -102,7 +102,7 @@ class Client:
         return made
 
     def forget(self, auth: Mapping[str, Any]) -> None:
-        """The server no longer takes its token: the next call asks for another."""
+        """The server no longer accepts its token: the next call asks for another."""
         self._tokens.pop(_fingerprint(auth), None)
 
     def _keep(self, name: str, token: Token, until: float) -> None:

@@ -1,5 +1,5 @@
 """One job of Kubernetes from its start to its output. The job's name tells the call, so a call that is repeated
-after its worker died goes on with the job that is there. Who watches it is noted on the job: a worker that has
+after its worker died continues with the job that is there. Who watches it is noted on the job: a worker that has
 lost the run to another leaves the job alone."""
 
 import asyncio
@@ -52,7 +52,7 @@ class JobRun:
                           details={"exit_code": None, "reason": "Deleted"})
         except asyncio.CancelledError:
             # Over its time: what it waited for and what it said so far is worth keeping. A call that is cancelled
-            # from outside drops this outcome and goes on being cancelled.
+            # from outside drops this outcome and continues to be cancelled.
             waited = f": {self._state.reason} {self._state.message}".rstrip(": ")
             return failed("timeout", f"no result within {time_limit(call):g} s{waited}", retryable=True,
                           result=await self._last_words(call))

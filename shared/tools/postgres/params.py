@@ -40,7 +40,7 @@ class WrongType(Exception):
 
 
 def json_text(value: Any) -> str:
-    """A string is taken as JSON text, as the server itself does."""
+    """A string is used as JSON text, as the server itself does."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

@@ -36,7 +36,7 @@ class Crashed(Exception):
 
 
 class Spent(Exception):
-    """The child does not take the call, because of what the one before left in it."""
+    """The child rejects the call, because of what the one before left in it."""
 
 
 class Child:
@@ -45,7 +45,7 @@ class Child:
 
     def __init__(self, folder: str) -> None:
         ours, theirs = socket.socketpair()
-        self._lifeline, gone = socket.socketpair()  # a pipe could be opened anew by whoever finds it in /proc
+        self._lifeline, gone = socket.socketpair()  # a pipe could be opened again by whoever finds it in /proc
         self._output: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 (kept open)
         command = [sys.executable, "-m", "shared.tools.python.child", str(theirs.fileno()), str(gone.fileno())]
         try:
@@ -62,7 +62,7 @@ class Child:
         self._answered = False
 
     async def connect(self, strange: Callable[[], None]) -> None:
-        """`strange` is told when it says more than its answers."""
+        """`strange` is called when it says more than its answers."""
         loop = asyncio.get_running_loop()
         _, self._channel = await loop.create_connection(lambda: Channel(strange), sock=self._socket)
 

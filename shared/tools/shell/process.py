@@ -183,7 +183,7 @@ class Process:
             self._pipes.append(transport)
 
     async def _end(self, answer: "asyncio.Future[dict[str, Any]]") -> None:
-        """Nobody holds the script any more: its warden ends what is left, and answers when it is over."""
+        """Nobody holds the script now: its warden ends what is left, and answers when it is over."""
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
         self._wardens.wake()

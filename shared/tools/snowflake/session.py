@@ -52,7 +52,7 @@ def arguments(credential: Mapping[str, Any], config: Mapping[str, Any]) -> dict[
 
 
 def _key(pem: Any, passphrase: Any) -> bytes:
-    """The key as the connector takes it (PKCS #8, DER)."""
+    """The key as the connector wants it (PKCS #8, DER)."""
     from cryptography.hazmat.primitives import serialization
 
     try:
@@ -79,7 +79,7 @@ class Session:
         return self._connection is not None
 
     def open(self) -> None:
-        """The limits are told to the server too: it ends what a worker that died leaves behind."""
+        """The server gets the limits too: it ends what a worker that died leaves behind."""
         session = {"STATEMENT_TIMEOUT_IN_SECONDS": self._timeout_s, "QUERY_TAG": self._tag}
         self._connection = self._lib.connect(
             **self._arguments, paramstyle="qmark", application="NoETL", session_parameters=session,

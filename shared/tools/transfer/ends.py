@@ -1,5 +1,5 @@
-"""What the ends of a transfer are: sources that give batches of rows, targets that take them in one
-transaction. One file per database; a new one is a class and a line in `transfer.py`."""
+"""What the ends of a transfer are: sources that give batches of rows, targets that write them in one
+transaction. One file per database; a new one is a class and a line in `tool.py`."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Protocol
