@@ -83,7 +83,7 @@ class Undefined(jinja2.Undefined):
         return "undefined"
 
 
-METHODS: dict[type, dict[str, Callable[..., Any]]] = {}  # filled by `methods.py`; the first argument of each is the context
+METHODS: dict[type, dict[str, Callable[..., Any]]] = {}  # filled by `methods.py`; they get the context first
 _OF_LOOPS: dict[str, Callable[..., Any]] = {
     "cycle": lambda _, loop, *args: loop.cycle(*args), "changed": lambda _, loop, *args: loop.changed(*args),
 }
