@@ -44,7 +44,8 @@ class Drains:
         return now - self._idle.setdefault(name, now) > IDLE_S
 
     def reported(self, drain: DrainStatus, queue: Queue | None, beats: Sequence[Beat]) -> DrainStatus:
-        """`beats` are of workers that are not ours to end. Said once: what comes later has nothing to do with it."""
+        """`beats` are of workers that this service does not end. Reported once: what comes later has nothing to do with
+        it."""
         if drain.report is not None:
             return drain
         held, in_flight = sum(len(beat.held) for beat in beats), queue.in_flight if queue is not None else 0

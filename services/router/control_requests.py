@@ -1,4 +1,4 @@
-"""What people want of executions that are there: each becomes a fact in the execution's log, and the log's owner
+"""What people want of existing executions: each request becomes a fact in the execution's log, and the log's owner
 decides. The same request twice is the same fact."""
 
 import structlog
@@ -25,7 +25,8 @@ class Wishes:
         self._bus, self._partitions, self._notes = bus, partitions, notes
 
     async def take(self, delivery: Delivery) -> dict[str, object] | None:
-        """The answer for whoever asked; None: the execution may come yet. Corrupt when it will never be understood."""
+        """The answer for the caller; None: the execution may still come. Raises Corrupt if it will never be
+        understood."""
         asked = decode_control(delivery.data)
         event = _event(delivery, asked)
         if await standing(self._bus, asked.execution_id, self._partitions) == "unknown":
@@ -41,7 +42,7 @@ class Wishes:
 
 
 def about(delivery: Delivery) -> str:
-    """The execution it is about; nothing when it cannot be read."""
+    """The execution it is about; empty if it cannot be read."""
     try:
         return decode_control(delivery.data).execution_id
     except Corrupt:

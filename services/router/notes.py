@@ -55,7 +55,7 @@ class Notes:
                 await self._clock.sleep(RETRY_S)
 
     async def _bury(self, note: Note, error: Refused) -> None:
-        """Whoever waits for it waits on: people have to look."""
+        """The parent keeps waiting: people have to look into it."""
         log.error("note.refused", execution_id=note.execution_id, source=note.source, error=str(error))
         with suppress(NoetlError):
             place = f"note {note.source} to {note.execution_id}"

@@ -91,7 +91,7 @@ class Requests:
                 await self._clock.sleep(1.0)
 
     async def take(self, batch: Sequence[Delivery]) -> None:
-        """One look into the catalogue per path and version for the whole batch."""
+        """Reads the catalogue once per path and version for the whole batch."""
         self._offers = None
         if self._room.full:
             self._full_at = self._clock.now()
@@ -111,12 +111,12 @@ class Requests:
                     await self._safely(delivery, self._begin(delivery, request, plan))
 
     async def _sort(self, delivery: Delivery, wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]]) -> None:
-        """What asks for an execution of a playbook is put to the others that do."""
+        """Requests for an execution of a playbook are collected, to be started together."""
         self._check(delivery)
         match delivery.subject:
             case subjects.RERUN:
                 await (self._refuse if self._room.full else self._rerun)(delivery)
-            case subjects.CHILD:  # there is always room for one: it lets its parent come to its end
+            case subjects.CHILD:  # there is always room for one: its parent cannot end without it
                 request, reason = decode_child(delivery.data)
                 if reason := reason or self._given_up(delivery):  # whoever waits for it gets an answer
                     await self._begin(delivery, replace(request, path=request.path[:MAX_PATH], payload={}), reason)
@@ -132,7 +132,8 @@ class Requests:
                 raise Corrupt("no router takes requests of this subject")
 
     async def _safely(self, delivery: Delivery, work: Awaitable[None]) -> None:
-        """Whatever is in one request, the others are served: it is buried, and does not come again."""
+        """Whatever is wrong with one request, the others are served: it becomes a dead letter, and does not come
+        again."""
         try:
             await work
         except Unavailable as error:
@@ -144,14 +145,15 @@ class Requests:
             await self._bury(delivery, f"no router could handle it: {type(error).__name__}")
 
     def _given_up(self, delivery: Delivery) -> str:
-        """Tried too often: whoever tried it may have ended with it. What waited for room is not counted."""
+        """Delivered too often: it may have ended the routers that tried it. Deliveries while there was no room do not
+        count."""
         tried = delivery.epoch[1]
         if tried <= MAX_DELIVERIES or self._clock.now() - self._full_at < FULL_S:
             return ""
         return f"tried {tried - 1} times without an end: the routers' logs say why"
 
     def _check(self, delivery: Delivery) -> None:
-        """Whatever the request is about; Corrupt says why not."""
+        """Handles any request; raises Corrupt with the reason if it cannot."""
         request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         if len(request_id) > MAX_REQUEST_ID or not request_id.isprintable():
             raise Corrupt(f"{MESSAGE_ID} is not a line of at most {MAX_REQUEST_ID} characters")
@@ -196,7 +198,7 @@ class Requests:
         return derive_id("id", request_id) if request_id else derive_id("seq", self._epoch, delivery.seq)
 
     async def _plan(self, path: str, version: str) -> Plan | str | NoetlError:
-        """The plan, the reason why there is none, or what is in the way just now."""
+        """The plan, the reason why there is none, or the error that is in the way for now."""
         try:
             entry = await catalog.find(self._bus, path, version)
             return await self._plans.load(entry.digest)
@@ -302,7 +304,7 @@ class Requests:
 
     async def _send(self, delivery: Delivery, answer: dict[str, object]) -> None:
         inbox = (delivery.headers or {}).get(REPLY_TO, "")
-        if INBOX.fullmatch(inbox):  # nothing else: the router may write where whoever asks may not
+        if INBOX.fullmatch(inbox):  # nothing else: the router may write where the caller may not
             with suppress(NoetlError):  # the caller can ask again; the execution does not depend on it
                 await self._bus.publish(inbox, msgspec.json.encode(answer))
 
@@ -321,7 +323,7 @@ class Requests:
 
 
 def pause_s(delivered: int) -> float:
-    """Before the next try: soon at first, and a minute in the end."""
+    """The pause before the next try: short at first, a minute in the end."""
     return float(min(LONGEST_PAUSE_S, 2 ** max(0, min(delivered, 10) - 3)))
 
 

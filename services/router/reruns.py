@@ -35,7 +35,7 @@ class Reruns:
         self._bus, self._plans, self._partitions = bus, plans, partitions
 
     async def prepare(self, asked: Control, execution_id: str) -> Prepared | str:
-        """Or the reason why it cannot be. Large results are stored for the new execution before it starts."""
+        """Or the reason why there can be none. Large results are stored for the new execution before it starts."""
         entries = await self._entries(asked.execution_id)
         state = Execution(asked.execution_id)
         for seq, record in entries:

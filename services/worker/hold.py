@@ -1,6 +1,6 @@
 """A run that this worker holds: the delivery it is held by, what runs, and whether it is still ours.
 
-1. *A hold is a claim on a run, not on a message.* The command of a held run may come again: its lease was lost and this
+1. *A worker holds a run, not a message.* The command of a held run may come again: its lease was lost and this
    worker was given the next one, or a scheduler took the worker for dead. Then the run continues, and the new delivery
    replaces the old one for acknowledgements and extensions: it is *adopted*.
 2. *The records keep the first epoch.* This worker has the newest lease, so a higher epoch can be in the log only if

@@ -1,4 +1,4 @@
-"""A local loop on this worker: its iterations are tasks of the event loop, beside each other."""
+"""A local loop on this worker: its iterations are concurrent tasks of the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class LocalRun(Interpreter):
         self._paused = False
 
     async def run(self) -> None:
-        """Raises Fenced when the loop is someone else's or over, HandedBack when the worker stops, NoRoom when all of
+        """Raises Fenced if another worker has the loop or it is over, HandedBack if this worker stops, NoRoom if all of
         it waits for a turn that does not come; any return means: acknowledge."""
         try:
             await super().run()
@@ -54,12 +54,12 @@ class LocalRun(Interpreter):
         await super().stopped()
 
     async def release(self, why: str) -> None:
-        """Says so as well of the iterations that were cut short."""
+        """Also for the iterations that were cut short."""
         await asyncio.gather(*(run.release(why) for run in self._cut), return_exceptions=True)
         await super().release(why)
 
     def pause(self, at: int) -> None:
-        """What is in flight finishes, and nothing more begins. A word from before this command is an old one."""
+        """What is in flight finishes, and nothing more begins. A pause from before this command is an old one."""
         self._paused = self._paused or at > self._command.since
 
     async def look(self) -> None:

@@ -23,8 +23,8 @@ from shared.tools.base.contract import Waits
 
 
 class Within(Struct, frozen=True):
-    """An iteration of a local loop, whose worker holds it with the loop. `before` is what is known of it, `looked` what
-    `absences` said at the loop's last look; `patient` and `first` say how it waits in line (`tool_turn.py`)."""
+    """An iteration of a local loop, whose worker holds it with the loop. `before` is what is known of it, `looked` the
+    number of absences at the loop's last look; `patient` and `first` say how it waits in line (`tool_turn.py`)."""
 
     before: History
     looked: int
@@ -52,7 +52,7 @@ class StepRun(Interpreter):
         return self._run.ended
 
     async def run(self) -> None:
-        """Raises Fenced when the run is someone else's or over, NoRoom when its next tool has no turn for it; any
+        """Raises Fenced if another worker has the run or it is over, NoRoom if its next tool has no turn for it; any
         return means: acknowledge."""
         try:
             await super().run()
@@ -60,7 +60,7 @@ class StepRun(Interpreter):
             self._turn.leave()
 
     async def release(self, why: str) -> None:
-        """An iteration that has said nothing has no lease of its own."""
+        """An iteration that has written nothing has no lease of its own."""
         if self._within is None or self._journal.has_spoken:
             await super().release(why)
 

@@ -1,5 +1,6 @@
-"""The turn of a run at the tool of its next task, for kinds that make only so many calls at a time. It is taken before
-anything is noted of the task: until then the run waits in line, and a line that does not move is left for the queue."""
+"""The turn of a run at the tool of its next task, for kinds that make a limited number of calls at a time. A run gets
+it before anything is noted of the task: until then the run waits in line, and a line that does not move is left for the
+queue."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -4,7 +4,7 @@ says who can have written it; what the body says of itself must be the same, and
 Rules:
  - the execution is of the subject's partition;
  - writer, execution and pool of the body are those of the subject;
- - a lease is there if and only if the writer is a worker's kind;
+ - there is a lease if and only if the writer is a worker's;
  - the events are of those that the writer writes, about its own lease;
  - times are times, and no lease is later than its record, by more than the broker's clock may have been set back.
 """

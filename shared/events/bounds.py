@@ -69,7 +69,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 def is_deep(data: bytes, most: int = MAX_NESTING) -> bool:
     """Whether lists and mappings of valid JSON are nested deeper than allowed. Few bytes or brackets
-    cannot: that is the usual case, and takes no time."""
+    cannot be: that is the usual case, and takes no time."""
     if len(data) <= 2 * most or len(data.translate(None, _NOT_OPENING)) <= most:
         return False
     left = _STRING.sub(b"", data).translate(_ONE_KIND, _NOT_BRACKETS)

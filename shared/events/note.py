@@ -1,4 +1,4 @@
-"""What one execution tells another: a fact that is appended to the other's log."""
+"""A note from one execution to another: a fact that is appended to the other's log."""
 
 from msgspec import Struct
 

@@ -11,7 +11,7 @@ Shape = Literal["value", "http", "sql", "loop"]
 
 
 class Ref(Struct, frozen=True, gc=False):
-    """A value too large for the log: where it lies and how to check it (V10 §10)."""
+    """A value too large for the log: where it is stored and how to check it (V10 §10)."""
 
     store: Name
     key: ResultKey

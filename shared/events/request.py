@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 class Request(Struct, frozen=True, omit_defaults=True):
     """`parent` is the scheduler's, and comes on a subject of its own: who waits for the execution. `priority` is the
-    playbook's unless given. `by` is who asks, as the log will say. `refused` is the scheduler's too: why it comes to
+    playbook's unless given. `by` is who asks, for the log. `refused` is the scheduler's too: why it starts
     nothing, for whoever waits for it."""
 
     path: str
@@ -45,7 +45,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
 
 class Control(Struct, frozen=True, omit_defaults=True):
-    """What someone wants of an execution that is there. `name` and `payload` are a signal's; of a rerun, `name`
+    """What someone wants of an existing execution. `name` and `payload` are a signal's; of a rerun, `name`
     is the step to continue from; none: from what failed."""
 
     execution_id: str
@@ -71,7 +71,8 @@ def decode(data: bytes) -> Request:
 
 
 def decode_child(data: bytes) -> tuple[Request, str]:
-    """As a scheduler asks, and what is wrong with it: someone waits for an answer. Corrupt when nobody does."""
+    """A scheduler's request for a child, and what is wrong with it: a parent waits for an answer. Corrupt if none
+    does."""
     request = _decoded(_decoder, data, MAX_REQUEST_BYTES, '{"path": "…", "parent": {}}')
     if request.parent is None or not request.execution_id:
         raise Corrupt("a request for a child needs `parent` and `execution_id`")

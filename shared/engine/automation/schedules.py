@@ -61,7 +61,7 @@ def execution_id(name: str, at: int) -> str:
 
 @one_decision
 def request(schedule: Schedule, at: int) -> Request:
-    """What is asked for at a time. TemplateError when the payload cannot be made."""
+    """What is asked for at a time. Raises TemplateError if the payload cannot be rendered."""
     scope = {"schedule": {"name": schedule.name, "unix": at, "time": stamp(at),
                           "local": calendar.local(schedule, at).isoformat()}}
     playbook = schedule.playbook
@@ -110,7 +110,7 @@ def told(state: State, sent: frozenset[str]) -> State:
 
 
 def _due(schedule: Schedule, state: State, since: int, now: int) -> tuple[State, int | None]:
-    """Moves `decided` on and the missed times to make up into `owed`; gives the time that is on time."""
+    """Advances `decided` and moves the missed times to make up into `owed`; returns the time that is on time."""
     owed = state.owed if schedule.catch_up != "none" else ()
     most = schedule.made_up if schedule.catch_up == "all" else 1
     found, more = calendar.latest(schedule, max(state.decided, since), now, most + 1)

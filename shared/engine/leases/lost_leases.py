@@ -1,6 +1,6 @@
 """The leases of a run that were lost: whoever claims it next counts them in the log.
 
-A lease is lost when another one follows it and it had not ended: not by the end of the run, not by a wait, not by
+A lease is lost when another one follows it and it had not ended by the end of the run, by a wait or by
 `lease.released`, which says that a worker handed it back on purpose. A task that finishes or waits, or an attempt that
 ends, is progress: the count starts again. The first lease of a run may be lost before it wrote anything; then the first
 record is of a later delivery of the same command, which counts as one lease, whatever came before; all that is known of

@@ -1,4 +1,4 @@
-"""What a task asserts of its call and its result, and the parts of a result that stay at hand (`output_select`).
+"""What a task asserts of its call and its result, and the parts of a result that stay in the log (`output_select`).
 
 An assertion that does not hold is an error outcome of kind `assert`, so the task's own rules decide what follows.
 """
@@ -26,7 +26,7 @@ def expected(task: Task, config: Mapping[str, Any]) -> Outcome | None:
 
 
 def kept(task: Task, outcome: Outcome) -> Outcome:
-    """The outcome, held against what the task returns, with the parts it selects."""
+    """The outcome, checked against what the task says it returns, with the parts it selects."""
     if outcome.status == "error" or not (task.returns or task.select):
         return outcome
     seen = view(Result(outcome.result, outcome.shape))

@@ -1,4 +1,4 @@
-"""A task's call, as far as it is not the tool's: its key, its time, what it is rendered with, and what its end means.
+"""The engine's side of a task's call: its key, its time, what it is rendered with, and what its end means.
 Shared by the worker and the rehearsal."""
 
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ def limits(step: Step, command: Command, began: float) -> list[float]:
 
 def time_for(task: Task, left: float, *, bounded: bool) -> float:
     """Seconds for one attempt. `left` of the run's time, which is `bounded` if the playbook says how long it may take;
-    the task's own limit, if it has one, is the tool's to keep."""
+    the task's own limit, if it has one, is enforced by the tool."""
     return left if bounded or own_time(task) is not None else min(left, MAX_TASK_S)
 
 

@@ -6,8 +6,8 @@
 - No rule matches: continue; if the outcome was an error, `policy.unmatched` says so.
 - An expression that fails in a rule fails the run with kind `template`.
 
-`Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and goes
-on after the last finished task.
+`Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and continues
+after the last finished task.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from shared.events.outcome import Outcome, Result, failed
 
 MAX_DELAY_S = 300.0
 MAX_TASK_RUNS = 100_000  # per step-run: a jump cycle without a break must end
-MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops carry on; the task's outcome keeps it whole
+MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops pass on; the task's outcome keeps it whole
 MAX_ERROR_TEXT = 2_000
 
 
@@ -81,7 +81,7 @@ def task_at(step: Step, progress: Progress) -> Task:
 
 
 def entered(progress: Progress) -> Progress:
-    """At the loop of a task: what was `iter` is around it now."""
+    """At the loop of a task: what was `iter` becomes `iter.parent`."""
     if progress.each is not None:
         return progress
     return replace(progress, each=Each(progress.ran, progress.iter, progress.ctx), iter={})
@@ -216,8 +216,8 @@ def outcome_view(outcome: Outcome) -> dict[str, Any]:
 
 
 def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
-    """The progress after a `task.*` event; others change nothing. A wait may be over before everyone who
-    began the task has said that it waits. What is said of another task than the current one, or cannot be applied,
+    """The progress after a `task.*` event; others change nothing. A wait may be over before every worker that
+    began the task has written that it waits. What concerns another task than the current one, or cannot be applied,
     changes nothing either."""
     if isinstance(event, ev.TaskRetried | ev.TaskDone) and not _follows(step, progress, event):
         return progress
@@ -250,7 +250,7 @@ def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
 
 
 def _follows(step: Step, progress: Progress, event: ev.TaskRetried | ev.TaskDone) -> bool:
-    """Whether whoever holds the run can have come to this."""
+    """Whether the holder of the run can have reached this."""
     if event.task != progress.task or progress.state != "running":
         return False
     if isinstance(event, ev.TaskDone) and event.do == "jump" and all(task.name != event.to for task in step.tasks):
@@ -300,7 +300,7 @@ def _error(event: ev.TaskDone) -> dict[str, Any]:
 
 
 def _codes(outcome: Outcome) -> dict[str, Any]:
-    """What routing asks of a failed call: `error.status` of http, `error.code` of SQL."""
+    """What arcs may read of a failed call: `error.status` of http, `error.code` of SQL."""
     found = {"status": (outcome.http or {}).get("status"), "code": (outcome.pg or {}).get("code")}
     return {name: value for name, value in found.items() if value is not None}
 

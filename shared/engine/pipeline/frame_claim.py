@@ -1,4 +1,4 @@
-"""The claim of a frame of rows, as far as it is not the tool's: its name, what it sees, and what it may give."""
+"""The engine's side of the claim of a frame of rows: its name, what it sees, and which rows it may return."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def names(command: Command, values: Values) -> dict[str, Any]:
 
 
 def misfit(result: Any, size: int) -> Outcome | None:
-    """Why what a claim gave cannot be the elements of a loop."""
+    """Why the rows of a claim cannot be the elements of a loop."""
     rows = result["rows"]
     if not result["columns"] and result["row_count"]:
         return failed("loop", "loop.cursor: the claim returns no rows; add RETURNING")

@@ -53,7 +53,7 @@ def accept(records: Iterable[Record], run_id: str, index: int, known: Known | No
 
 class RunFold:
     """What counts of one run or iteration (`leases/fence.py`): give it the records in order. The end of a wait is the
-    scheduler's word and counts as it is."""
+    scheduler's and counts as it is."""
 
     def __init__(self, run_id: str, index: int, known: Known | None = None) -> None:
         self._run_id, self._index, self._known = run_id, index, known

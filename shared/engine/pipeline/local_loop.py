@@ -6,7 +6,7 @@ begun, and no further one when
 
 1. more have failed than the step tolerates: the scheduler fails the step by the same rule;
 2. `stop_when` holds: `loop.halted` says after which, once those in flight are over;
-3. the loop is over its time, which the scheduler says.
+3. the loop is over its time, which the scheduler decides.
 """
 
 from collections.abc import Iterable
@@ -99,7 +99,7 @@ class LocalLoop:
 
     @one_decision
     def ask(self, values: Values) -> None:
-        """Whether `stop_when` holds after one of those that ended since it was asked last."""
+        """Whether `stop_when` holds after one of the iterations that ended since it was last evaluated."""
         if self.is_halted:
             return
         try:

@@ -97,7 +97,7 @@ class RunMachine:
         self._elements: pipeline_call.Elements = {}
 
     def run(self) -> Steps[None]:
-        """Raises Fenced when the run is someone else's or over."""
+        """Raises Fenced if another worker has the run or it is over."""
         progress = yield from self._begin()
         try:
             while progress.state == "running":
@@ -210,8 +210,8 @@ class RunMachine:
     def _worked(
         self, task: Task, spec: ToolSpec, progress: Progress, names: dict[str, Any], queued: float
     ) -> Steps[list[ev.Event]]:
-        """The events that follow from the end of the call; or, when the task had to wait for it, from what came of
-        that."""
+        """The events that follow from the end of the call; or, when the task had to wait for it, from how
+        the wait ended."""
         began: float = yield Now()
         answer, key = progress.answer, pipeline_call.key_of(self._command, progress)
         answered: Outcome | Waits | Judged
@@ -240,7 +240,7 @@ class RunMachine:
         if task.expects and (wrong := assertions.expected(task, prepared.asked.config)) is not None:
             return wrong
         if not spec.pure:
-            yield Stay()  # what the call is made of may have been long on its way
+            yield Stay()  # loading what the call needs may have taken long
         answered: Outcome | Waits | Judged | None = yield Call(
             task, progress, names, prepared, key, limit, spec.pure)
         if answered is None:
@@ -266,7 +266,7 @@ class RunMachine:
     # -- pauses and waits --------------------------------------------------------------
 
     def _parks(self, delay: float) -> bool:
-        """Whether the run leaves the worker for so long."""
+        """Whether the run leaves the worker for a pause of this length."""
         return delay > PARK_S and self._before is None
 
     def _pause(self, progress: Progress, delay: float) -> Steps[None]:

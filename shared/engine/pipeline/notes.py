@@ -44,7 +44,7 @@ class Notes:
 
     def release(self, why: str) -> bool:
         """Notes that the lease is handed back on purpose; whether there is anything to write. What was noted is true
-        all the same; a wait that was not written is not begun. One that had nothing to say says nothing: a first word
+        all the same; a wait that was not written is not begun. A lease without any event writes nothing: a first record
         would be a claim, and fence the run's holder."""
         if self.over or not (self.n or self.unwritten):
             return False

@@ -1,4 +1,4 @@
-"""Whose a run is, by the log."""
+"""Who holds a run, according to the log."""
 
 from shared.engine.leases.fence import is_outranked
 from shared.errors import Unavailable

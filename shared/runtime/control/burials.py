@@ -1,6 +1,6 @@
 """Dead letters of records that no service can use, written in the background until the broker has them. A record is
-handled when its letter is there. Router and scheduler may both meet one: there is one letter of each place. What is
-where workers write can be made up, so a pool has a quota of letters; what is beyond it is a line of the service's log,
+handled when its letter is there. Router and scheduler may both meet one: there is one letter about each place. Records
+where workers write can be invented, so a pool has a quota of letters; what is beyond it is a line of the service's log,
 and `verify` names it."""
 
 import asyncio
@@ -15,7 +15,7 @@ from shared.events import subjects
 from shared.runtime.control.letter_quota import Quota
 
 log = structlog.get_logger()
-MAX_UNDER_WAY = 32  # letters; who has more waits
+MAX_UNDER_WAY = 32  # letters being written; any more wait
 ORIGIN = "records"
 RETRY_S = 1.0
 

@@ -31,8 +31,8 @@ class Preparing(Generic[S]):
         self._loader, self._loads, self._horizon, self._recovery = loader, loads, horizon, recovery
 
     async def run(self, actor: Actor[S], before: Ready[S] | None) -> Ready[S] | Exception | None:
-        """The actor's turn, if nothing is missing; or why the execution cannot continue. That is said when it does not
-        go from the log alone either. `before` is a turn whose large values have to be stored first."""
+        """The actor's turn, if nothing is missing; or why the execution cannot continue. That is so if it does not
+        work from the log alone either. `before` is a turn whose large values have to be stored first."""
         tries = 0
         while not actor.aside:
             try:

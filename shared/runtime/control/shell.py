@@ -12,10 +12,11 @@ executions overlap freely. What a turn lacks is brought first (`preparation.py`)
 the log. It is the turn made then that is written. What follows from time alone is decided when an alarm rings.
 
 Append. The record expects the last sequence of its subject that the state knows. That is the whole argument for one
-decision at a time: who has missed a decision is refused. A refusal and a missing answer mean the same, that the state
-is not to be trusted. It is thrown away and loaded from the log, and what is there decides: perhaps the very record
-whose answer was lost. A load that lacks a record which the follower has shown is not believed. Since nobody can tell
-what was sent before, a load also sends whatever must exist now (`recover`); who receives it knows a repetition.
+decision at a time: a writer that has missed a decision is refused. A refusal and a missing answer mean the same, that
+the state is not to be trusted. It is thrown away and loaded from the log, and what is there decides: perhaps the very
+record whose answer was lost. A load that lacks a record which the follower has shown is not believed. Since nobody can
+tell what was sent before, a load also sends whatever must exist now (`recover`); whoever receives it recognises a
+repetition.
 
 Send. What follows from the inputs, and from the own record if there is one, goes out when that record is in the log,
 never before. Messages that follow from records beyond the horizon (`horizon.py`) are fresh: nobody can have sent them.
@@ -28,13 +29,13 @@ decision is in the log, and whoever gets a message twice notices. Executions tha
 
 Trouble concerns one execution, never the others. If its core raises, memory or snapshot may be wrong: it is folded once
 more from the log alone (`whole`). If it raises again, or the broker will never accept its record, it is set aside
-(`set_aside.py`): its records count as handled, for else they would hold the cursor for ever; later ones are skipped,
-and the next start tries it again. So is one with a record that cannot be read, though not if that is forged. Such
-records, and those of workers that do not fit, become dead letters, and are handled when the letter is there.
+(`set_aside.py`): its records count as handled, because they would otherwise hold the cursor for ever; later ones are
+skipped, and the next start tries it again. So is one with a record that cannot be read, though not if that is forged.
+Such records, and those of workers that do not fit, become dead letters, and are handled when the letter is there.
 
 Pace. Costly templates are charged to their execution (`template_pace.py`): one that is ahead of its share rests before
-its next turn, and after a heavy turn the others go first. Loads take places (`load_pacing.py`), fewer when the broker
-is slow; so a restart with many executions does not bury it.
+its next turn, and after a heavy turn the others go first. Loads are limited in number (`load_pacing.py`), more so when
+the broker is slow; so a restart with many executions does not bury it.
 """
 
 import asyncio
@@ -167,8 +168,7 @@ class Shell(Generic[S]):
         self._burials.add(message, reason, partial(self._handled, [message.seq]))
 
     def _is_aside(self, record: Record) -> bool:
-        """What is appended to an execution that was set aside is in the log for whoever tries it again; unless it is
-        over."""
+        """The execution was set aside: its record waits in the log for the next start. Its end removes the entry."""
         actor = self.actors.get(record.execution_id)
         if actor is None or not actor.aside:
             return False
@@ -305,7 +305,7 @@ class Shell(Generic[S]):
         return None
 
     async def _turn_if_free(self, actor: Actor[S]) -> None:
-        """A batch may have taken the turn meanwhile; two at once would decide the same twice."""
+        """A batch may have begun the turn meanwhile; two at once would decide the same twice."""
         if actor.inbox and not actor.busy:
             await self.turn(actor)
 

@@ -52,5 +52,5 @@ class Pace:
             await asyncio.sleep(0)
 
     def _left(self, now: float) -> float:
-        """A clock that was set back pays nothing off."""
+        """A clock that was set back reduces nothing."""
         return max(0.0, self.used - SHARE * max(0.0, now - self.at))

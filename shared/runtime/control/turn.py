@@ -66,7 +66,7 @@ def _turn(core: Core[S], actor: Actor[S], now: float, horizon: int) -> Turn[S] |
     state = core.fold(actor.state, news) if news else actor.state
     unfit = list(_unfit(core, state, actor.inbox))
     if any(seq > actor.state.as_of for (seq, _), _ in unfit):
-        return None  # what it follows from may be the record of another of our kind, which is read with the whole log
+        return None  # it may follow from a record of another instance, which is read with the whole log
     messages = list(core.outgoing(state, news, actor.values, horizon))
     ts = stamp(now)
     events = core.decide(state, seconds(ts), actor.values)  # as anyone can re-derive it
