@@ -49,7 +49,7 @@ class Limits:
         self._of: dict[str, dict[str, str]] = {}
         self._gone: dict[str, set[str]] = {}
         self._told: dict[str, float] = {}
-        self._late: dict[str, list[tuple[float, float]]] = {}  # of a key with a rate: when given, when said
+        self._late: dict[str, list[tuple[float, float]]] = {}  # of a key with a rate: when given, when written
         self._suspects: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self._wake = asyncio.Event()
