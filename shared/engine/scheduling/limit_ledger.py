@@ -9,8 +9,9 @@
 3. The ledger follows from the logs, not the other way round. A holder that its log shows is entered, one whose run is
    over is struck out, and one that is entered and not in its log yet is reported as granted again. A ledger that was
    lost or cannot be read starts empty, and the schedulers enter the holders they know of as they settle it.
-4. A rate is exact: at most `count` grants in any period of `period_s`. So the times of the last grants are kept, as far
-   back as the rates seen so far need. A token bucket would let twice as many through across its edge.
+4. A rate counts exactly: at most `count` grants in any period of `period_s`, by the times of the last grants. A token
+   bucket would let twice as many through across its edge. What counts is when the record with the grant was written,
+   which may be later than the entry here; the time is corrected when it is known (`moved`).
 """
 
 from collections import Counter
@@ -64,8 +65,8 @@ def encode(ledger: Ledger) -> bytes:
 
 
 def moved(ledger: Ledger, late: Iterable[tuple[float, float]]) -> Ledger:
-    """With the times of grants as their logs have them: a rate counts from the record that gives a place, which may
-    come later than the ledger's entry. `late` are pairs of both times."""
+    """With the times of grants as their logs have them (rule 4). `late` are pairs: the time in the ledger, and when the
+    record was written."""
     given = list(ledger.given)
     for at, said in late:
         if at in given:
