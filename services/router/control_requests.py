@@ -8,6 +8,7 @@ from shared.bus.ports import Bus, Delivery
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events import subjects
+from shared.events.failure import REQUEST, Failure
 from shared.events.headers import MESSAGE_ID
 from shared.events.note import Note
 from shared.events.request import Control, decode_control, derive_id
@@ -37,8 +38,8 @@ class Wishes:
     def _unknown(self, delivery: Delivery, asked: Control) -> dict[str, object] | None:
         if delivery.epoch[1] < MAX_TRIES:
             return None
-        error = {"kind": "request", "message": f"there is no execution {asked.execution_id}"}
-        return {"execution_id": asked.execution_id, "status": "failed", "error": error}
+        failure = Failure(REQUEST, f"there is no execution {asked.execution_id}")
+        return {"execution_id": asked.execution_id, "status": "failed", "error": failure.error()}
 
 
 def about(delivery: Delivery) -> str:

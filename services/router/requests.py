@@ -31,6 +31,7 @@ from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.bounds import MAX_LETTER_REASON, MAX_PATH, MAX_REQUEST_ID
+from shared.events.failure import CAPACITY, REQUEST, Failure
 from shared.events.headers import MESSAGE_ID, REPLY_TO
 from shared.events.letter import short
 from shared.events.record import Record, encode
@@ -187,7 +188,7 @@ class Requests:
     async def _rerun(self, delivery: Delivery) -> None:
         prepared = await self._reruns.prepare(decode_control(delivery.data), self._execution_id(delivery))
         if isinstance(prepared, str):
-            await self._reply(delivery, "", "failed", {"kind": "request", "message": prepared})
+            await self._reply(delivery, "", "failed", Failure(REQUEST, prepared).error())
             await delivery.ack()
         else:
             await self._begin(delivery, prepared.request, prepared.plan, prepared.restored)
@@ -289,7 +290,7 @@ class Requests:
         """There is no room. Whoever waits for an answer gets it; what nobody waits for stays in the queue, up to a
         number that leaves the queue open for cancels and signals, and is a dead letter beyond it."""
         if REPLY_TO in (delivery.headers or {}):
-            await self._reply(delivery, "", "failed", {"kind": "capacity", "message": self._room.full})
+            await self._reply(delivery, "", "failed", Failure(CAPACITY, self._room.full).error())
             await delivery.ack()
         elif delivery.seq in self._held or len(self._held) < MAX_HELD:
             self._held.add(delivery.seq)
@@ -318,7 +319,7 @@ class Requests:
         except NoetlError as error:
             await self._later(delivery, error)
             return
-        await self._reply(delivery, "", "failed", {"kind": "request", "message": short(reason, MAX_LETTER_REASON)})
+        await self._reply(delivery, "", "failed", Failure(REQUEST, short(reason, MAX_LETTER_REASON)).error())
         await delivery.ack()
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct, to_builtins
 
 from shared.answers.history.summary import LoopProgress, Summary, awaited
 from shared.events import model as ev
+from shared.events.failure import CANCELLED, Failure
 from shared.events.record import Epoch, Lease, Record
 from shared.events.run_index import RUN, is_iteration, is_run
 
@@ -125,7 +126,7 @@ class Portrait(Summary):
                 run = self._over(run_id, "failed" if event.event == "step.failed" else "done", ts)
                 run.arcs = event.arcs
             case ev.StepCancelled(run_id=run_id, reason=reason) if run_id in self.runs:
-                self._over(run_id, "cancelled", ts).error = {"kind": "cancelled", "message": reason}
+                self._over(run_id, "cancelled", ts).error = Failure(CANCELLED, reason).error()
             case ev.StepFailed(run_id=run_id, error=error) if run_id in self.runs:
                 self._over(run_id, "failed", ts).error = error
             case ev.LoopStarted(run_id=run_id, step=step) if run_id in self.runs and step in self.steps:

@@ -13,6 +13,7 @@ from shared.answers.verify.pipelines import CUT_SHORT
 from shared.dsl.model.plan import Plan, Task
 from shared.engine.pipeline import call as pipeline_call
 from shared.events import model as ev
+from shared.events.failure import CANCELLED, LIMIT, TEMPLATE, kind_of, message_of
 from shared.events.record import Writer
 from shared.events.run_index import is_iteration
 from shared.events.stamp import seconds
@@ -102,8 +103,8 @@ class Recording:
     def broke(self, key: Key) -> tuple[float, dict[str, Any]] | None:
         """When and how a worker's own fault ended the run."""
         at, end = self.ends.get(key, (0.0, None))
-        if isinstance(end, ev.StepFailed | ev.IterationFailed) and end.error.get("kind") in CUT_SHORT:
-            return None if end.error.get("kind") == "cancelled" else (at, end.error)
+        if isinstance(end, ev.StepFailed | ev.IterationFailed) and kind_of(end.error) in CUT_SHORT:
+            return None if kind_of(end.error) == CANCELLED else (at, end.error)
         return None
 
     def stopped(self, run_id: str) -> float | None:
@@ -127,7 +128,7 @@ def _was_told(end: ev.Event) -> bool:
     """A worker's last event, because it was told to stop."""
     if isinstance(end, ev.LoopHalted):
         return not is_iteration(end.index) and end.error is None
-    return (getattr(end, "error", None) or {}).get("kind") == "cancelled"
+    return kind_of(getattr(end, "error", None)) == CANCELLED
 
 
 def digest_of(entries: Sequence[Entry]) -> str:
@@ -156,9 +157,9 @@ def is_opaque(task: Task | None, event: ev.TaskDone | ev.TaskRetried) -> bool:
     if isinstance(event, ev.TaskRetried):
         return False
     error = event.outcome.error or {}
-    if error.get("message") == (pipeline_call.late().error or {})["message"] or error.get("kind") == "limit":
+    if error.get("message") == (pipeline_call.late().error or {})["message"] or kind_of(error) == LIMIT:
         return True
-    if error.get("kind") in ("template", "limit") and str(error.get("message", "")).startswith("policy of task "):
+    if kind_of(error) in (TEMPLATE, LIMIT) and message_of(error).startswith("policy of task "):
         return True
     rules = task.rules if task is not None and task.rules is not None else ()
     return any(rule.then.result or rule.then.error for rule in rules)

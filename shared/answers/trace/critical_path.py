@@ -12,6 +12,7 @@ from shared.answers.trace.loops import Loops, Status, Unit, count
 from shared.answers.trace.spans import EXECUTION, Line, Marks, Span, by_part, micros, own_time
 from shared.errors import Corrupt
 from shared.events import model as ev
+from shared.events.failure import TIMEOUT, kind_of
 from shared.events.run_index import is_iteration
 
 
@@ -125,7 +126,7 @@ class _Tracer:
     def _is_late(self, unit: Unit) -> bool:
         """It ended by its deadline."""
         end = self.ends[unit.key.run_id][0][1] if unit.seq else None
-        return isinstance(end, ev.StepFailed) and end.error.get("kind") == "timeout"
+        return isinstance(end, ev.StepFailed) and kind_of(end.error) == TIMEOUT
 
     # -- the path ----------------------------------------------------------------------
 

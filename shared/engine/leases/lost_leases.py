@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from shared.events import model as ev
 from shared.events.classes import ENDS_LEASE
+from shared.events.failure import WORKER_LOST, Failure
 from shared.events.record import Epoch, Record
 from shared.events.stamp import stamp
 
-KIND = "worker_lost"
 PROGRESS = ev.TaskDone | ev.TaskRetried | ev.TaskWaiting
 MAX_NAMED = 10
 UNSEEN = "a worker that died before its first word (the command is of {})"
@@ -81,9 +81,11 @@ def failure(lost: tuple[Lost, ...], most: int) -> dict[str, Any] | None:
     if len(counted) < most:
         return None
     who = "; ".join(map(str, counted[-MAX_NAMED:]))
-    return {
-        "kind": KIND, "retryable": False,
-        "message": f"{len(counted)} leases in a row were lost with no task finished in between (max_leases {most}): "
-        f"{who}",
-        "leases": [lease.values() for lease in counted],
-    }
+    said = Failure(
+        WORKER_LOST,
+        f"{len(counted)} leases in a row were lost with no task finished in between (max_leases {most}): {who}",
+        retryable=False,
+    ).error()
+    # The message is the last of the three: logs have it so, and templates that print an error show it so.
+    said["message"] = said.pop("message")
+    return {**said, "leases": [lease.values() for lease in counted]}

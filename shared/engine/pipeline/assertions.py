@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from shared.dsl.model.plan import Task
 from shared.dsl.read.assertions import last_key
 from shared.dsl.templates.result_view import MISSING, view
+from shared.events.failure import ASSERT
 from shared.events.outcome import Outcome, Result, failed
 
 MAX_SELECTED_BYTES = 16_384  # more is not kept beside a reference; then it is read from the whole
@@ -40,7 +41,7 @@ def kept(task: Task, outcome: Outcome) -> Outcome:
 
 
 def _failed(task: Task, what: str, missing: list[str]) -> Outcome:
-    return failed("assert", f"task {task.name} {what} {', '.join(missing)}", details={"missing": missing})
+    return failed(ASSERT, f"task {task.name} {what} {', '.join(missing)}", details={"missing": missing})
 
 
 def _at(seen: Any, path: str) -> Any:

@@ -18,6 +18,7 @@ from shared.engine.pipeline.task_loop import elements
 from shared.engine.values.stored_values import TooLarge, Values
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.failure import CANCELLED, INTERNAL, LIMIT, TIMEOUT, Failure
 from shared.events.outcome import Outcome, failed
 from shared.events.run_index import is_iteration, iteration_part
 from shared.events.stamp import seconds
@@ -26,7 +27,7 @@ MAX_RUN_S = 24 * 3600.0  # in one worker's hands, without a timeout of its own
 MAX_TASK_S = 3600.0  # for one attempt of a task, where neither the task nor its step nor its execution has a timeout
 NOTABLE_S = 0.001  # a shorter wait for a turn is not reported
 PARK_S = 5.0  # a longer pause before an attempt is spent without a worker
-CANCELLED: dict[str, Any] = {"kind": "cancelled", "message": "stopped while it ran", "retryable": False}
+STOPPED = Failure(CANCELLED, "stopped while it ran", retryable=False).error()
 
 Elements = dict[tuple[str, int], list[Any] | Outcome]  # of a task's loop, by the task and when it was reached
 
@@ -71,7 +72,7 @@ def own_time(task: Task) -> Any:
 
 def unanswered(limit: float) -> Outcome:
     """No answer within the time that every task has."""
-    return failed("timeout", f"no result within {limit:g} s, the time of a task without a timeout (spec.timeout)",
+    return failed(TIMEOUT, f"no result within {limit:g} s, the time of a task without a timeout (spec.timeout)",
                   retryable=True)
 
 
@@ -110,7 +111,7 @@ def rendered(task: Task, keys: Mapping[str, KeySpec], names: Mapping[str, Any]) 
 
 
 def late(**fields: Any) -> Outcome:
-    return failed("timeout", "the step-run is over its time", **fields)
+    return failed(TIMEOUT, "the step-run is over its time", **fields)
 
 
 class Times(Struct, frozen=True):
@@ -134,7 +135,7 @@ def judged(
 
 def too_large(progress: Progress, error: TooLarge) -> ev.TaskDone:
     """What a task left cannot be stored at all."""
-    return ev.TaskDone(progress.task, progress.attempt, failed("limit", str(error)), "fail")
+    return ev.TaskDone(progress.task, progress.attempt, failed(LIMIT, str(error)), "fail")
 
 
 def folded(
@@ -152,15 +153,15 @@ def folded(
 
 def cut_short(progress: Progress, error: TooLarge) -> Progress:
     """The run ends wherever it is: its last record cannot be written."""
-    limit = {"kind": "limit", "message": str(error), "retryable": False}
+    limit = Failure(LIMIT, str(error), retryable=False).error()
     return replace(progress, state="failed", error=limit, patches=())
 
 
 def stopped(*, iteration: bool) -> list[ev.Event]:
     """What a worker reports of a run that it was told to stop."""
-    return [ev.StepStarted(), ev.IterationFailed(CANCELLED) if iteration else ev.StepFailed(CANCELLED)]
+    return [ev.StepStarted(), ev.IterationFailed(STOPPED) if iteration else ev.StepFailed(STOPPED)]
 
 
 def internal(error: Exception) -> dict[str, Any]:
     """The error of a run that failed by a fault of its worker."""
-    return {"kind": "internal", "message": f"{type(error).__name__}: {error}", "retryable": False}
+    return Failure(INTERNAL, f"{type(error).__name__}: {error}", retryable=False).error()

@@ -30,6 +30,7 @@ from shared.engine.values.stored_values import Values, resolve, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.failure import LIMIT, POLICY, Failure, shortened
 from shared.events.outcome import Outcome, Result, failed
 
 MAX_DELAY_S = 300.0
@@ -122,7 +123,7 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     task = task_at(step, progress)
     outcome = kept(task, outcome)
     if progress.ran >= MAX_TASK_RUNS:
-        outcome = failed("limit", f"over {MAX_TASK_RUNS} tasks in one step-run: a cycle of jumps without a break")
+        outcome = failed(LIMIT, f"over {MAX_TASK_RUNS} tasks in one step-run: a cycle of jumps without a break")
         return [_done(task, progress, outcome, Directive("fail"), {}, {})]
     if task.rules is None:
         plain = Directive("continue" if outcome.status == "ok" else "fail")
@@ -168,7 +169,7 @@ def _answered(outcome: Outcome, then: Directive, progress: Progress, seen: dict[
     """The outcome as the rule has it: the result of another task, or of an expression; another error."""
     if then.error:
         given = evaluate(then.error, seen)
-        error = given if isinstance(given, dict) else {"kind": "policy", "message": str(given), "retryable": False}
+        error = given if isinstance(given, dict) else Failure(POLICY, str(given), retryable=False).error()
         return replace(outcome, status="error", error=error)
     if is_template(then.result):
         return replace(outcome, result=evaluate(then.result, seen), shape="value", ref=None, fields={})
@@ -287,14 +288,10 @@ def _advance(step: Step, progress: Progress, event: ev.TaskDone) -> Progress:
 
 
 def _error(event: ev.TaskDone) -> dict[str, Any]:
-    error = event.outcome.error or {
-        "kind": "policy",
-        "message": f"a rule of task {event.task} says fail",
-        "retryable": False,
-    }
+    error = event.outcome.error or Failure(POLICY, f"a rule of task {event.task} says fail", retryable=False).error()
     if len(msgspec.json.encode(error)) > MAX_ERROR_BYTES:
-        message = str(error.get("message", ""))[:MAX_ERROR_TEXT] + "…"
-        error = {"kind": error.get("kind"), "message": message, "retryable": error.get("retryable", False)}
+        short = shortened(error, MAX_ERROR_TEXT)
+        error = {**short, "message": short["message"] + "…", "retryable": error.get("retryable", False)}
     at = {"element": event.element} if event.element >= 0 else {}
     return {**_codes(event.outcome), "task": event.task, "attempt": event.attempt, **at, **error}
 

@@ -30,6 +30,7 @@ from shared.engine.values.stored_values import Values
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.failure import Failure
 from shared.events.run_index import is_iteration
 
 
@@ -105,7 +106,7 @@ class LocalLoop:
         try:
             found = scheduling_loops.stops_at(self._step, self._command.execution_id, self._loop, values)
         except TemplateError as error:
-            self.error = {"kind": error.kind, "message": f"loop.spec.stop_when: {error}"}
+            self.error = Failure(error.kind, f"loop.spec.stop_when: {error}").error()
         else:
             self.index = -1 if found is None else found
         self._loop.recent = ()

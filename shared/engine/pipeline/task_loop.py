@@ -21,6 +21,7 @@ from shared.dsl.templates.evaluate import evaluate
 from shared.engine.scheduling.nesting import Iter, iteration
 from shared.engine.values.stored_values import manifest_item
 from shared.errors import TemplateError
+from shared.events.failure import LIMIT, LOOP
 from shared.events.outcome import Outcome, Result, failed, ok
 
 MAX_TASK_ELEMENTS = 10_000
@@ -46,9 +47,9 @@ def elements(task: Task, names: Mapping[str, Any]) -> list[Any] | Outcome:
     except TemplateError as error:
         return failed(error.kind, f"loop.in of task {task.name}: {error}")
     if not isinstance(found, list | tuple):
-        return failed("loop", f"loop.in of task {task.name} must be a list, not {type(found).__name__}")
+        return failed(LOOP, f"loop.in of task {task.name} must be a list, not {type(found).__name__}")
     if len(found) > MAX_TASK_ELEMENTS:
-        return failed("limit", f"loop.in of task {task.name} has {len(found)} elements, over {MAX_TASK_ELEMENTS}: "
+        return failed(LIMIT, f"loop.in of task {task.name} has {len(found)} elements, over {MAX_TASK_ELEMENTS}: "
                       "put the loop on the step")
     return list(found) or ok(_value(()), shape="loop")
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from shared.engine.routing import compensation
 from shared.engine.routing.state import Execution, Fate, is_at_work
 from shared.events import model as ev
+from shared.events.failure import CANCELLED, Failure
 from shared.events.stamp import seconds, stamp
 
 MAX_GRACE_S = 300.0
@@ -59,4 +60,4 @@ def _cancel(turn: Turn, asked: ev.CancelRequested) -> None:
 def _over(turn: Turn) -> None:
     asked = turn.state.cancel
     reason = asked.reason if asked is not None and asked.reason else "cancelled"
-    compensation.end(turn, Fate("cancelled", {"kind": "cancelled", "message": reason}), reason)
+    compensation.end(turn, Fate("cancelled", Failure(CANCELLED, reason).error()), reason)

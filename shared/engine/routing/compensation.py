@@ -25,6 +25,7 @@ from shared.engine.values.scope import narrow, visible
 from shared.engine.values.stored_values import Values, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.failure import LIMIT, Failure
 from shared.events.outcome import Result
 from shared.events.stamp import seconds, stamp
 
@@ -135,12 +136,12 @@ def _begin(turn: Turn, undo: Undo) -> None:
         args = _args(turn, given, undo)
     except TemplateError as error:
         message = f"compensate.args of step {undo.step}: {error}"
-        turn.emit(ev.CompensationFailed(undo.run_id, step.name, {"kind": error.kind, "message": message}))
+        turn.emit(ev.CompensationFailed(undo.run_id, step.name, Failure(error.kind, message).error()))
         return
     size = len(msgspec.json.encode(args))
     if size > MAX_CALL_BYTES:
         message = f"args of {size} bytes, over {MAX_CALL_BYTES}: give compensate smaller args"
-        turn.emit(ev.CompensationFailed(undo.run_id, step.name, {"kind": "limit", "message": message}))
+        turn.emit(ev.CompensationFailed(undo.run_id, step.name, Failure(LIMIT, message).error()))
         return
     turn.emit(ev.StepScheduled(
         run_id, step.name, (), turn.plan.digest, state.pools.get(step.name, step.pool), step.loop is not None, args,

@@ -39,6 +39,7 @@ from shared.engine.values.stored_values import (
 )
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.failure import CTX, LIMIT, POOL, REQUEST, TEMPLATE, Failure
 from shared.events.fields import PRIORITY
 from shared.events.note import Note
 from shared.events.outcome import Result
@@ -67,20 +68,20 @@ def start(
         request.path, request.version, request.payload, request_id, request.parent, request.priority, labels, request.by
     ))
     if isinstance(plan, str):
-        return turn.refuse("request", plan)
+        return turn.refuse(REQUEST, plan)
     if request.refused:
-        return turn.refuse("limit", request.refused)
+        return turn.refuse(LIMIT, request.refused)
     if request.parent is not None and request.parent.depth > MAX_DEPTH:
-        return turn.refuse("limit", f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
+        return turn.refuse(LIMIT, f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
     if isinstance(pools, str):
-        return turn.refuse("pool", pools)
+        return turn.refuse(POOL, pools)
     try:
         workload = merge_workload(plan.workload, request.payload, execution_id)
     except TemplateError as error:
         return turn.refuse(error.kind, f"workload: {error}")
     size = len(msgspec.json.encode(workload))
     if size > MAX_WORKLOAD_BYTES:
-        return turn.refuse("limit", f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
+        return turn.refuse(LIMIT, f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
     try:
         limit = limited(plan.limit, whole_scope(execution_id, workload)) if plan.limit is not None else None
     except TemplateError as error:
@@ -217,7 +218,7 @@ class _Turn:
         message = f"args and scopes of {size} bytes in one decision, over {MAX_DECISION_BYTES}"
         advice = "name the step's result in a template instead of passing it"
         known = self.state.fate.error if self.state.fate is not None else self.state.error
-        turn.fail(known or {"kind": "limit", "message": f"{message}: {advice}"})
+        turn.fail(known or Failure(LIMIT, f"{message}: {advice}").error())
         return (opening or []) + turn.compensated()
 
     # -- the end of a run --------------------------------------------------------------
@@ -229,7 +230,7 @@ class _Turn:
         try:
             arcs = self.select(step, run, end)
         except TemplateError as error:
-            self.fail({"kind": error.kind, "message": f"next of step {step.name}: {error}", "step": step.name})
+            self.fail(Failure(error.kind, f"next of step {step.name}: {error}", step=step.name).error())
             return
         self.emit(ev.NextSelected(run.run_id, step.name, end.event, tuple(arc.step for arc, _ in arcs)))
         for arc, args in arcs:
@@ -237,7 +238,7 @@ class _Turn:
         if end.event == "step.failed" and not arcs:
             self.fail({**(end.error or {}), "step": step.name})
         elif run.undo and (limit := compensation.over_limit(self.state)):
-            self.fail({"kind": "limit", "message": limit, "step": step.name})
+            self.fail(Failure(LIMIT, limit, step=step.name).error())
 
     def patch_ctx(self, run: Run, end: End) -> End:
         # An upper bound of the size of ctx: measuring it for every patch of a loop would take seconds. It starts at the
@@ -253,11 +254,11 @@ class _Turn:
                 bound = size
                 if size > MAX_CTX_BYTES:
                     message = f"ctx would grow to {size} bytes, over {MAX_CTX_BYTES}: store it and keep a reference"
-                    return End("step.failed", end.seq, error={"kind": "limit", "message": message})
+                    return End("step.failed", end.seq, error=Failure(LIMIT, message).error())
                 self.emit(ev.CtxPatched(run.run_id, patch))
         except TemplateError as error:
-            kind = "ctx" if error.kind == "template" else error.kind
-            return End("step.failed", end.seq, error={"kind": kind, "message": str(error), "retryable": False})
+            kind = CTX if error.kind == TEMPLATE else error.kind
+            return End("step.failed", end.seq, error=Failure(kind, str(error), retryable=False).error())
         return end
 
     def select(self, step: Step, run: Run, end: End) -> list[tuple[Arc, dict[str, Any]]]:
@@ -294,7 +295,7 @@ class _Turn:
             moves += move.do == "enter" and not move.step.tasks
             if moves > MAX_MOVES:
                 message = f"over {MAX_MOVES} steps were entered in one decision: a cycle of steps without tools"
-                self.fail({"kind": "limit", "message": message})
+                self.fail(Failure(LIMIT, message).error())
             else:
                 self.make(move)
         if not self.is_over() and not self.state.tokens and not self.state.runs:
@@ -337,7 +338,7 @@ class _Turn:
         try:
             decided = next((i for i, rule in enumerate(step.admit) if rule.when is None or truth(rule.when, names)), -1)
         except TemplateError as error:
-            self.fail({"kind": error.kind, "message": f"admit of step {step.name}: {error}", "step": step.name})
+            self.fail(Failure(error.kind, f"admit of step {step.name}: {error}", step=step.name).error())
             return False
         if decided >= 0 and step.admit[decided].allow:
             return True
@@ -371,7 +372,7 @@ class _Turn:
         compensation.end(self, Fate("failed", error), "the execution failed")
 
     def refuse(self, kind: str, message: str) -> list[ev.Event]:
-        error = {"kind": kind, "message": message}
+        error = Failure(kind, message).error()
         self.emit(ev.RequestEvaluated("", error))
         self.emit(ev.PlaybookProcessed("failed", None, error))
         return self.events

@@ -22,6 +22,7 @@ from shared.engine.leases.lease_fit import Known, misfit, was_scheduled
 from shared.engine.values.ctx_patch import apply_patch
 from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
+from shared.events.failure import CANCELLED, Failure
 from shared.events.outcome import Result
 from shared.events.record import Epoch, Lease, Record, event_type
 from shared.events.run_index import is_run
@@ -308,7 +309,7 @@ def _end(event: ev.Event, seq: int) -> End | None:
         case ev.StepFailed(error=error, ctx=ctx):
             return End("step.failed", seq, Result(), error, ctx)
         case ev.StepCancelled(reason=reason):
-            return End("step.failed", seq, error={"kind": "cancelled", "message": reason})
+            return End("step.failed", seq, error=Failure(CANCELLED, reason).error())
         case ev.LoopDone(result=result, ctx=ctx):
             return End("loop.done", seq, result, None, ctx, event.count, event.failed, event.failures)
     return None

@@ -28,6 +28,7 @@ from shared.engine.values.scope import narrow
 from shared.engine.values.stored_values import MAX_INLINE_BYTES, Values, value_of
 from shared.events import model as ev
 from shared.events.command import Command, Local
+from shared.events.failure import TIMEOUT, Failure
 from shared.events.outcome import Ref
 from shared.events.run_index import FIRST_FRAME, RUN, frame_of, is_iteration, of_frame
 from shared.events.stamp import seconds
@@ -81,8 +82,8 @@ def _late(state: Schedule, now: float) -> Iterable[ev.StepFailed]:
     """Runs past their deadline that no worker has ended."""
     for event, deadline in deadlines(state):
         if now >= seconds(deadline) + LATE_S:
-            error = {"kind": "timeout", "message": "the step is over its time", "retryable": False}
-            yield ev.StepFailed(error, (), event.run_id, event.step, event.pool)
+            failure = Failure(TIMEOUT, "the step is over its time", retryable=False)
+            yield ev.StepFailed(failure.error(), (), event.run_id, event.step, event.pool)
 
 
 def _stopped(state: Schedule) -> Iterable[ev.StepCancelled]:

@@ -26,6 +26,7 @@ from shared.engine.values.scope import visible
 from shared.engine.values.stored_values import Values, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.failure import Failure
 from shared.events.fields import PRIORITY
 
 if TYPE_CHECKING:
@@ -174,5 +175,5 @@ def unusable(plans: Plans, state: "Schedule", values: Values) -> Iterator[ev.Ste
             try:
                 limit_of(plans(event.digest).steps[event.step], state.execution_id, event, values)
             except TemplateError as error:
-                failure = {"kind": error.kind, "message": f"limits.key: {error}", "retryable": False}
-                yield ev.StepFailed(failure, (), run_id, event.step)
+                failure = Failure(error.kind, f"limits.key: {error}", retryable=False)
+                yield ev.StepFailed(failure.error(), (), run_id, event.step)

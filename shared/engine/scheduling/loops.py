@@ -40,6 +40,7 @@ from shared.engine.values.scope import visible
 from shared.engine.values.stored_values import Values, item, manifest_item, resolve, resolve_scope, value_of
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.failure import LIMIT, LOOP, TEMPLATE, Failure
 from shared.events.outcome import Result
 from shared.events.run_index import is_iteration
 from shared.events.stamp import stamp
@@ -106,7 +107,7 @@ def _proceed(step: Step, execution_id: str, loop: Loop, values: Values) -> Itera
     if is_over and (loop.stopped or not loop.has_more):
         yield _done(step, loop, count, values)
     elif is_over and loop.claims is not None and cursor_rows.is_full(loop.claims):
-        yield _failed(step, loop, "limit", f"the cursor gave {count} rows, and may have more: all of these are done")
+        yield _failed(step, loop, LIMIT, f"the cursor gave {count} rows, and may have more: all of these are done")
     elif not loop.stopped:
         for event in _windows(step, execution_id, loop, left, values):
             yield event
@@ -164,7 +165,7 @@ def failure(step: Step, loop: Loop) -> ev.StepFailed | None:
     assert started is not None
     if loop.patched_bytes > MAX_LOOP_CTX_BYTES:
         what = f"the iterations wrote {loop.patched_bytes} bytes to ctx"
-        return _failed(step, loop, "limit", f"{what}, over {MAX_LOOP_CTX_BYTES}: keep them as results")
+        return _failed(step, loop, LIMIT, f"{what}, over {MAX_LOOP_CTX_BYTES}: keep them as results")
     if (broken := _broken(loop)) is not None:
         return ev.StepFailed(broken, loop.patches, loop.event.run_id, step.name, loop.event.pool)
     tolerated = step.tolerate.of(loop.total)
@@ -198,7 +199,7 @@ def _begin(step: Step, execution_id: str, loop: Loop, now: float, values: Values
         except TemplateError as error:
             raise Unusable(error.kind, f"loop.in: {error}") from None
         if not isinstance(found, list | tuple):
-            raise Unusable("loop", f"loop.in of step {step.name} must be a list, not {type(found).__name__}")
+            raise Unusable(LOOP, f"loop.in of step {step.name} must be a list, not {type(found).__name__}")
         _check_sizes(found, MAX_ITEM_BYTES // len(levels))
         return list(found)
 
@@ -225,9 +226,9 @@ def _in_flight(given: int | str, names: dict[str, Any]) -> int:
     try:
         most = evaluate(given, names)
     except TemplateError as error:
-        raise Unusable("loop" if error.kind == "template" else error.kind, f"max_in_flight: {error}") from None
+        raise Unusable(LOOP if error.kind == TEMPLATE else error.kind, f"max_in_flight: {error}") from None
     if type(most) is not int or not 1 <= most <= MAX_IN_FLIGHT:
-        raise Unusable("loop", f"max_in_flight: must be a whole number from 1 to {MAX_IN_FLIGHT}, not {most!r:.60}")
+        raise Unusable(LOOP, f"max_in_flight: must be a whole number from 1 to {MAX_IN_FLIGHT}, not {most!r:.60}")
     return most
 
 
@@ -237,7 +238,7 @@ def _check_sizes(items: Sequence[Any], most: int) -> None:
     sizes = [len(msgspec.json.encode(item)) for item in items]
     if (size := max(sizes)) > most:
         what = f"element {sizes.index(size)} of loop.in has {size} bytes"
-        raise Unusable("limit", f"{what}, over {most}: loop over names or references")
+        raise Unusable(LIMIT, f"{what}, over {most}: loop over names or references")
 
 
 def _deadline(step: Step, loop: Loop, now: float) -> str:
@@ -249,10 +250,10 @@ def _deadline(step: Step, loop: Loop, now: float) -> str:
 
 
 def _failed(step: Step, loop: Loop, kind: str, message: str) -> ev.StepFailed:
-    error: dict[str, Any] = {"kind": kind, "message": message}
-    if kind == "limit":
-        error = {"kind": kind, "message": f"loop of step {step.name}: {message}", "retryable": False}
-    return ev.StepFailed(error, (), loop.event.run_id, step.name, loop.event.pool if loop.started else "")
+    failure = Failure(kind, message)
+    if kind == LIMIT:
+        failure = Failure(kind, f"loop of step {step.name}: {message}", retryable=False)
+    return ev.StepFailed(failure.error(), (), loop.event.run_id, step.name, loop.event.pool if loop.started else "")
 
 
 # -- the end ---------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 from shared.dsl.model.plan import Level
 from shared.engine.values.stored_values import manifest_list
+from shared.events.failure import LIMIT
 
 MAX_ITERATIONS = 1_000_000  # and as many elements of the outer levels
 
@@ -46,7 +47,7 @@ class Grown:
         found = self._elements(level, parent)
         self._nodes += len(found)
         if self._nodes > MAX_ITERATIONS:
-            raise Unusable("limit", f"loop.in has {self._nodes} elements, over {MAX_ITERATIONS}")
+            raise Unusable(LIMIT, f"loop.in has {self._nodes} elements, over {MAX_ITERATIONS}")
         if depth == len(self._levels) - 1:
             self.count += len(found)
             return found

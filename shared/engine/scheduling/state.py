@@ -27,6 +27,7 @@ from shared.engine.values.chunked import Chunked
 from shared.engine.values.ctx_patch import plain_keys
 from shared.errors import Corrupt
 from shared.events import model as ev
+from shared.events.failure import CTX_CONFLICT, Failure, message_of, shortened
 from shared.events.fields import PRIORITY
 from shared.events.outcome import Result
 from shared.events.record import Epoch, Lease, Record
@@ -328,7 +329,7 @@ def settle(
     clash = keys & loop.written if loop.parallel else frozenset()
     if clash:
         message = f"another iteration already wrote ctx.{min(clash)}; use a reducer such as $append"
-        loop.failures.put(index, {"kind": "ctx_conflict", "message": message, "retryable": False})
+        loop.failures.put(index, Failure(CTX_CONFLICT, message, retryable=False).error())
         loop.clashes = (*loop.clashes, index)
         return
     if ctx:
@@ -338,11 +339,8 @@ def settle(
     if error is None:
         loop.results.put(index, result)
     else:
-        loop.failures.put(index, error if loop.failures.size < MAX_FAILURES_KEPT else _brief(error))
-
-
-def _brief(error: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": error.get("kind"), "message": str(error.get("message", ""))[:MAX_FAILURE_TEXT]}
+        whole = loop.failures.size < MAX_FAILURES_KEPT
+        loop.failures.put(index, error if whole else shortened(error, MAX_FAILURE_TEXT))
 
 
 def apply(state: Schedule, event: ev.Event) -> None:
@@ -364,7 +362,7 @@ def apply(state: Schedule, event: ev.Event) -> None:
             loop = state.loops[run_id]
             loop.clashes = tuple(clash for clash in loop.clashes if clash != index)
         case ev.StepFailed(run_id=run_id, error=error):
-            waiting.orphan(state, run_id, str(error.get("message", "the step failed")))
+            waiting.orphan(state, run_id, message_of(error, "the step failed"))
             end_run(state, run_id)
         case ev.LoopStopped(run_id=run_id) if run_id in state.loops:
             loop = state.loops[run_id]

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from shared.dsl.templates import json_schema
 from shared.engine.leases.fence import is_outranked
 from shared.events import model as ev
+from shared.events.failure import PLAYBOOK, TIMEOUT, message_of
 from shared.events.fields import PRIORITY
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Epoch, Lease, Record
@@ -209,24 +210,21 @@ def _outcome(wait: Wait) -> Outcome | None:
     """The outcome of the task; None: it was only a pause, and the call is still to be made."""
     child, answer = wait.event.child, wait.answer
     if wait.event.signal:
-        return failed("timeout", f"no signal {wait.event.signal!r} in time", retryable=True)
+        return failed(TIMEOUT, f"no signal {wait.event.signal!r} in time", retryable=True)
     if child is None:
         return None if wait.event.pause else ok({"until": wait.event.until})
     about = {"execution_id": child.execution_id, "path": child.path}
     if answer is None and child.detached:
         return ok({**about, "status": "started"})
     if answer is None:
-        return failed("timeout", f"{_name(child)} is not over in time", retryable=True, details=about)
+        return failed(TIMEOUT, f"{_name(child)} is not over in time", retryable=True, details=about)
     if answer.status == "completed":
         result = answer.result
         return Outcome("ok", result.value, result.shape, result.ref, meta=about)
-    message = f"{_name(child)} {'failed' if answer.status == 'failed' else 'was cancelled'}: {_message(answer.error)}"
-    return failed("playbook", message, details={**about, "error": answer.error})
+    end = "failed" if answer.status == "failed" else "was cancelled"
+    message = f"{_name(child)} {end}: {message_of(answer.error, 'no reason given')}"
+    return failed(PLAYBOOK, message, details={**about, "error": answer.error})
 
 
 def _name(child: ev.Child) -> str:
     return f"playbook {child.path!r} (execution {child.execution_id})"
-
-
-def _message(error: dict[str, Any] | None) -> str:
-    return str((error or {}).get("message", "no reason given"))

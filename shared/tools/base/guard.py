@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from shared.events.failure import CONFIG, DECODE, INTERNAL, LIMIT, TIMEOUT
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import RESULT_DEPTH, Call
 
@@ -38,7 +39,7 @@ async def guarded(
         limit = time_limit(call)
     except BadCall as error:
         work.close()
-        return scrubbed(failed("config", str(error), **blank), call)
+        return scrubbed(failed(CONFIG, str(error), **blank), call)
     task = asyncio.ensure_future(work)
     late = True
     try:
@@ -48,7 +49,7 @@ async def guarded(
         if not task.done():
             await _stop(task, abandon)
     if late and (not task.done() or task.cancelled() or task.exception()):
-        return failed("timeout", f"no result within {limit:g} s", retryable=True, **blank)
+        return failed(TIMEOUT, f"no result within {limit:g} s", retryable=True, **blank)
     return scrubbed(_outcome(task, blank), call)
 
 
@@ -67,15 +68,15 @@ def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
         case None:
             return _bounded(task.result(), blank)
         case BadCall():
-            return failed("config", str(error), **blank)
+            return failed(CONFIG, str(error), **blank)
         case TooLarge():
-            return failed("limit", str(error), **blank)
+            return failed(LIMIT, str(error), **blank)
         case RecursionError():
-            return failed("limit", DEEP, **blank)
+            return failed(LIMIT, DEEP, **blank)
         case msgspec.DecodeError():
-            return failed("decode", f"what came back is not JSON: {error}", **blank)
+            return failed(DECODE, f"what came back is not JSON: {error}", **blank)
         case Exception():
-            return failed("internal", f"{type(error).__name__}: {error}", **blank)
+            return failed(INTERNAL, f"{type(error).__name__}: {error}", **blank)
         case _:
             raise error
 
@@ -83,7 +84,7 @@ def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
 def _bounded(outcome: Outcome, blank: dict[str, Any]) -> Outcome:
     """What is nested deeply can be made, but whoever reads it later may not be able to."""
     if isinstance(outcome, Outcome) and too_deep(outcome.result):
-        return failed("limit", DEEP, **{**blank, **({"http": outcome.http} if outcome.http else {})})
+        return failed(LIMIT, DEEP, **{**blank, **({"http": outcome.http} if outcome.http else {})})
     return outcome
 
 
