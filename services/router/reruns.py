@@ -12,7 +12,7 @@ from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.dsl.model.plan import Plan
 from shared.engine.routing.state import Execution, evolve, is_over
-from shared.engine.values.stored_values import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, TooLarge, shrink
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Unstorable, shrink
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.readers import FOLDED
@@ -54,7 +54,7 @@ class Reruns:
         assert isinstance(first, ev.ExecutionRequested)
         try:
             (restored,), blobs = shrink(execution_id, [found])
-        except TooLarge as error:
+        except Unstorable as error:
             return f"execution {asked.execution_id} cannot be taken over: {error}"
         assert isinstance(restored, ev.PlaybookRestored)
         size = len(msgspec.json.encode(restored))

@@ -20,7 +20,7 @@ from typing import TypeVar
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
 from shared.engine.pipeline.notes import Notes
-from shared.engine.values.stored_values import MAX_RECORD_BYTES, TooLarge
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, Unstorable
 from shared.errors import Forged, Unavailable
 from shared.events import subjects
 from shared.events.bounds import MAX_RECORD_NAME, is_deep
@@ -81,7 +81,7 @@ class Journal:
         try:
             await results.store(self._bus, self._notes.execution_id, blobs, self._notes.lease.pool)
         except results.Occupied as error:
-            raise TooLarge(str(error)) from None
+            raise Unstorable(str(error)) from None
 
     async def _write(self, events: list[Event]) -> None:
         notes = self._notes
@@ -92,7 +92,7 @@ class Journal:
         subject = subjects.event(self._partition, notes.execution_id, notes.writer, notes.lease.pool)
         if wrong := self._wrong(Kept(subject, data)):
             if len(events) == 1:
-                raise TooLarge(wrong)
+                raise Unstorable(wrong)
             half = len(events) // 2
             await self._write(events[:half])
             await self._write(events[half:])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from shared.bus.ports import Clock
 from shared.dsl.model.plan import Task
+from shared.errors import Signal
 from shared.events.beat import Calling
 from shared.events.command import Command
 from shared.tools.base.turns import NoTurn, in_a_hurry
@@ -16,7 +17,7 @@ FIRST_DELAY_S = 0.25  # before a run that found no turn is delivered again; twic
 MAX_DELAY_S = 2.0
 
 
-class NoRoom(Exception):
+class NoRoom(Signal):
     """Another worker may have room, or this one later. `begun`: the log knows of the lease."""
 
     def __init__(self, kind: str, *, begun: bool, deliveries: int) -> None:

@@ -20,7 +20,7 @@ from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.playtests.model import Case
 from shared.dsl.playtests.playbooks import BY_ITSELF
 from shared.events.outcome import Outcome
-from shared.tools.testing.mocks import Broken
+from shared.tools.testing.mocks import BrokenMock
 from shared.tools.testing.run_case import Chance, Ran, Real, run_case
 
 MAX_FINDINGS = 3  # reported of one case
@@ -129,7 +129,7 @@ def _run_case(
             explored = _explore(
                 case, ran, got, options, lambda chance: run_case(test, case, plans, known, chance=chance))
             failures = [_told(finding, options) for finding in explored.findings]
-    except Broken as error:
+    except BrokenMock as error:
         return CaseReport(case.name, case.line, False, _since(began), None, [CaseFailure("mock", str(error))])
     return CaseReport(case.name, case.line, not failures, _since(began), got, failures, explored)
 

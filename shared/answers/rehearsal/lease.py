@@ -18,7 +18,8 @@ from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.masked_keychain import keychain
 from shared.engine.pipeline.notes import Notes
 from shared.engine.pipeline.ownership import Fenced
-from shared.engine.values.stored_values import Missing, TooLarge
+from shared.engine.values.stored_values import Missing, Unstorable
+from shared.errors import Signal
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.record import Epoch, Lease
@@ -35,11 +36,11 @@ def tick(time: float) -> float:
     return time if time == FOREVER else seconds(stamp(time))
 
 
-class Died(Exception):
+class Died(Signal):
     """The worker is gone, with what it had noted and not written."""
 
 
-class Broken(Exception):
+class WorkerFault(Signal):
     """The run ends here, by a fault of its worker."""
 
     def __init__(self, error: dict[str, Any]) -> None:
@@ -110,7 +111,7 @@ class LeaseHold(ABC):
             yield from self._play(self.machine.run())
         except Fenced:
             return  # it is over, or a later lease has it
-        except Broken as broken:
+        except WorkerFault as broken:
             yield from self._play(self.machine.give_up(broken.error))
 
     def go_on(self) -> bool:
@@ -200,7 +201,7 @@ class LeaseHold(ABC):
         """What does not fit into one record goes into several."""
         try:
             self._stage.write(self.machine.notes, events)
-        except TooLarge:
+        except Unstorable:
             if len(events) == 1:
                 raise
             half = len(events) // 2

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.answers.rehearsal.lease import FOREVER, Broken, Death, Died, LeaseHold, Stage, Times
+from shared.answers.rehearsal.lease import FOREVER, Death, Died, LeaseHold, Stage, Times, WorkerFault
 from shared.answers.rehearsal.types import Awaits, Breaks, Decided, Ended, Need, Never, Took
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import decide as pipeline
@@ -116,7 +116,7 @@ class Hold(LeaseHold):
                 return ef.Judged(events)
             case Breaks(error=error, at=at):
                 yield from self._until(at or 0.0)
-                raise Broken(error)
+                raise WorkerFault(error)
             case Took(seconds=took, at=None) if took > effect.limit:
                 yield from self._until(self._stage.now + effect.limit)
                 return None

@@ -17,6 +17,7 @@ from shared.dsl.model.plan import Arc, Plan, Step
 from shared.dsl.model.reachability import closure, components
 from shared.dsl.read.joins_and_compensation import undoing
 from shared.dsl.templates.conditions import FAILED, contradict, fires, truth
+from shared.errors import Signal
 
 MAX_STATES = 2000   # looked at in one analysis
 MAX_MOVES = 6000    # from one state to another
@@ -45,8 +46,8 @@ class Net(Struct, frozen=True):
     states: int = 0
 
 
-class TooLarge(Exception):
-    pass
+class NetTooLarge(Signal):
+    """The net has more states than are looked at."""
 
 
 PROVED = Verdict("proved")
@@ -102,7 +103,7 @@ def analyse(plan: Plan, limit: int = MAX_STATES) -> Net:
     otherwise = PROVED
     try:
         walk.run()
-    except TooLarge:
+    except NetTooLarge:
         otherwise = TOO_LARGE
     return Net(runs, ends, walk.growth(otherwise), walk.waiting or otherwise, len(walk.states))
 
@@ -184,10 +185,10 @@ class _Walk:
                 self.states[state].append((after, entered))
                 self.moves += 1
                 if self.moves > MAX_MOVES:
-                    raise TooLarge
+                    raise NetTooLarge
                 if after not in self.states:
                     if len(self.states) >= self.limit:
-                        raise TooLarge
+                        raise NetTooLarge
                     self.states[after] = []
                     open_.append(after)
 
@@ -271,7 +272,7 @@ def choices(step: Step, event: str) -> list[tuple[str, ...]]:
         return ways if any(sure for _, sure in found) else [*ways, ()]
     open_ = [index for index, sure in found if not sure]
     if len(open_) > MAX_CHOICES:
-        raise TooLarge
+        raise NetTooLarge
     sure_ = [index for index, sure in found if sure]
     picked = [sorted((*sure_, *some)) for size in range(len(open_) + 1) for some in combinations(open_, size)]
     return [tuple(step.arcs[index].step for index in some) for some in picked if _together(step, some)]

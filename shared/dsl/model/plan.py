@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from shared.errors import Signal
+
 MAX_LEASES = 3  # of a run in a row that are lost, unless its step says otherwise
 EVERYTHING = "*"  # in a Needs set: the whole namespace is used
 
@@ -194,7 +196,7 @@ class Plan(Struct, frozen=True):
     labels: dict[str, str] = {}
 
 
-class PlanMissing(Exception):
+class PlanMissing(Signal):
     """Pure work asks for a plan that is not in memory: load it, and ask again."""
 
     def __init__(self, digest: str) -> None:

@@ -13,6 +13,7 @@ from shared.dsl.source import nodes as source
 from shared.dsl.source import scalars
 from shared.dsl.source.nodes import Document, Entry, Node, Place
 from shared.dsl.templates.limits import tokens
+from shared.errors import Signal
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -21,7 +22,7 @@ _QUOTE = "put quotes around a text that begins with {{"
 _UNQUOTED = "{{ none }}"  # stands for a template that lacks its quotes, so that one mistake is reported once
 
 
-class _Stop(Exception):
+class _Stop(Signal):
     """Reading cannot continue; the diagnostic is recorded."""
 
 

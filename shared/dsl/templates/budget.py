@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from shared.errors import OverLimit
+from shared.errors import OverLimit, Signal
 
 MAX_WORK = 1_000_000           # units of one evaluation
 MAX_DECISION_WORK = 1_000_000  # units of all templates of one decision, or of one task's call
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Limit(Exception):
+class Limit(Signal):
     """A bound was reached; the message names it."""
 
 

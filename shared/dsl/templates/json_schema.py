@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.dsl.templates.budget import Limit, shared_budget, spend
 from shared.dsl.templates.measure import measure
-from shared.errors import OverLimit
+from shared.errors import OverLimit, Signal
 
 MAX_SCHEMA_NODES = 5000    # as `measure` counts them: about 1,000 keywords and values
 MAX_PATTERN = 500          # characters
@@ -21,7 +21,7 @@ _MANY = 2**40              # ways that are never tried
 _BACK = ("GROUPREF", "GROUPREF_EXISTS", "GROUPREF_IGNORE")
 
 
-class BadPattern(ValueError):
+class BadPattern(Signal, ValueError):
     """Why a pattern is rejected."""
 
 

@@ -9,6 +9,8 @@ The exception is arithmetic, which evaluates what it is given: there only whole 
 import re
 from typing import Literal
 
+from shared.errors import Signal
+
 Place = Literal["word", "open", "double", "single", "ansi", "number"]
 
 MARK = "\0"
@@ -35,7 +37,7 @@ _BASH = ("[[", "((", "<<<", "&>", "=(", "$'")  # what other shells do not know, 
 _LIKE = {"paren": "open", "tick": "open", "test": "open", "index": "sum", "group": "sum"}
 
 
-class Misplaced(TypeError):
+class Misplaced(Signal, TypeError):
     """The output with this index is where no value can be."""
 
     def __init__(self, message: str, index: int) -> None:

@@ -15,7 +15,7 @@ from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.decide import Progress
 from shared.engine.pipeline.render import Rendered
 from shared.engine.pipeline.task_loop import elements
-from shared.engine.values.stored_values import TooLarge, Values
+from shared.engine.values.stored_values import Unstorable, Values
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.failure import CANCELLED, INTERNAL, LIMIT, TIMEOUT, Failure
@@ -133,7 +133,7 @@ def judged(
     return pipeline.decide(step, progress, replace(outcome, meta=meta), names, key)
 
 
-def too_large(progress: Progress, error: TooLarge) -> ev.TaskDone:
+def too_large(progress: Progress, error: Unstorable) -> ev.TaskDone:
     """What a task left cannot be stored at all."""
     return ev.TaskDone(progress.task, progress.attempt, failed(LIMIT, str(error)), "fail")
 
@@ -151,7 +151,7 @@ def folded(
     return progress
 
 
-def cut_short(progress: Progress, error: TooLarge) -> Progress:
+def cut_short(progress: Progress, error: Unstorable) -> Progress:
     """The run ends wherever it is: its last record cannot be written."""
     limit = Failure(LIMIT, str(error), retryable=False).error()
     return replace(progress, state="failed", error=limit, patches=())

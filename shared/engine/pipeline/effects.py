@@ -42,7 +42,7 @@ class Sleep(Effect, frozen=True):
 
 
 class Flush(Effect, frozen=True):
-    """Everything noted is in the log when this is answered. Raises TooLarge for what cannot be written."""
+    """Everything noted is in the log when this is answered. Raises Unstorable for what cannot be written."""
 
 
 class Settle(Effect, frozen=True):

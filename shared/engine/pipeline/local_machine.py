@@ -38,13 +38,14 @@ from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.local_loop import LocalLoop, ahead
 from shared.engine.pipeline.notes import Notes
+from shared.errors import Signal
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.record import Lease
 from shared.events.stamp import seconds
 
 
-class HandedBack(Exception):
+class HandedBack(Signal):
     """This worker leaves the loop: another one continues it."""
 
 

@@ -63,7 +63,8 @@ from shared.engine.pipeline.effects import (
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.notes import Notes
 from shared.engine.pipeline.prepare import prepare
-from shared.engine.values.stored_values import TooLarge, value_of
+from shared.engine.values.stored_values import Unstorable, value_of
+from shared.errors import Signal
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome
@@ -75,7 +76,7 @@ PURE_IN_A_ROW = 200  # tasks without effects, before what they noted is written 
 SpecOf = Callable[[str], ToolSpec]
 
 
-class _Parked(Exception):
+class _Parked(Signal):
     """The current task waits; the scheduler knows."""
 
 
@@ -106,7 +107,7 @@ class RunMachine:
             yield from self._end(progress)
         except _Parked:
             return
-        except TooLarge as error:
+        except Unstorable as error:
             yield from self._end(pipeline_call.cut_short(progress, error))
 
     def give_up(self, error: dict[str, Any]) -> Steps[None]:
@@ -258,7 +259,7 @@ class RunMachine:
         """Notes events for the log and folds them; a value too large becomes a failed run."""
         try:
             small = self.notes.note(*events)
-        except TooLarge as error:
+        except Unstorable as error:
             events = (pipeline_call.too_large(progress, error),)
             small = self.notes.note(*events)
         return pipeline_call.folded(self._step, progress, events, small, self._values)

@@ -29,7 +29,7 @@ class Notes:
         return isinstance(self._last, ENDS_LEASE)
 
     def note(self, *events: ev.Event) -> list[ev.Event]:
-        """These go out with the next record; returned as they are in it. TooLarge if a value is over the limit for
+        """These go out with the next record; returned as they are in it. Unstorable if a value is over the limit for
         one."""
         small, blobs = shrink(self.execution_id, list(events), self._limit)
         self.unwritten += small

@@ -1,11 +1,11 @@
 """Who holds a run, according to the log."""
 
 from shared.engine.leases.fence import is_outranked
-from shared.errors import Unavailable
+from shared.errors import Signal, Unavailable
 from shared.events.record import Epoch, Lease
 
 
-class Fenced(Exception):
+class Fenced(Signal):
     """The run is over, or a later lease holds it. Unless that lease has this very command, nobody needs the
     command, and it would only keep a later one of the run out of the queue."""
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from shared.dsl.model.plan import Level
 from shared.engine.values.stored_values import manifest_list
+from shared.errors import Signal
 from shared.events.failure import LIMIT
 
 MAX_ITERATIONS = 1_000_000  # and as many elements of the outer levels
 
 
-class Unusable(Exception):
+class Unusable(Signal):
     """The loop cannot start with these elements; `kind` is the kind of the error."""
 
     def __init__(self, kind: str, message: str) -> None:

@@ -28,7 +28,7 @@ from shared.answers.readmodel.entry import Entry, read
 from shared.answers.readmodel.fold import fold
 from shared.answers.readmodel.rows import Ctx, Execution, Loop, Rows, Run, ctx_values
 from shared.bus.ports import Message
-from shared.errors import Corrupt, Forged
+from shared.errors import Corrupt, Forged, Signal
 from shared.events.run_index import is_iteration
 from shared.runtime.readmodel.failures import REFUSED
 from shared.runtime.readmodel.touched import Touched
@@ -38,7 +38,7 @@ SQL = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "
 log = structlog.get_logger()
 
 
-class Moved(Exception):
+class Moved(Signal):
     """Not an error: the cursor is not where this reader left it (rule 2). Follow again from where it is."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from shared.errors import ToolError
 from shared.events.failure import CONFIG, DECODE, INTERNAL, LIMIT, TIMEOUT
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import RESULT_DEPTH, Call
@@ -19,11 +20,11 @@ DEEP = f"what came back is nested over {RESULT_DEPTH} levels deep"
 _NESTED = frozenset({dict, list, tuple})
 
 
-class BadCall(Exception):
+class BadCall(ToolError):
     """The call cannot be made as it is written: an outcome of kind `config`, never retried."""
 
 
-class TooLarge(Exception):
+class TooLarge(ToolError):
     """A result over one of the limits: an outcome of kind `limit`, never retried."""
 
 

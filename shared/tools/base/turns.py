@@ -5,6 +5,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from shared.errors import Signal
 from shared.events.beat import Busy, Calling
 
 HAND_BACK_S = 1.0   # in line for a turn, before the run goes back into the queue
@@ -12,7 +13,7 @@ AT_ONCE = 64        # runs a second that are sent away without having waited in 
 MAX_TOLD = 16       # calls under way that are named
 
 
-class NoTurn(Exception):
+class NoTurn(Signal):
     """All turns are in use, and none will be free soon."""
 
 

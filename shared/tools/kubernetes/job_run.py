@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from shared.errors import Signal
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call
 from shared.tools.base.guard import BadCall, TooLarge, hidden, time_limit
@@ -27,7 +28,7 @@ STOP_TRIES = 5                  # a job changes while it is being deleted
 MESSAGE_TAIL = 500              # characters of the output in the error's message
 
 
-class Gone(Exception):
+class Gone(Signal):
     """Somebody deleted the job."""
 
 
@@ -89,7 +90,7 @@ class JobRun:
                 self._unsure = error.transient
                 if error.status != 409:
                     raise
-            with suppress(_NotThere):
+            with suppress(_NoJob):
                 job = await self._get()
                 if job["metadata"].get("annotations", {}).get(CALL) != self._made.key:
                     raise BadCall(f"there is a job {self._made.name} that is not of this call")
@@ -119,7 +120,7 @@ class JobRun:
         try:
             return await patiently(lambda: self._api.get("jobs", self._made.name))
         except ApiError as error:
-            raise (_NotThere() if error.status in (404, 410) else error) from None
+            raise (_NoJob() if error.status in (404, 410) else error) from None
 
     # -- watching ----------------------------------------------------------------------
 
@@ -185,7 +186,7 @@ class JobRun:
                 return True
             same = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
             await self._api.delete("jobs", self._made.name, same)
-        except _NotThere:
+        except _NoJob:
             return not self._unsure
         except ApiError as error:
             if error.status != 409:  # it changed meanwhile
@@ -223,11 +224,11 @@ class JobRun:
         }
 
 
-class _NotThere(Exception):
+class _NoJob(Signal):
     """There is no such job."""
 
 
-class _Away(Exception):
+class _Away(Signal):
     """The API did not answer this time."""
 
 

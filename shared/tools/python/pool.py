@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 import shared
+from shared.errors import Signal, ToolError
 from shared.tools.base import keepers
 from shared.tools.base.guard import TooLarge
 from shared.tools.base.inherited import inherited
@@ -31,11 +32,11 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Reply)
 
 
-class Crashed(Exception):
+class Crashed(ToolError):
     """The child ended instead of answering; the message says how."""
 
 
-class Spent(Exception):
+class Spent(Signal):
     """The child rejects the call, because of what the one before left in it."""
 
 

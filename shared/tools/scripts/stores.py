@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from yarl import URL
 
+from shared.errors import ToolError
 from shared.tools.base.contract import Call
 from shared.tools.base.guard import BadCall, TooLarge
 from shared.tools.base.http_body import whole
@@ -22,7 +23,7 @@ GCS_REGION = "auto"
 REGION = "us-east-1"
 
 
-class NoScript(Exception):
+class NoScript(ToolError):
     """The script cannot be had: an outcome of kind `script`."""
 
     def __init__(self, message: str, *, retryable: bool = False) -> None:

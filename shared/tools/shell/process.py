@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import shared
+from shared.errors import ToolError
 from shared.tools.base import keepers
 from shared.tools.base.guard import BadCall, TooLarge
 from shared.tools.shell.warden import SIZE
@@ -26,7 +27,7 @@ AWAKE_S = 1.0             # between looks whether what makes wardens is at work
 DRAIN_S = 1.0             # for what a process that the warden cannot end still says
 
 
-class Lost(Exception):
+class Lost(ToolError):
     """The warden ended before its script."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from shared.errors import Signal
 from shared.tools.base.guard import BadCall
 
 EXTRA = "the Snowflake connector is not installed: pip install 'noetl-jetstream[snowflake]'"
@@ -20,7 +21,7 @@ JSON_TYPES = frozenset({5, 9, 10})  # VARIANT, OBJECT, ARRAY, as the connector n
 _NUMBERS = frozenset({type(None), bool, int, float, str, bytes, Decimal})
 
 
-class Stopped(Exception):
+class Stopped(Signal):
     """The call was cancelled or is over its time; nobody waits for its answer."""
 
 

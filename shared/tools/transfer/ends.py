@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from shared.errors import ToolError
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call
 from shared.tools.base.guard import BadCall, mapping, one_of
@@ -16,7 +17,7 @@ MODES = {"append": "append", "insert": "append", "replace": "replace", "truncate
          "merge": "upsert"}
 
 
-class EndFailed(Exception):
+class EndFailed(ToolError):
     """What an end's library or server said no to, as the outcome it becomes."""
 
     def __init__(self, outcome: Outcome) -> None:
