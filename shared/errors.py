@@ -110,9 +110,14 @@ class Forged(Corrupt):
 
 
 class TemplateError(NoetlError):
-    """An expression failed; the message names the expression. `kind` is that of the failure it becomes."""
+    """An expression failed; the message names the expression. `kind` is that of the failure it becomes, `what` what
+    went wrong, without the expression."""
 
     kind = "template"
+
+    def __init__(self, message: str, what: str = "") -> None:
+        super().__init__(message)
+        self.what = what or message
 
 
 class OverLimit(TemplateError):

@@ -22,6 +22,7 @@ from services.router.notes import Notes
 from services.router.reruns import Reruns
 from shared.bus import dead_letters, topology
 from shared.bus.ports import Bus, Clock, Delivery
+from shared.dsl.model.edition import plan_name
 from shared.dsl.model.plan import Plan
 from shared.engine.pools import placement
 from shared.engine.routing import decide as routing
@@ -202,7 +203,7 @@ class Requests:
         """The plan, the reason why there is none, or the error that is in the way for now."""
         try:
             entry = await catalog.find(self._bus, path, version)
-            return await self._plans.load(entry.digest)
+            return await self._plans.load(plan_name(entry.digest))
         except (catalog.NotRegistered, Corrupt, Refused) as error:
             return str(error)
         except NoetlError as error:

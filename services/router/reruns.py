@@ -10,6 +10,7 @@ from msgspec import Struct
 from shared.answers.rerun import rerun
 from shared.bus import topology
 from shared.bus.ports import Bus
+from shared.dsl.model.edition import plan_name, source_of
 from shared.dsl.model.plan import Plan
 from shared.engine.routing.state import Execution, evolve, is_over
 from shared.engine.values.stored_values import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Unstorable, shrink
@@ -62,7 +63,7 @@ class Reruns:
             return f"execution {asked.execution_id} cannot be taken over: {size} bytes of ctx and args"
         await results.store(self._bus, execution_id, blobs)
         request = Request(first.path, first.version, state.workload, execution_id, labels=first.labels, by=asked.by)
-        return Prepared(request, await self._plans.load(state.digest), restored)
+        return Prepared(request, await self._plans.load(plan_name(source_of(state.digest))), restored)
 
     async def _what_failed(self, execution_id: str) -> ev.PlaybookRestored | str:
         """What the iterations of loops left is read for this alone; a large loop takes a second or two to fold."""

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from shared.answers.history.summary import LoopProgress, Summary, awaited
+from shared.dsl.model.edition import source_of
 from shared.events import model as ev
 from shared.events.failure import CANCELLED, Failure
 from shared.events.record import Epoch, Lease, Record
@@ -242,7 +243,8 @@ def shown(portrait: Portrait) -> dict[str, Any]:
     parent = requested.parent
     return {
         "execution_id": portrait.execution_id, "status": portrait.status, "path": requested.path,
-        "version": requested.version, "digest": portrait.digest, "labels": requested.labels, "by": requested.by,
+        "version": requested.version, "digest": source_of(portrait.digest), "labels": requested.labels,
+        "by": requested.by,
         "priority": portrait.priority, "waits": "" if portrait.over else portrait.waits,
         "request_id": requested.request_id, "requested_at": portrait.started, "finished_at": portrait.ended,
         "parent": {"execution_id": parent.execution_id, "run_id": parent.run_id} if parent is not None else None,

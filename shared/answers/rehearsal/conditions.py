@@ -18,6 +18,7 @@ from shared.events import model as ev
 from shared.events.readers import FOLDED
 
 MAX_VALUE_TEXT = 200
+NOT_ASKED: dict[str, Any] = {"when": None, "holds": False, "values": {}}  # an arc that takes no failures
 
 
 def because_arcs(plan: Plan, found: Rehearsed, run_id: str) -> list[dict[str, Any]]:
@@ -30,7 +31,9 @@ def because_arcs(plan: Plan, found: Rehearsed, run_id: str) -> list[dict[str, An
     if all(arc.when is None for arc in step.arcs):
         return []
     names = routing.names_at_end(plan, before[0], run, found.values)
-    return [{"arc": arc.step, **held(arc.when, names)} for arc in step.arcs]
+    failed = run.end.event == "step.failed"
+    return [{"arc": arc.step, **(NOT_ASKED | {"when": arc.when} if failed and not arc.on_failure else
+                                 held(arc.when, names))} for arc in step.arcs]
 
 
 def because_admission(plan: Plan, found: Rehearsed, name: str) -> list[dict[str, Any]]:

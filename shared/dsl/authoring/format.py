@@ -15,6 +15,7 @@ from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.source.load import load
 from shared.dsl.source.nodes import Entry, Node
 
+NOT_FOR_FAILURES = "DSL930"
 WIDTH = 100            # a flow mapping or list stays one only within it
 MAX_SIMPLE_KEY = 1000  # YAML takes 1024 characters before the colon; longer keys are written with `?`
 ROOT = ("apiVersion", "kind", "metadata", "keychain", "executor", "workload", "workbook", "workflow")
@@ -24,10 +25,12 @@ _LAST = ("spec",)
 
 
 class Migrated(Struct, frozen=True):
-    """`text` is None when the playbook is not valid."""
+    """`text` is None when the playbook is not valid; `changed` is what an earlier edition of the language took
+    otherwise, by the lines of the text."""
 
     text: str | None
     diagnostics: tuple[Diagnostic, ...] = ()
+    changed: tuple[Diagnostic, ...] = ()
 
 
 def canonical(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "") -> Migrated:
@@ -40,7 +43,8 @@ def canonical(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str =
     again = compile_playbook(text, kinds=kinds, file=file, strict=True)
     if again.plan is None:  # what lowering made is over a limit of the source, of its bytes or its values
         return Migrated(None, again.diagnostics)
-    return Migrated(text, compiled.diagnostics)
+    changed = tuple(each for each in again.diagnostics if each.code == NOT_FOR_FAILURES)
+    return Migrated(text, compiled.diagnostics, changed)
 
 
 class _Emitter:

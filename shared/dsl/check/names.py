@@ -22,6 +22,7 @@ UNDOING = "compensates"  # in a step that compensates another
 IN_WORKLOAD = frozenset({"workload", "payload", "execution_id", "job"})
 _MISPLACED = {
     "outcome": "outcome is there in the rules of a task; an arc has event.result and event.error",
+    "output": "write outcome in the rules of a task, event.result in an arc, or the name of the task",
     "event": "event is there in the when and args of an arc; a rule has outcome",
     "iter": "iter is there in the tasks of a step; carry a value on with set_ctx",
     "keychain": "read keychain in the keys of a task",

@@ -6,7 +6,7 @@ from shared.dsl.check.join_net import too_few
 from shared.dsl.check.plan_paths import Sites, listed
 from shared.dsl.model.plan import Plan, Step
 from shared.dsl.read.reader import Reader, short
-from shared.dsl.templates.conditions import FAILED, fires, says_event
+from shared.dsl.templates.conditions import FAILED, fires, truth
 
 
 def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
@@ -33,6 +33,16 @@ def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
             reader.value((*sites.step(first), "step"), code, message.format(listed(verdict.steps)), fix, warning=True)
 
 
+def check_failures(reader: Reader, plan: Plan, sites: Sites) -> None:
+    """Arcs that took failures in the first edition of the language, and take none now."""
+    for step in plan.steps.values():
+        for index, arc in enumerate(step.arcs if step.tasks else ()):
+            if arc.when is not None and not arc.on_failure and truth(arc.when) is not False:
+                reader.value(sites.arc(step.name, index), "DSL930",
+                             f"the arc to {short(arc.step)} takes no failure of {short(step.name)}",
+                             "nothing, if it is about successes; else read event in its when", warning=True)
+
+
 def _unreachable(reader: Reader, plan: Plan, sites: Sites, verdict: token_net.Verdict) -> None:
     """A step behind an arc that never matches is not reported again: its arc is."""
     for name in verdict.steps:
@@ -55,11 +65,11 @@ def _arcs(reader: Reader, step: Step, sites: Sites) -> None:
         twin = first.setdefault(arc.when, index) if isinstance(arc.when, str) else index
         if step.mode == "exclusive" and twin != index:
             _shadowed(reader, step, sites, index, twin)
-        elif not by or (by == [FAILED] and not says_event(arc.when)):
+        elif not by:
             before = _shadow(step, index, fitting)
             if before is not None:
                 _shadowed(reader, step, sites, index, before)
-            elif not by:
+            else:
                 reader.value(sites.arc(step.name, index), "DSL904",
                              f"the arc to {short(arc.step)} is never taken: no end of this step fits its when",
                              "mend its when, or remove the arc", warning=True)

@@ -12,6 +12,7 @@ from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.source.nodes import Entry, Node, Place
 
 ERROR = "{{ outcome.status == 'error' }}"
+OK = "{{ outcome.status == 'ok' }}"
 _ALIASES = {
     "http": {"endpoint": "url", "payload": "body", "verify_ssl": "verify"},
     "postgres": {"credential": "auth", "statement": "command", "sql": "command"},

@@ -7,9 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.lower.name_meanings import condition, negated, patches
-from shared.dsl.lower.names import Names, asks_for_errors, attributes_read, is_enter
+from shared.dsl.lower.names import Names, asks_for_errors, attributes_read, is_enter, written_of
 from shared.dsl.lower.next import Target, arc, fan_out, is_router, targets
 from shared.dsl.lower.nodes import Env, build, get, is_list, is_map, items, listed
+from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Entry, Node, Place
 
 _KEYS = ("next", "sink", "set", "set_ctx", "set_iter", "vars", "retry", "collect", "result", "call", "step", "args",
@@ -180,6 +181,7 @@ def arcs(env: Env, cases: list[Case], rest: Node | None, step: str, names: Names
         when = condition(case.when, names) if case.when is not None else "{{ event.error is none }}"
         if case.next is not None:
             test = _decided(when, case, decided, index + 1) if decided else _guarded(when, before)
+            test = Text(test, written_of(case.when)) if isinstance(case.when, str) else test
             add(targets(env, case.next, names), build(case.place, test), f"{step}_case_{index + 1}",
                 f"rule {index + 1} of the case of step {step}")
         elif case.retry is None and not loop and not case.enters:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from shared.dsl.lower.build import (
     ERROR,
+    OK,
     directive,
     has_policy,
     named,
@@ -197,7 +198,7 @@ def _main(parts: Parts, tasks: list[Node], to: dict[str, str]) -> list[Node]:
         parts.env.error(parts.node, "DSL301", "collect and a policy of the task cannot stand together",
                         "move the task's rules into retry policies")
     last = called(tasks[-1], retry)
-    rest = [rule(ERROR, _fails(parts, last, to)), otherwise(directive("continue", set_iter=retry.last))]
+    rest = [rule(ERROR, _fails(parts, last, to)), rule(OK, directive("continue", set_iter=retry.last))]
     if retry.rules or parts.errors or retry.last:
         last = with_rules(_redirected(parts, last, to), retry.rules, rest)
     else:

@@ -20,6 +20,7 @@ from shared.dsl.lower.root import lower_root
 from shared.dsl.lower.step_names import plain_names
 from shared.dsl.lower.tasks import lower_tool
 from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.edition import EDITION
 from shared.dsl.model.plan import Origin
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.source.nodes import Document, Node
@@ -36,8 +37,8 @@ class Lowered(Struct, frozen=True):
     labels: Mapping[str, Origin] = {}
 
 
-def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "") -> Lowered:
-    env = Env(file, kinds, set(), {}, [], {})
+def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edition: int = EDITION) -> Lowered:
+    env = Env(file, kinds, set(), {}, [], {}, edition=edition)
     env.commands = reads_commands(document.root)
     env.taken, env.keys = _names(document.root)
     root = plain_names(env, lower_root(env, document.root))

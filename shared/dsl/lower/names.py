@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, TemplateSyntaxError
 from msgspec import Struct
 
+from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Entry, Node
 from shared.events.aliases import BOUNDARY, ENTER
 
@@ -66,7 +67,12 @@ def rewrite(text: str, names: Names) -> str:
             pieces[tokens[index].at + 1:last + 1] = [""] * (last - tokens[index].at)
         index += used
     joined = "".join(pieces)
-    return text if joined == text else joined
+    return text if joined == text else Text(joined, written_of(text))
+
+
+def written_of(text: str) -> str:
+    """What the author wrote, of a text that may have been rewritten already."""
+    return text.written or str(text) if isinstance(text, Text) else text
 
 
 def _may_hold(text: str, names: Names) -> bool:
@@ -91,6 +97,12 @@ def asks_for_errors(text: str) -> bool:
     return "error" in free_names(text) or _says(text, ("response", "is", "not", "defined")) \
         or _says(text, ("result", "is", "not", "defined")) or bool(event_names(text) & _FAILED) \
         or _says(text, ("event", ".", "name", "!=")) or _says(text, ("event", ".", "name", "not"))
+
+
+def asks_what_happened(text: str) -> bool:
+    """Whether an arc's condition, as its author wrote it, is about how the step ended and not about its data."""
+    return bool(free_names(text) & {"event", "error"}) or any(
+        attributes_read(text, name) & {"error", "status"} for name in ("output", "outcome"))
 
 
 def event_names(text: str) -> set[str]:
@@ -245,10 +257,23 @@ def _replacement(tokens: list[Token], index: int, names: Names, local: set[str])
         return _event_name(tokens, index, names)
     attribute = _text(tokens, index + 2) if _text(tokens, index + 1) == "." else ""
     if attribute and (token.text, attribute) in names.dotted:
-        return names.dotted[token.text, attribute], 3
+        found = names.dotted[token.text, attribute]
+        return (_or_none(found) if attribute == "error" and _meets_none(tokens, index + 3) else found), 3
     if token.text == "error" and names.message and not _as_object(tokens, index):
         return names.message, 1
+    if token.text == "error" and "error" in names.plain and _meets_none(tokens, index + 1):
+        return _or_none(names.plain["error"]), 1
     return names.plain.get(token.text), 1
+
+
+def _meets_none(tokens: list[Token], index: int) -> bool:
+    """`error is not none`: of a success it is none, though what stands for it here is undefined."""
+    rest = [_text(tokens, index + step).lower() for step in range(3)]
+    return rest == ["is", "not", "none"] or (rest[0] in ("is", "==", "!=") and rest[1] == "none")
+
+
+def _or_none(text: str) -> str:
+    return f"({text} | default(none))"
 
 
 def _as_object(tokens: list[Token], index: int) -> bool:

@@ -6,9 +6,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.lower.name_meanings import IN_ARCS, IN_COND
-from shared.dsl.lower.names import Names, renamed_node, rewrite
-from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced
+from shared.dsl.lower.names import Names, asks_what_happened, expression, free_names, renamed_node, rewrite, written_of
+from shared.dsl.lower.nodes import (
+    Env,
+    build,
+    changed,
+    get,
+    is_list,
+    is_map,
+    items,
+    listed,
+    renamed,
+    replaced,
+    text_of,
+)
+from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node, Place
+from shared.dsl.templates.conditions import reads_event
 from shared.dsl.templates.evaluate import is_template
 
 _CASE = 'write case: [{when: "{{ … }}", then: {next: [{step: …}]}}] on the step, and next: for the rest'
@@ -105,6 +119,21 @@ def _conditioned(arc_: Node) -> Node:
     return changed(renamed(arc_, "cond", "when"), {"when": when})
 
 
+def _of_its_end(env: Env, written: Node, arc_: Node) -> Node:
+    """An arc whose condition is about the step's data takes successes alone, also where the data is the event's."""
+    cond, when = get(written, "cond"), get(arc_, "when")
+    given = get(written, "when") or cond
+    if given is None or when is None or not isinstance(when.value, str) or env.edition == 1:
+        return arc_
+    text, inner = text_of(given), expression(when.value)
+    text = text if is_template(text) else f"{{{{ {text} }}}}"
+    asks = asks_what_happened(text) or (given is cond and "exit_code" in free_names(text))
+    if inner is None or asks or not reads_event(when.value):
+        return arc_
+    guarded = Text("{{ event.error is none and (" + inner + ") }}", written_of(when.value))
+    return changed(arc_, {"when": Node(when.place, guarded, when.style)})
+
+
 def _of_the_event(env: Env, names: Names) -> dict[str, str]:
     """`response` and its like are what the event carries, where the playbook has nothing of that name."""
     return {name: names.plain[name] for name in ("response", "result", "error")
@@ -119,8 +148,8 @@ def plain_next(env: Env, node: Node, names: Names) -> Node:
             return node
         assert arcs is not None
         here = replace(IN_ARCS, plain={**IN_ARCS.plain, **_of_the_event(env, names)})
-        new = [renamed_node(renamed(_conditioned(each), "input", "args"), here) if is_map(each) else each
-               for each in arcs.value]
+        new = [_of_its_end(env, each, renamed_node(renamed(_conditioned(each), "input", "args"), here))
+               if is_map(each) else each for each in arcs.value]
         return changed(node, {"arcs": replaced(arcs, new)})
     if not isinstance(node.value, str | list) and get(node, "step") is None:
         return node  # reported by the reader

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.edition import EDITION
 from shared.dsl.model.plan import Origin
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.read.reader import MAX_ERRORS, MAX_NAME, MAX_WARNINGS
@@ -14,7 +15,8 @@ from shared.dsl.source.nodes import Entry, Node, Place
 
 class Env(Struct):
     """One lowering under way. `taken` are the names of the author's steps and tasks; `must_match` says that a
-    step whose arcs all fail to match is an error; `keys` are all keys the author wrote."""
+    step whose arcs all fail to match is an error; `keys` are all keys the author wrote; `edition` is that of the
+    language the playbook is read by."""
 
     file: str
     kinds: Mapping[str, ToolSpec]
@@ -26,6 +28,7 @@ class Env(Struct):
     must_match: bool = False
     keys: frozenset[str] = frozenset()
     copied: int = 0  # values copied from the workbook so far
+    edition: int = EDITION
 
     def error(self, node: Node | Place, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         place = node.place if isinstance(node, Node) else node

@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from shared.dsl.lower.build import directive, noop, otherwise, rule, sink_task
 from shared.dsl.lower.name_meanings import after_task, condition, key, on_task, with_args
-from shared.dsl.lower.names import Names, expression, renamed_node, rewrite
+from shared.dsl.lower.names import Names, expression, renamed_node, rewrite, written_of
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, text_of
+from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
 
 DEFAULT_ATTEMPTS = 3
@@ -63,6 +64,7 @@ def _mentions_retry(node: Node) -> bool:
 def whole(env: Env, retry: Retry, node: Node, main: str) -> None:
     """The step's `retry`, in either shape."""
     if isinstance(node.value, list):
+        before: list[str] = []  # of FX §6.2: the first policy that matches is the one, also when it is used up
         for each in listed(node):
             then = get(each, "then")
             if not is_map(then) or get(each, "when") is None:
@@ -72,7 +74,13 @@ def whole(env: Env, retry: Retry, node: Node, main: str) -> None:
             assert then is not None
             when = get(each, "when")
             assert when is not None
-            policy(env, retry, condition(when.value, retry.on_task()), then, main, ends=True)
+            test = condition(when.value, retry.on_task())
+            inner = expression(test) if isinstance(test, str) else None
+            if before and inner is not None:
+                test = Text("{{ " + " and ".join([*before, f"({inner})"]) + " }}", written_of(when.value))
+            if inner is not None and env.edition > 1:
+                before.append(f"not ({inner})")
+            policy(env, retry, test, then, main, ends=True)
     elif is_map(node):
         _formal(env, retry, node)
     else:
@@ -100,7 +108,8 @@ def _formal(env: Env, retry: Retry, node: Node) -> None:
             return
         parts.append(f"not ({inner})" if name == "stop_when" else f"({inner})")
     test = " and ".join(parts) or "outcome.status == 'error'"
-    retry.rules.append(rule("{{ " + test + " }}", _try_again(retry, node)))
+    said = next((text_of(get(node, name)) for name in ("retry_when", "stop_when") if get(node, name) is not None), "")
+    retry.rules.append(rule(Text("{{ " + test + " }}", said), _try_again(retry, node)))
 
 
 def _known(env: Env, node: Node, known: tuple[str, ...], what: str) -> bool:
@@ -151,7 +160,7 @@ def policy(env: Env, retry: Retry, when: Any, then: Node, main: str, *, ends: bo
         patch |= gather(env, retry, collect, names)
         if ends:
             retry.last |= gather(env, retry, collect, names)
-    test = "{{ " + f"({inner}) and iter.{count} < {limit}" + " }}"
+    test = Text("{{ " + f"({inner}) and iter.{count} < {limit}" + " }}", written_of(when))
     again = one_more(retry, *(("index", "count") if retry.counts else ("index",)))
     between = _between(env, retry, then, main, again)
     if between:

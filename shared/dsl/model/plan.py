@@ -48,7 +48,8 @@ class Task(Struct, frozen=True):
     """`config` are the tool's own keys, templates unrendered; `spec` the effective one (V10 §3.1),
     without its policy. `rules` None: no policy given (ok → continue, error → fail). `expects` are the args it
     must be called with, `returns` the keys its result must have; `select` are paths into the result whose values
-    stay beside a reference to it. With a `loop` it is called once per element, in order."""
+    stay beside a reference to it. With a `loop` it is called once per element, in order. `else_takes_all`: also an
+    outcome whose retries are used up, as in the first edition. `title` is what it stands for, if it was generated."""
 
     name: str
     kind: str
@@ -59,6 +60,12 @@ class Task(Struct, frozen=True):
     returns: tuple[str, ...] = ()
     select: tuple[str, ...] = ()
     loop: Level | None = None
+    else_takes_all: bool = False
+    title: str = ""
+
+    def __str__(self) -> str:
+        """As messages name it."""
+        return self.title or f"task {self.name}"
 
 
 class Cursor(Struct, frozen=True):
@@ -121,11 +128,13 @@ class Tolerance(Struct, frozen=True):
 
 
 class Arc(Struct, frozen=True):
-    """No `when`: fires when the step succeeded."""
+    """No `when`: fires when the step succeeded. `on_failure`: its `when` reads what happened, so that it is asked
+    about a failure too; no other is."""
 
     step: str
     when: Any = None
     args: dict[str, Any] = {}
+    on_failure: bool = False
 
 
 class Needs(Struct, frozen=True):
@@ -144,7 +153,8 @@ class Needs(Struct, frozen=True):
 
 class Step(Struct, frozen=True):
     """`needs` covers the tasks and `loop.in`; `task_needs` the tasks alone: what an iteration carries. A number
-    as `join` is how many tokens enter together. With `requires`, the pool is chosen when an execution starts."""
+    as `join` is how many tokens enter together. With `requires`, the pool is chosen when an execution starts.
+    `all_may_fail`: a best-effort loop is done even if no iteration succeeded, as in the first edition."""
 
     name: str
     tasks: tuple[Task, ...] = ()
@@ -167,6 +177,7 @@ class Step(Struct, frozen=True):
     compensate: Compensate | None = None
     limit: Limit | None = None
     requires: tuple[str, ...] = ()
+    all_may_fail: bool = False
 
 
 class Origin(Struct, frozen=True):

@@ -86,7 +86,7 @@ def _tools_keys(body: Mapping[str, Any], kinds: Mapping[str, ToolSpec]) -> dict[
     found = {}
     for key in body:
         having = [kind for kind, tool in sorted(kinds.items()) if key in tool.keys]
-        if having:
+        if own in having or (having and own not in kinds and len(having) == 1):
             kind = own if own in having else having[0]
             found[key] = Told("DSL307", f"{key} is a key of a task, not of a step",
                               f"move it under tool: {{kind: {kind}, {key}: …}}")

@@ -24,6 +24,9 @@ _KIND_HINTS = {
     "iterator": "put loop: {in: …, iterator: …} on the step",
     "workbook": "write the task out in the step",
     "loop": "put loop: {in: …, iterator: …} on the step",
+    **dict.fromkeys(("subscription", "subscribe", "listener", "consumer"),
+                    "messages start executions by a document of their own: apiVersion: noetl.io/v2, kind: Trigger"),
+    **dict.fromkeys(("cron", "schedule"), "times start executions by a document of their own: kind: Schedule"),
     "secrets": "a result is recorded, and a secret must not be: declare it under keychain and read "
                "{{ keychain.<name>.<field> }} in the task that uses it",
 }

@@ -14,8 +14,9 @@ import msgspec
 from jinja2 import nodes
 from msgspec import Struct
 
+from shared.dsl.model.texts import Text
 from shared.dsl.templates.budget import Limit
-from shared.dsl.templates.compiler import Bound, compiled, explain, parse
+from shared.dsl.templates.compiler import Bound, compiled, explain, parse, reading
 from shared.dsl.templates.limits import Context, check_text
 from shared.dsl.templates.shell_scanner import MARK, Misplaced, Place, places
 from shared.dsl.templates.values import pay_written, plain, text
@@ -52,6 +53,9 @@ def render_shell(source: Any, scope: Mapping[str, Any]) -> Any:
 def _render(source: str, scope: Mapping[str, Any], names: dict[str, str]) -> Script:
     if "{{" not in source and "{%" not in source:
         return Script(source, {})
+    if type(source) is Text:
+        with reading(source):
+            return _render(str(source), scope, names)
     program = compiled(source, sql=True)
     context = Context(scope, program.cost)
     try:

@@ -13,6 +13,7 @@ from jinja2.exceptions import UndefinedError
 from jinja2.runtime import LoopContext
 from jinja2.utils import Namespace
 
+from shared.dsl.model.texts import is_strict
 from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.costs import FILTER_COSTS, MADE_CHAR
 from shared.dsl.templates.limits import MAX_TEXT, MAX_VALUE, TOO_LONG, Context, check_text
@@ -29,6 +30,7 @@ _LOOP = (
 )
 
 
+IS_UNDEFINED = " is undefined"
 SHOWN_NAME = 200  # characters of a name that is not there
 
 
@@ -40,8 +42,9 @@ def shown_name(name: Any) -> str:
 
 
 class Undefined(jinja2.Undefined):
-    """`default`, `is defined`, `==`, `!=` and `in` accept it; any other use is an error. Its members are
-    undefined too, so that `x.a.b | default(y)` works through missing levels."""
+    """Testing is free, using is an error. It is false, equal to another undefined alone, neither less nor more than
+    anything; its members, and what an operator, a filter or a method makes of it, are undefined too. To put it
+    somewhere, into an argument, a key or a text, is an error (`require`)."""
 
     __slots__ = ()
 
@@ -54,12 +57,20 @@ class Undefined(jinja2.Undefined):
         return Undefined(name=part)
 
     def fail(self, *_: Any, **__: Any) -> NoReturn:
-        raise UndefinedError(self._undefined_hint or f"'{self._undefined_name}' is undefined")
+        raise UndefinedError(self._undefined_hint or f"'{self._undefined_name}'{IS_UNDEFINED}")
 
-    __bool__ = __str__ = __len__ = __iter__ = __call__ = __int__ = __float__ = __complex__ = fail
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = fail
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = fail
-    __lt__ = __le__ = __gt__ = __ge__ = fail
+    def _same(self, *_: Any) -> "Undefined":
+        return self.fail() if is_strict() else self
+
+    def _false(self, *_: Any) -> bool:
+        return self.fail() if is_strict() else False
+
+    _operand: Any = _same  # Jinja's own never come back
+    _never: Any = _false
+    __str__ = __len__ = __iter__ = __call__ = __int__ = __float__ = __complex__ = fail
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operand
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = _operand
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = _never
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -70,11 +81,11 @@ class Undefined(jinja2.Undefined):
     def __contains__(self, _: Any) -> bool:
         return False
 
-    def __eq__(self, _: object) -> bool:
-        return False
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Undefined) and not is_strict()
 
-    def __ne__(self, _: object) -> bool:
-        return True
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return id(type(self))
@@ -94,8 +105,24 @@ def require(value: Any) -> Any:
     if isinstance(value, jinja2.Undefined):
         if isinstance(value, Undefined):
             value.fail()
-        raise UndefinedError("an `if` without `else` gave no value")
+        raise UndefinedError(_NO_ELSE)
     return value
+
+
+def absent(_: str) -> jinja2.Undefined:
+    """What `a if b` is when `b` does not hold. In the first edition it could be tested, unlike anything undefined."""
+    return jinja2.Undefined(_NO_ELSE) if is_strict() else Undefined(hint=_NO_ELSE)
+
+
+_NO_ELSE = "an `if` without `else` gave no value"
+
+
+def missing_of(*values: Any) -> Undefined | None:
+    """The first of them that is undefined; what is made of it is undefined as well."""
+    for value in values:
+        if isinstance(value, Undefined):
+            return None if is_strict() else value
+    return None
 
 
 def method(owner: Any, name: str) -> Callable[..., Any] | None:
@@ -174,7 +201,7 @@ def item(owner: Any, key: Any) -> Any:
     kind = type(owner)
     if type(key) not in KEYS:
         if isinstance(key, jinja2.Undefined):
-            require(key)
+            return require(key) if is_strict() else key
         return Undefined(name="[…]")
     if kind is dict:
         found = owner.get(key, MISSING)

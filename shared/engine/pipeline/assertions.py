@@ -41,7 +41,7 @@ def kept(task: Task, outcome: Outcome) -> Outcome:
 
 
 def _failed(task: Task, what: str, missing: list[str]) -> Outcome:
-    return failed(ASSERT, f"task {task.name} {what} {', '.join(missing)}", details={"missing": missing})
+    return failed(ASSERT, f"{task} {what} {', '.join(missing)}", details={"missing": missing})
 
 
 def _at(seen: Any, path: str) -> Any:

@@ -2,7 +2,8 @@
 
 - No policy: ok → continue, error → fail.
 - Rules top to bottom, first match wins. A retry whose attempts are used up is passed over, and the
-  outcome passes to the next matching rule; if none matches then, the run fails.
+  outcome goes on to the next rule whose own `when` matches; `else` does not take it, and if there is none the run
+  fails.
 - No rule matches: continue; if the outcome was an error, `policy.unmatched` says so.
 - An expression that fails in a rule fails the run with kind `template`.
 
@@ -132,7 +133,8 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     try:
         return _by_rules(task, task.rules, progress, outcome, seen, key)
     except TemplateError as error:
-        broken = failed(error.kind, f"policy of task {task.name}: {error}", meta=outcome.meta)
+        whose = task.title or f"policy of task {task.name}"
+        broken = failed(error.kind, f"{whose}: {error}", meta=outcome.meta)
         return [_done(task, progress, broken, Directive("fail"), {}, {})]
 
 
@@ -141,6 +143,8 @@ def _by_rules(
 ) -> list[ev.Event]:
     used_up = False
     for rule in rules:
+        if rule.when is None and used_up and not task.else_takes_all:
+            break
         if rule.when is not None and not truth(rule.when, seen):
             continue
         then = rule.then
@@ -158,11 +162,19 @@ def _by_rules(
             outcome = _answered(outcome, then, progress, seen)
         return [_done(task, progress, outcome, then, set_iter, set_ctx)]
     if used_up:
-        return [_done(task, progress, outcome, Directive("fail"), {}, {})]
+        return [_done(task, progress, _used_up(task, progress, outcome), Directive("fail"), {}, {})]
     unmatched: list[ev.Event] = []
     if outcome.status == "error":
         unmatched.append(ev.PolicyUnmatched(task.name, progress.attempt))
     return [*unmatched, _done(task, progress, outcome, Directive("continue"), {}, {})]
+
+
+def _used_up(task: Task, progress: Progress, outcome: Outcome) -> Outcome:
+    """A success that was not the one waited for fails as what it is."""
+    if outcome.error is not None:
+        return outcome
+    message = f"{task} was tried {progress.attempt} times, and its rules ask for one more"
+    return replace(outcome, status="error", error=Failure(POLICY, message, retryable=False).error())
 
 
 def _answered(outcome: Outcome, then: Directive, progress: Progress, seen: dict[str, Any]) -> Outcome:

@@ -235,7 +235,7 @@ class RunMachine:
         if left <= 0:
             return pipeline_call.late()
         limit = pipeline_call.time_for(task, left, bounded=bool(self._late) or not self._timed)
-        prepared = yield from prepare(task, spec, names, f"task {task.name}")
+        prepared = yield from prepare(task, spec, names, str(task))
         if not isinstance(prepared, Prepared):
             return prepared
         if task.expects and (wrong := assertions.expected(task, prepared.asked.config)) is not None:

@@ -2,7 +2,8 @@
 
 1. An ended run patches ctx, selects its arcs and puts a token on each target. Exclusive: the first arc that matches;
    inclusive: all. An arc without `when` matches when the step succeeded.
-2. A failed run for which no arc matches fails the execution.
+2. A failure is matched only against arcs whose `when` reads the event; the others are not evaluated. A failed run for
+   which no arc matches fails the execution.
 3. Where tokens meet, the step's join says which of them enter, and when (`joins.py`).
 4. Entering: admission rules first; tokens that are denied are consumed. A step without tools ends at once, in the same
    decision; MAX_MOVES bounds a cycle of such steps.
@@ -265,10 +266,11 @@ class _Turn:
         names: dict[str, Any] | None = None
         found: list[tuple[Arc, dict[str, Any]]] = []
         for arc in step.arcs:
+            if end.event == "step.failed" and not arc.on_failure:
+                continue
             if names is None and (arc.when is not None or arc.args):
                 names = self.names_at_end(step, run, end)
-            matches = end.event != "step.failed" if arc.when is None else truth(arc.when, names or {})
-            if matches:
+            if arc.when is None or truth(arc.when, names or {}):
                 found.append((arc, evaluate(arc.args, names or {}) if arc.args else {}))
                 if step.mode == "exclusive":
                     break

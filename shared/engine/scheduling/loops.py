@@ -9,7 +9,8 @@
    all elements, and its worker keeps to `max_in_flight` (`pipeline/local_machine.py`). A loop with a cursor gets its
    elements as it proceeds (`cursor_rows.py`). One that was taken over runs only what is left (`carried_loop.py`).
 4. *Failing.* `fail_fast` (default): the step fails when more iterations have failed than it tolerates, which is none
-   unless it says otherwise. `best_effort`: all run. In both, `loop.done` lists the failures.
+   unless it says otherwise. `best_effort`: all run, and the step fails only if none of them succeeded. `loop.done`
+   lists the failures.
 5. *Stopping.* `stop_when` is evaluated for every iteration that ended, in log order. When it holds, `loop.stopped` says
    so, because nothing else in the log would: no further iteration starts and those in flight finish. In a local loop
    the worker evaluates it.
@@ -105,7 +106,7 @@ def _proceed(step: Step, execution_id: str, loop: Loop, values: Values) -> Itera
     count = loop.next if loop.stopped else loop.total
     is_over = loop.ended == left.below(count)
     if is_over and (loop.stopped or not loop.has_more):
-        yield _done(step, loop, count, values)
+        yield _none_succeeded(step, loop) if _is_lost(step, loop, count) else _done(step, loop, count, values)
     elif is_over and loop.claims is not None and cursor_rows.is_full(loop.claims):
         yield _failed(step, loop, LIMIT, f"the cursor gave {count} rows, and may have more: all of these are done")
     elif not loop.stopped:
@@ -350,6 +351,17 @@ def _done(step: Step, loop: Loop, count: int, values: Values) -> ev.LoopDone:
         loop.event.run_id, step.name, Result(value, "loop"), count, len(failed), _listed(loop), loop.patches,
         loop.stopped,
     )
+
+
+def _is_lost(step: Step, loop: Loop, count: int) -> bool:
+    """The best effort came to nothing at all."""
+    return step.failure == "best_effort" and not step.all_may_fail and loop.failures.size == count > 0
+
+
+def _none_succeeded(step: Step, loop: Loop) -> ev.StepFailed:
+    index, error = next(loop.failures.items())
+    error = {**error, "index": index, "failed": loop.failures.size}
+    return ev.StepFailed(error, loop.patches, loop.event.run_id, step.name, loop.event.pool)
 
 
 def _listed(loop: Loop) -> list[dict[str, Any]]:

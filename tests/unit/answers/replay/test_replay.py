@@ -156,7 +156,7 @@ def test_another_policy_is_carried_out_over_the_recorded_outcomes() -> None:
     differs = found.divergence
     assert differs is not None
     assert (differs.what, differs.task, differs.index) == ("task", "save", 1)
-    assert (differs.log["do"], differs.new["do"]) == ("retry", "continue"), "used up, the next rule counts"
+    assert (differs.log["do"], differs.new["do"]) == ("retry", "fail"), "used up, and else does not take it"
     assert differs.because[0]["values"] == {"outcome": {"error": {
         "kind": "flaky", "message": "not yet", "retryable": True}}}
     assert differs.because[0]["holds"] is True
