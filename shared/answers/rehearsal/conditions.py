@@ -7,6 +7,7 @@ import msgspec
 
 from shared.answers.rehearsal.types import Rehearsed
 from shared.dsl.model.plan import EVERYTHING, Plan
+from shared.dsl.model.texts import as_written
 from shared.dsl.templates.evaluate import truth
 from shared.dsl.templates.needs import names_used
 from shared.dsl.templates.values import Undefined, member, plain
@@ -32,7 +33,7 @@ def because_arcs(plan: Plan, found: Rehearsed, run_id: str) -> list[dict[str, An
         return []
     names = routing.names_at_end(plan, before[0], run, found.values)
     failed = run.end.event == "step.failed"
-    return [{"arc": arc.step, **(NOT_ASKED | {"when": arc.when} if failed and not arc.on_failure else
+    return [{"arc": arc.step, **(NOT_ASKED | {"when": as_written(arc.when)} if failed and not arc.on_failure else
                                  held(arc.when, names))} for arc in step.arcs]
 
 
@@ -92,7 +93,7 @@ def held(when: Any, names: Mapping[str, Any]) -> dict[str, Any]:
         holds: bool | str = truth(when, names)
     except TemplateError as error:
         holds = str(error)
-    return {"when": when, "holds": holds, "values": values_read(when, names)}
+    return {"when": as_written(when), "holds": holds, "values": values_read(when, names)}
 
 
 def values_read(source: Any, names: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 carry their condition."""
 
 from shared.dsl.model.plan import Arc, Plan, Step
+from shared.dsl.model.texts import as_written
 
 MAX_LABEL = 40
 
@@ -41,7 +42,7 @@ def caption(step: Step) -> str:
 def label_of(arc: Arc) -> str:
     if arc.when is None:
         return ""
-    text = " ".join(str(arc.when).strip().removeprefix("{{").removesuffix("}}").split())
+    text = " ".join(str(as_written(arc.when)).strip().removeprefix("{{").removesuffix("}}").split())
     return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + "…"
 
 

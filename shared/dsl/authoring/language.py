@@ -288,7 +288,7 @@ SHAPES: dict[str, Shape] = {
     },
     "arc": {
         "step": Key("text", "The step to go to.", True),
-        "when": Key("condition", "The condition on `event`; without it the arc fires when the step succeeded."),
+        "when": Key("condition", "None: the step succeeded. One that does not read `event` takes no failure."),
         "args": Key("mapping", "Handed to that step as args."),
         "cond": _formal("An expression without braces. Write when."),
         "set": _SET,

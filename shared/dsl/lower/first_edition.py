@@ -12,7 +12,8 @@ from shared.dsl.templates.evaluate import is_template
 
 def as_first(plan: Plan) -> Plan:
     steps = {name: _strict(_step(step)) for name, step in plan.steps.items()}
-    return replace(plan, steps=steps, workload=_strict(plan.workload), limit=_strict(plan.limit))
+    return replace(plan, steps=steps, workload=_strict(plan.workload), limit=_strict(plan.limit),
+                   keychain=_strict(plan.keychain))
 
 
 def _step(step: Step) -> Step:

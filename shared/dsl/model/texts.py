@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 _strict: ContextVar[bool] = ContextVar("strict", default=False)
 is_strict = _strict.get
@@ -21,6 +22,20 @@ class Text(str):
         made.written = written or (text.written if isinstance(text, Text) else "")
         made.strict = strict
         return made
+
+
+def as_written(value: Any) -> Any:
+    """What people are shown of a condition: the text of its author."""
+    return value.written or str(value) if isinstance(value, Text) else value
+
+
+def plain(value: Any) -> Any:
+    """A value that is not evaluated, with ordinary texts."""
+    if isinstance(value, Text):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list) else value
 
 
 @contextmanager

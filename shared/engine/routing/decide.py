@@ -170,6 +170,14 @@ def names_at_entry(
     return _Turn(plan, draft(state), state.started, values).names_at_entry(step, args)
 
 
+def takes(arc: Arc, event: str, names: Mapping[str, Any]) -> bool:
+    """Whether an arc matches the end of its step. On a failure most are not evaluated, so that nothing they read can
+    hide it."""
+    if event == "step.failed" and not arc.on_failure:
+        return False
+    return arc.when is None or truth(arc.when, names)
+
+
 class _Turn:
     """One decision under way: a draft of the state and the events so far."""
 
@@ -266,11 +274,9 @@ class _Turn:
         names: dict[str, Any] | None = None
         found: list[tuple[Arc, dict[str, Any]]] = []
         for arc in step.arcs:
-            if end.event == "step.failed" and not arc.on_failure:
-                continue
             if names is None and (arc.when is not None or arc.args):
                 names = self.names_at_end(step, run, end)
-            if arc.when is None or truth(arc.when, names or {}):
+            if takes(arc, end.event, names or {}):
                 found.append((arc, evaluate(arc.args, names or {}) if arc.args else {}))
                 if step.mode == "exclusive":
                     break

@@ -14,6 +14,7 @@ from shared.answers.verify.verify import verify
 from shared.dsl.compile import compile_playbook
 from shared.dsl.model.edition import EDITION, edition_of, plan_name, source_of
 from shared.dsl.model.plan import Plan
+from shared.engine.pipeline.call import rendered
 from shared.engine.routing import decide as routing
 from shared.engine.routing.state import Execution, evolve
 from shared.engine.scheduling import decide as scheduling
@@ -74,3 +75,18 @@ def test_the_log_names_a_plan_by_its_source_and_its_edition() -> None:
     assert (plan_name(digest), plan_name(digest, 1)) == (f"{digest}@{EDITION}", digest)
     assert [source_of(name) for name in (digest, f"{digest}@2")] == [digest, digest]
     assert [edition_of(name) for name in (digest, f"{digest}@2", f"{digest}@12")] == [1, 2, 12]
+
+
+def test_a_program_of_the_first_edition_is_handed_over_as_plain_text() -> None:
+    book = b"""
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: x}
+workflow:
+  - {step: start, tool: {kind: python, code: "result = '{{' + '}}'", args: {a: "{{ 1 + 1 }}"}}}
+"""
+    plan = compile_playbook(book, kinds=registry.specs(), edition=1).plan
+    assert plan is not None
+    (task,) = plan.steps["start"].tasks
+    asked = rendered(task, registry.specs()["python"].keys, {})
+    assert msgspec.json.decode(msgspec.json.encode(asked.config))["args"] == {"a": 2}
