@@ -260,7 +260,7 @@ def reading(text: Text) -> Iterator[None]:
     except TemplateError as error:
         if not text.written or text.written == text:
             raise
-        what = "there is no value" if error.what.endswith(IS_UNDEFINED) else error.what
+        what = "the value is undefined" if error.what.endswith(IS_UNDEFINED) else error.what
         raise type(error)(f"{what}, in `{shown(text.written)}`", what) from None
 
 

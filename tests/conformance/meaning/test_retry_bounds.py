@@ -1,4 +1,4 @@
-"""When retries are over, on a real stack; and by which edition of the language an execution goes."""
+"""When retries are over, on a real stack."""
 
 import pytest
 
@@ -79,10 +79,3 @@ async def test_the_first_policy_that_matches_is_the_only_one(lab: Lab, api: Api)
     """
     ran = await lab.run(playbook(workflow), {"url": api.url})
     assert (ran.status, len(api.asked)) == ("failed", 2)
-
-
-async def test_an_execution_says_by_which_edition_it_goes(lab: Lab) -> None:
-    entry = await lab.register(playbook("- step: start\n  tool: {kind: noop}"))
-    ran = await lab.execute(entry.path)
-    (evaluated,) = ran.of("playbook.request.evaluated")
-    assert evaluated["digest"] == f"{entry.digest}@2"

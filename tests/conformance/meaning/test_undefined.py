@@ -80,4 +80,5 @@ async def test_a_message_speaks_of_what_the_author_wrote(lab: Lab) -> None:
     """
     ran = await lab.run(playbook(workflow))
     assert (ran.status, ran.error["kind"]) == ("failed", "template")
-    assert ran.error["message"] == "what is set at the end of step start: there is no value, in `{{ result.gone }}`"
+    said = "what is set at the end of step start: the value is undefined, in `{{ result.gone }}`"
+    assert ran.error["message"] == said

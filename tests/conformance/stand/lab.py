@@ -115,6 +115,12 @@ class Lab:
         request = Request(path, version, payload or {}, execution_id)
         async with asyncio.timeout(LIMIT_S):
             await requests.start(self.bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
+        return await self.finish(execution_id)
+
+    async def finish(self, execution_id: str) -> Ran:
+        """Of one that was started."""
+        partitions = self.stack.options.partitions
+        async with asyncio.timeout(LIMIT_S):
             summary = await requests.finish(self.bus, execution_id, partitions, _Silent())
         records = await history(self.bus, execution_id, partitions)
         return Ran(summary, records, [_as_read(event) for record in records for event in envelopes(record)])

@@ -181,7 +181,7 @@ def test_in_the_first_edition_an_if_without_else_can_be_tested() -> None:
 
 def test_an_error_names_what_the_author_wrote() -> None:
     lowered = Text("{{ (outcome.result if outcome.status == 'ok').rows }}", "{{ response.rows }}")
-    with pytest.raises(TemplateError, match=r"^there is no value, in `\{\{ response.rows \}\}`$"):
+    with pytest.raises(TemplateError, match=r"^the value is undefined, in `\{\{ response.rows \}\}`$"):
         evaluate({"a": lowered}, {"outcome": {"status": "error"}})
     with pytest.raises(TemplateError, match=r"cannot be called, in `\{\{ response\(\) \}\}`$"):
         truth(Text("{{ outcome() }}", "{{ response() }}"), {"outcome": 1})
