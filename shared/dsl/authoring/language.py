@@ -288,7 +288,8 @@ SHAPES: dict[str, Shape] = {
     },
     "arc": {
         "step": Key("text", "The step to go to.", True),
-        "when": Key("condition", "None: the step succeeded. One that does not read `event` takes no failure."),
+        "when": Key("condition", "Without it the arc fires when the step succeeded. A failure takes the arc only if its"
+                    " `when` reads `event`."),
         "args": Key("mapping", "Handed to that step as args."),
         "cond": _formal("An expression without braces. Write when."),
         "set": _SET,
