@@ -133,6 +133,7 @@ class Interpreter(ABC):
                 return await self._read()
             case ef.Extend():
                 self._looked = await self._hold.before_claim()
+                return self._hold.follows_outage()
             case ef.Claimed():
                 await self._hold.say_claimed()
             case ef.Settle():
