@@ -26,6 +26,14 @@ class TooLarge(Exception):
     """A result over one of the limits: an outcome of kind `limit`, never retried."""
 
 
+class CallFailed(Exception):
+    """The call has failed before it was made: an outcome of this kind."""
+
+    def __init__(self, kind: str, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.kind, self.retryable = kind, retryable
+
+
 async def guarded(
     call: Call,
     work: Coroutine[Any, Any, Outcome],
@@ -70,6 +78,8 @@ def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
             return failed("config", str(error), **blank)
         case TooLarge():
             return failed("limit", str(error), **blank)
+        case CallFailed(kind=kind, retryable=retryable):
+            return failed(kind, str(error), retryable=retryable, **blank)
         case RecursionError():
             return failed("limit", DEEP, **blank)
         case msgspec.DecodeError():

@@ -4,14 +4,11 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, guarded, one_of, time_limit
 from shared.tools.base.threads import on_thread
 from shared.tools.scripts.loader import Scripts
-from shared.tools.scripts.loader import failure as script_failure
-from shared.tools.scripts.stores import NoScript
 from shared.tools.snowflake import session as snowflake_session
 from shared.tools.snowflake import text as snowflake_text
 from shared.tools.snowflake.session import Session, Stopped
@@ -54,12 +51,7 @@ class SnowflakeTool:
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _run(self, call: Call) -> Outcome:
-        try:
-            found = statements(await self._scripts.as_sql(call))
-        except NoScript as error:
-            return script_failure(error)
-        except TemplateError as error:
-            return failed(error.kind, f"script: {error}")
+        found = statements(await self._scripts.as_sql(call))
         lib = await asyncio.to_thread(snowflake_session.library)
         arguments = snowflake_session.arguments(call.auth or {}, call.config)
         session = Session(lib, arguments, call.idempotency_key, time_limit(call))
