@@ -7,7 +7,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from shared.answers.history.summary import Summary
-from shared.answers.rehearsal.rehearse import Rehearsed, result_of
+from shared.answers.rehearsal.rehearse import result_of
+from shared.answers.rehearsal.types import Rehearsed
 from shared.dsl.playtests.expectations import regex_of
 from shared.dsl.playtests.model import Expect, StepExpect
 from shared.dsl.templates.evaluate import evaluate, truth

@@ -17,25 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from shared.answers.history.summary import awaited
-from shared.answers.rehearsal.order import Chooser, FirstReady, Ready, Seeded
+from shared.answers.rehearsal.order import Chooser, FirstReady
 from shared.answers.rehearsal.stage import Stage
-from shared.answers.rehearsal.types import (
-    Answer,
-    Answered,
-    Awaits,
-    Breaks,
-    Decided,
-    Ended,
-    Entry,
-    Faults,
-    Limits,
-    Need,
-    Never,
-    Rehearsed,
-    Took,
-    Watch,
-    Wish,
-)
+from shared.answers.rehearsal.types import Answer, Faults, Limits, Rehearsed, Watch, Wish
 from shared.dsl.model.plan import Plan
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.engine.routing.state import Execution
@@ -43,13 +27,7 @@ from shared.engine.values.stored_values import resolve
 from shared.events import model as ev
 from shared.events.outcome import Result
 from shared.events.request import Request
-from shared.events.waits import Waits
 
-__all__ = [
-    "Answer", "Answered", "Awaits", "Breaks", "Chooser", "Decided", "Ended", "Entry", "Faults", "FirstReady", "Limits",
-    "Need", "Never", "Ready", "Rehearsed", "Seeded", "Took", "Waits", "Watch", "Wish", "rehearse", "result_of",
-    "step_result",
-]
 NO_FAULTS = Faults()
 NO_LIMITS = Limits()
 

@@ -6,25 +6,16 @@ from typing import Any
 from msgspec import Struct
 
 from shared.answers.playtests.coverage import Coverage
-from shared.answers.rehearsal.rehearse import (
-    Answered,
-    Awaits,
-    Ended,
-    Faults,
-    Limits,
-    Need,
-    Rehearsed,
-    Seeded,
-    Waits,
-    Wish,
-    rehearse,
-)
+from shared.answers.rehearsal.order import Seeded
+from shared.answers.rehearsal.rehearse import rehearse
+from shared.answers.rehearsal.types import Answered, Awaits, Ended, Faults, Limits, Need, Rehearsed, Wish
 from shared.dsl.model.plan import Plan
 from shared.dsl.playtests.model import Case, Mock, PlayTest
 from shared.events import model as ev
 from shared.events.outcome import Outcome, Result
 from shared.events.request import derive_id
 from shared.events.run_index import is_iteration
+from shared.events.waits import Waits
 from shared.tools import registry
 from shared.tools.testing.effectless import natural
 from shared.tools.testing.mocks import Mocks

@@ -5,20 +5,9 @@ import random
 import time
 from typing import Any, NamedTuple
 
-from shared.answers.rehearsal.rehearse import (
-    Answered,
-    Awaits,
-    Ended,
-    Faults,
-    Limits,
-    Need,
-    Never,
-    Seeded,
-    Took,
-    Wish,
-    rehearse,
-    result_of,
-)
+from shared.answers.rehearsal.order import Seeded
+from shared.answers.rehearsal.rehearse import rehearse, result_of
+from shared.answers.rehearsal.types import Answered, Awaits, Ended, Faults, Limits, Need, Never, Took, Wish
 from shared.answers.verify.verify import verify
 from shared.dsl.authoring.diagram import dot, mermaid
 from shared.dsl.authoring.diagram_svg import svg

@@ -6,30 +6,15 @@ from typing import Any
 
 import pytest
 
-from shared.answers.rehearsal.rehearse import (
-    Answered,
-    Awaits,
-    Chooser,
-    Ended,
-    Faults,
-    FirstReady,
-    Limits,
-    Need,
-    Never,
-    Rehearsed,
-    Seeded,
-    Took,
-    Waits,
-    Wish,
-    rehearse,
-    result_of,
-    step_result,
-)
+from shared.answers.rehearsal.order import Chooser, FirstReady, Seeded
+from shared.answers.rehearsal.rehearse import rehearse, result_of, step_result
+from shared.answers.rehearsal.types import Answered, Awaits, Ended, Faults, Limits, Need, Never, Rehearsed, Took, Wish
 from shared.answers.verify.verify import verify
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import history as pipeline_history
 from shared.events import model as ev
 from shared.events.outcome import Result, failed, ok
+from shared.events.waits import Waits
 from shared.tools import registry
 from shared.tools.base.contract import Call
 from shared.tools.testing.effectless import natural

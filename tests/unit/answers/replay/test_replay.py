@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from shared.answers.rehearsal.rehearse import Answered, Faults, Need, Rehearsed, Seeded, Took, Wish, rehearse
+from shared.answers.rehearsal.order import Seeded
+from shared.answers.rehearsal.rehearse import rehearse
+from shared.answers.rehearsal.types import Answered, Faults, Need, Rehearsed, Took, Wish
 from shared.answers.replay.recording import Recording, digest_of
 from shared.answers.replay.replay import Replayed, replay
 from shared.answers.replay.shape import sentence, shape
