@@ -54,8 +54,9 @@ def rehearse(
     state = stage.router.state
     status = _status(state, reason)
     return Rehearsed(
-        execution_id, status, _reason(stage, reason) if status == "stuck" else reason, state, stage.scheduler.state,
-        stage.log.entries, stage.log.values, stage.calls, stage.needs, stage.crashes, stage.now - began,
+        execution_id=execution_id, status=status, reason=_reason(stage, reason) if status == "stuck" else reason,
+        state=state, schedule=stage.scheduler.state, entries=stage.log.entries, values=stage.log.values,
+        calls=stage.calls, needs=stage.needs, crashes=stage.crashes, seconds=stage.now - began,
     )
 
 

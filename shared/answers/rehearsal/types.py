@@ -17,7 +17,7 @@ from shared.events.waits import Waits
 Entry = tuple[int, Record]
 
 
-class Need(Struct, frozen=True):
+class Need(Struct, frozen=True, kw_only=True):
     """A call that a worker would make now. `config` is rendered as the worker renders it, with `<keychain.…>` in
     place of secrets; `auth` and `credentials` name credentials. `element` is the place in the task's own loop,
     `number` counts the calls of the run: after a crash the same one comes again. `names` is all that the task's
@@ -122,7 +122,7 @@ class Faults(Struct, frozen=True):
     dup: float = 0.0
 
 
-class Rehearsed(Struct, frozen=True):
+class Rehearsed(Struct, frozen=True, kw_only=True):
     """`stuck`: nothing goes on any more, for the `reason`; `needs` are the calls that nobody answered, `calls` all
     that were asked for. `entries` is the log, `values` what is stored beside it."""
 

@@ -31,7 +31,7 @@ MADE_ANEW = ("noop", "wait")
 NEVER_UNDER = 10_000  # events that a replay may have more than twice those of the log
 
 
-class Replayed(Struct, frozen=True):
+class Replayed(Struct, frozen=True, kw_only=True):
     """`needs` are the calls that the log does not have; `notes` what a reader of the verdict should know."""
 
     execution_id: str
@@ -135,5 +135,6 @@ def replay(
                   if isinstance(event, ev.PlaybookProcessed)), "running")
     status = "running" if found.status == "stuck" else found.status
     return Replayed(
-        recording.execution_id, request.path, verdict, ended, status, differs, found.needs, notes, found
+        execution_id=recording.execution_id, path=request.path, verdict=verdict, recorded=ended, status=status,
+        divergence=differs, needs=found.needs, notes=notes, rehearsed=found,
     )

@@ -17,7 +17,7 @@ _KEYS = ("next", "sink", "set", "set_ctx", "set_iter", "vars", "retry", "collect
 _RULE = 'write - when: "{{ … }}" with then: {next: …, sink: …, set: …}'
 
 
-class Case(Struct, frozen=True):
+class Case(Struct, frozen=True, kw_only=True):
     """One rule. `when` None is `else`. `retry` is the block of FS §8.1 or FX §7.1."""
 
     place: Place
@@ -75,9 +75,11 @@ def _rule(env: Env, node: Node) -> Case | None:
     to_ctx, to_iter = patches(get(actions, "set"))
     to_ctx |= dict(items(get(actions, "set_ctx"))) | dict(items(get(actions, "vars")))
     to_iter |= dict(items(get(actions, "set_iter")))
-    return Case(node.place, when.value if when is not None else None, to_ctx, to_iter, _stored(actions),
-                get(actions, "next"), get(actions, "retry") or _again(env, actions), get(actions, "collect"),
-                _answer(env, actions), _called(actions))
+    return Case(
+        place=node.place, when=when.value if when is not None else None, set_ctx=to_ctx, set_iter=to_iter,
+        sinks=_stored(actions), next=get(actions, "next"), retry=get(actions, "retry") or _again(env, actions),
+        collect=get(actions, "collect"), answer=_answer(env, actions), call=_called(actions),
+    )
 
 
 def _stored(actions: Node) -> list[Node]:

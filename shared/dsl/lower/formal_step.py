@@ -74,7 +74,10 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     errors = any(case.acts and case.errors for case in cases)
     retry = start(step, kind, keys, node)
     warn_of_codes(env, node, cases, kind)
-    return Parts(env, step, node, tasks, keys, cases, sinks, to_ctx, to_iter, retry, main, errors)
+    return Parts(
+        env=env, step=step, node=node, tasks=tasks, args=keys, cases=cases, sinks=sinks, set_ctx=to_ctx,
+        set_iter=to_iter, retry=retry, main=main, errors=errors,
+    )
 
 
 def _named_tasks(step: str, node: Node, tool: Node | None) -> list[Node]:

@@ -13,7 +13,7 @@ from shared.dsl.lower.retry import Retry, gather
 from shared.dsl.source.nodes import Node
 
 
-class Parts(Struct):
+class Parts(Struct, kw_only=True):
     """A formal step taken apart. `errors`: a rule of its case does something about errors."""
 
     env: Env

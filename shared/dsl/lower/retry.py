@@ -20,7 +20,7 @@ _COUNTED = re.compile(r"(?<![\w.])_retry\.")
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*\Z")
 
 
-class Retry(Struct):
+class Retry(Struct, kw_only=True):
     """What retrying adds to a step. `inits` are set in `iter` before the main task, `calls` are its keys
     that then come from there, `last` is set when it is over, `tasks` are done between two calls."""
 
@@ -40,7 +40,10 @@ class Retry(Struct):
 
 
 def start(step: str, kind: str, args: dict[str, str], node: Node) -> Retry:
-    retry = Retry(step, kind, args, [], {}, {}, {}, [], _mentions_retry(node), _repeats(node))
+    retry = Retry(
+        step=step, kind=kind, args=args, rules=[], inits={}, calls={}, last={}, tasks=[], counts=_mentions_retry(node),
+        repeats=_repeats(node),
+    )
     if retry.counts:
         retry.inits |= {key(step, "index"): 1, key(step, "count"): 1}
     return retry

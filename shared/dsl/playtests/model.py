@@ -74,7 +74,7 @@ class Elapsed(Struct, frozen=True):
     most: float
 
 
-class Expect(Struct, frozen=True):
+class Expect(Struct, frozen=True, kw_only=True):
     """What must come of a case. None: not looked at; a `result` that may be nothing stands in a tuple."""
 
     status: Ending = "completed"

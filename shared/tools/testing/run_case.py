@@ -121,8 +121,10 @@ class _Run:
         plan = self._plans[child.path]
         if need.key not in self._children:
             around = need.names.get("iter", {}) if is_iteration(need.index) or need.element >= 0 else {}
-            parent = ev.Parent(need.execution_id, need.run_id, "", need.index, child.returns, around, depth + 1,
-                               child.detached)
+            parent = ev.Parent(
+                execution_id=need.execution_id, run_id=need.run_id, wait="", index=need.index, returns=child.returns,
+                iter=around, depth=depth + 1, detached=child.detached,
+            )
             ran = self._rehearse(plan, derive_id("child", need.key), child.payload, need.at, (), parent)
             self._children[need.key] = ran, plan
             if ran.status in ("stuck", "limit") and not ran.needs:
