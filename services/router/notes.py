@@ -1,5 +1,5 @@
-"""What executions tell each other: appended to the other's log until the broker has it. Told twice, it is the
-same fact; what was not told when the router stops is told by its successor."""
+"""Notes between executions: appended to the other's log until the broker has it. Written twice, it is the
+same fact; what is unwritten when the router stops is written by its successor."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,7 +43,7 @@ class Notes:
             try:
                 await self.tell(note)
                 return
-            except Refused as error:  # it will not be taken later either
+            except Refused as error:  # it will not be accepted later either
                 await self._bury(note, error)
                 return
             except NoetlError as error:
@@ -51,7 +51,7 @@ class Notes:
                 await self._clock.sleep(RETRY_S)
 
     async def _bury(self, note: Note, error: Refused) -> None:
-        """Whoever waits for it waits on: people have to look."""
+        """The parent keeps waiting: people have to look into it."""
         log.error("note.refused", execution_id=note.execution_id, source=note.source, error=str(error))
         with suppress(NoetlError):
             place = f"note {note.source} to {note.execution_id}"

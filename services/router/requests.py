@@ -31,6 +31,7 @@ from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.bounds import MAX_LETTER_REASON, MAX_PATH, MAX_REQUEST_ID
+from shared.events.failure import CAPACITY, REQUEST, Failure
 from shared.events.headers import MESSAGE_ID, REPLY_TO
 from shared.events.letter import short
 from shared.events.record import Record, encode
@@ -47,13 +48,13 @@ HOLD_S = 5.0
 MAX_HELD = 1024  # of the 4,096 requests that may be with routers
 MAX_DELIVERIES = 50  # with the pauses between them, three quarters of an hour
 LONGEST_PAUSE_S = 60.0
-FULL_S = 600.0  # after there was no room: for so long, a request that came often was only held
+FULL_S = 600.0  # after there was no room: within this time, a request that was delivered often was only held
 INBOX = re.compile(subjects.INBOX + r"[A-Za-z0-9_-]{0,128}(\.[A-Za-z0-9_-]{1,128}){1,8}")
 Adopt = Callable[[int, str, Execution], None]
 
 
 class Requests:
-    """`adopt(partition, execution_id, state)` is told of every execution started here."""
+    """`adopt(partition, execution_id, state)` is called for every execution started here."""
 
     def __init__(
         self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes, room: Room
@@ -92,7 +93,7 @@ class Requests:
                 await self._clock.sleep(1.0)
 
     async def take(self, batch: Sequence[Delivery]) -> None:
-        """One look into the catalogue per path and version for the whole batch."""
+        """Reads the catalogue once per path and version for the whole batch."""
         self._offers = None
         if self._room.full:
             self._full_at = self._clock.now()
@@ -112,14 +113,14 @@ class Requests:
                     await self._safely(delivery, self._begin(delivery, request, plan))
 
     async def _sort(self, delivery: Delivery, wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]]) -> None:
-        """What asks for an execution of a playbook is put to the others that do."""
+        """Requests for an execution of a playbook are collected, to be started together."""
         self._check(delivery)
         match delivery.subject:
             case subjects.RERUN:
                 await (self._refuse if self._room.full else self._rerun)(delivery)
-            case subjects.CHILD:  # there is always room for one: it lets its parent come to its end
+            case subjects.CHILD:  # there is always room for one: its parent cannot end without it
                 request, reason = decode_child(delivery.data)
-                if reason := reason or self._given_up(delivery):  # who waits for it is told
+                if reason := reason or self._given_up(delivery):  # whoever waits for it gets an answer
                     await self._begin(delivery, replace(request, path=request.path[:MAX_PATH], payload={}), reason)
                 else:
                     wanted.setdefault((request.path, request.version), []).append((delivery, request))
@@ -133,7 +134,8 @@ class Requests:
                 raise Corrupt("no router takes requests of this subject")
 
     async def _safely(self, delivery: Delivery, work: Awaitable[None]) -> None:
-        """Whatever is in one request, the others are served: it is buried, and does not come again."""
+        """Whatever is wrong with one request, the others are served: it becomes a dead letter, and does not come
+        again."""
         try:
             await work
         except Unavailable as error:
@@ -145,14 +147,15 @@ class Requests:
             await self._bury(delivery, f"no router could handle it: {type(error).__name__}")
 
     def _given_up(self, delivery: Delivery) -> str:
-        """Tried too often: whoever tried it may have ended with it. What waited for room is not counted."""
+        """Delivered too often: it may have ended the routers that tried it. Deliveries while there was no room do not
+        count."""
         tried = delivery.epoch[1]
         if tried <= MAX_DELIVERIES or self._clock.now() - self._full_at < FULL_S:
             return ""
         return f"tried {tried - 1} times without an end: the routers' logs say why"
 
     def _check(self, delivery: Delivery) -> None:
-        """Whatever the request is about; Corrupt says why not."""
+        """Handles any request; raises Corrupt with the reason if it cannot."""
         request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         if len(request_id) > MAX_REQUEST_ID or not request_id.isprintable():
             raise Corrupt(f"{MESSAGE_ID} is not a line of at most {MAX_REQUEST_ID} characters")
@@ -164,7 +167,7 @@ class Requests:
         await delivery.nak(pause_s(delivery.epoch[1]))
 
     async def _wish_all(self, deliveries: Sequence[Delivery]) -> None:
-        """In order for each execution; thousands that are told to go on do not wait for each other."""
+        """In order for each execution; thousands that are resumed do not wait for each other."""
         groups: dict[str, list[Delivery]] = {}
         for delivery in deliveries:
             groups.setdefault(control_requests.about(delivery), []).append(delivery)
@@ -186,7 +189,7 @@ class Requests:
     async def _rerun(self, delivery: Delivery) -> None:
         prepared = await self._reruns.prepare(decode_control(delivery.data), self._execution_id(delivery))
         if isinstance(prepared, str):
-            await self._reply(delivery, "", "failed", {"kind": "request", "message": prepared})
+            await self._reply(delivery, "", "failed", Failure(REQUEST, prepared).error())
             await delivery.ack()
         else:
             await self._begin(delivery, prepared.request, prepared.plan, prepared.restored)
@@ -197,7 +200,7 @@ class Requests:
         return derive_id("id", request_id) if request_id else derive_id("seq", self._epoch, delivery.seq)
 
     async def _plan(self, path: str, version: str) -> Plan | str | NoetlError:
-        """The plan, the reason why there is none, or what is in the way just now."""
+        """The plan, the reason why there is none, or the error that is in the way for now."""
         try:
             entry = await catalog.find(self._bus, path, version)
             return await self._plans.load(entry.digest)
@@ -266,7 +269,7 @@ class Requests:
 
     async def _again(self, delivery: Delivery, partition: int, execution_id: str) -> None:
         """The same request before may have started a child that was over at once, and no one said so. On replicas it
-        may also be on its way and never arrive: it is taken when it is in the log."""
+        may also be on its way and never arrive: it is done when it is in the log."""
         subject = subjects.event(partition, execution_id, "router")
         known = await self._bus.read(topology.events_stream(partition), [subject])
         if not known:
@@ -277,7 +280,7 @@ class Requests:
         await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))
 
     async def _tell_end(self, delivery: Delivery, state: Execution) -> None:
-        """The request is taken when whoever waits for an execution that is over already knows."""
+        """The request is done when the parent that waits for an execution that is already over knows of its end."""
         for note in routing.told(state):
             await self._notes.tell(note)
         await delivery.ack()
@@ -286,7 +289,7 @@ class Requests:
         """There is no room. Whoever waits for an answer gets it; what nobody waits for stays in the queue, up to a
         number that leaves the queue open for cancels and signals, and is a dead letter beyond it."""
         if REPLY_TO in (delivery.headers or {}):
-            await self._reply(delivery, "", "failed", {"kind": "capacity", "message": self._room.full})
+            await self._reply(delivery, "", "failed", Failure(CAPACITY, self._room.full).error())
             await delivery.ack()
         elif delivery.seq in self._held or len(self._held) < MAX_HELD:
             self._held.add(delivery.seq)
@@ -301,7 +304,7 @@ class Requests:
 
     async def _send(self, delivery: Delivery, answer: dict[str, object]) -> None:
         inbox = (delivery.headers or {}).get(REPLY_TO, "")
-        if INBOX.fullmatch(inbox):  # nothing else: the router may write where whoever asks may not
+        if INBOX.fullmatch(inbox):  # nothing else: the router may write where the caller may not
             with suppress(NoetlError):  # the caller can ask again; the execution does not depend on it
                 await self._bus.publish(inbox, msgspec.json.encode(answer))
 
@@ -315,12 +318,12 @@ class Requests:
         except NoetlError as error:
             await self._later(delivery, error)
             return
-        await self._reply(delivery, "", "failed", {"kind": "request", "message": short(reason, MAX_LETTER_REASON)})
+        await self._reply(delivery, "", "failed", Failure(REQUEST, short(reason, MAX_LETTER_REASON)).error())
         await delivery.ack()
 
 
 def pause_s(delivered: int) -> float:
-    """Before the next try: soon at first, and a minute in the end."""
+    """The pause before the next try: short at first, a minute in the end."""
     return float(min(LONGEST_PAUSE_S, 2 ** max(0, min(delivered, 10) - 3)))
 
 

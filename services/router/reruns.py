@@ -1,4 +1,4 @@
-"""A new execution that goes on where an earlier one failed, or from a step of it."""
+"""A new execution that continues where an earlier one failed, or from a step of it."""
 
 import asyncio
 from functools import partial
@@ -12,7 +12,7 @@ from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.dsl.model.plan import Plan
 from shared.engine.routing.state import Execution, evolve, is_over
-from shared.engine.values.stored_values import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, TooLarge, shrink
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Unstorable, shrink
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.readers import FOLDED
@@ -35,7 +35,7 @@ class Reruns:
         self._bus, self._plans, self._partitions = bus, plans, partitions
 
     async def prepare(self, asked: Control, execution_id: str) -> Prepared | str:
-        """Or the reason why it cannot be. Large results are stored for the new execution before it starts."""
+        """Or the reason why there can be none. Large results are stored for the new execution before it starts."""
         entries = await self._entries(asked.execution_id)
         state = Execution(asked.execution_id)
         for seq, record in entries:
@@ -54,7 +54,7 @@ class Reruns:
         assert isinstance(first, ev.ExecutionRequested)
         try:
             (restored,), blobs = shrink(execution_id, [found])
-        except TooLarge as error:
+        except Unstorable as error:
             return f"execution {asked.execution_id} cannot be taken over: {error}"
         assert isinstance(restored, ev.PlaybookRestored)
         size = len(msgspec.json.encode(restored))

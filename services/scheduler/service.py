@@ -83,8 +83,9 @@ class Scheduler:
                     yield actor.state
 
     def known(self, execution_id: str) -> Known:
-        """What is outstanding of one execution: those that are live are all in memory, or are being loaded. Whoever
-        looks after it may be gone as well, and this one next."""
+        """What is outstanding of one execution. Live ones that this scheduler owns are all in memory or being loaded,
+        so an unknown one has nothing outstanding. None for one it does not own: the owner may be dead, and this the
+        next."""
         shell = self._shell(execution_id)
         if shell is None:
             return None
@@ -92,7 +93,7 @@ class Scheduler:
         return () if actor is None else self._commands(shell, actor)
 
     def _commands(self, shell: Shell[Schedule], actor: Actor[Schedule]) -> Known:
-        """A state that lacks something is loaded anew, which publishes its commands too."""
+        """A state that lacks something is loaded again, which publishes its commands too."""
         if actor.state is None:
             return None
         try:

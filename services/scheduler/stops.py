@@ -1,5 +1,5 @@
-"""Runs that are to stop: their commands leave the queue, and their workers are told, more than once, because a
-word on a subject may get lost."""
+"""Runs that are to stop: their commands are deleted from the queue, and their workers are notified. That is done more
+than once, because a message without a stream may get lost."""
 
 import msgspec
 import structlog
@@ -14,8 +14,8 @@ from shared.runtime.service.background import Tasks
 
 log = structlog.get_logger()
 AGAIN_S = (0.3, 1.0, 3.0, 6.0)
-PAUSE_AGAIN_S = (0.3, 1.0)  # it may soon be over
-MAX_REMOVED = 1000  # commands of one run at a time; what is left is removed when it is said again
+PAUSE_AGAIN_S = (0.3, 1.0)  # not for long: the pause may be over by then
+MAX_REMOVED = 1000  # commands of one run at a time; the rest is removed at the next repetition
 REMEMBER_S = 60.0  # a command that was on its way when its run was stopped is not published
 
 

@@ -1,7 +1,7 @@
-"""What a worker says of itself, again and again: that it is there, what it holds, how much room it has.
+"""The beats of a worker: that it is alive, what it holds, how much room it has.
 
-Every BEAT_S; as soon as there is more or less room; after the connection broke; and soon after a run was taken that
-lasts, so that whoever gives a dead worker's runs to others knows of it.
+Every BEAT_S; as soon as there is more or less room; after the connection broke; and soon after a run was begun that
+lasts, so that the schedulers, which give a dead worker's runs to others, know of it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from shared.tools.toolbox import Tools
 
 log = structlog.get_logger()
 AGAIN_S = 0.3   # after a beat that was lost
-LASTS_S = 0.3   # a run that is held for so long is named soon
+LASTS_S = 0.3   # a run that is held for this long is named soon
 OFTEN_S = 0.5   # and not more often than this
 
 
@@ -94,7 +94,7 @@ class Beating:
         )
 
     async def goodbye(self) -> None:
-        """A last beat, with nothing held, for whoever follows them; then the entry goes."""
+        """A last beat, with nothing held, for those who follow beats; then the entry is deleted."""
         try:
             await self._bus.kv_put(topology.WORKERS, self._key, msgspec.json.encode(self._beat()))
             await self._bus.kv_delete(topology.WORKERS, self._key)

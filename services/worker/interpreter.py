@@ -1,8 +1,14 @@
-"""A lease on this worker: does over bus, tools and clock what the machine of the lease asks for.
+"""A lease on this worker: performs with bus, tools and clock the effects that the machine of the lease asks for.
 
-How a run advances is the machine's (`shared/engine/pipeline/machine.py`); what the outside is like is known here alone.
-An effect that fails is raised inside the machine, where it was asked for. A cancellation leaves the machine where it
-stands: then `stopped`, `give_up` or `release` says the last word.
+1. How a run advances is decided by the machine (`shared/engine/pipeline/machine.py`), which has no I/O. It yields
+   effects; the interpreter performs each and sends the answer back. A rehearsal interprets the same machines without a
+   worker, so both advance a run by the same rules.
+2. An effect that fails is raised inside the machine, at the point where it was asked for: only the machine knows what
+   that means for the run.
+3. A cancellation is not: it leaves the machine where it is and closes it. Then `stopped`, `give_up` or `release` writes
+   the last event, as if every effect could have been the last.
+4. Whether the run is still ours is asked through `Stay` (`hold.py`); the interpreter remembers how many absences there
+   were at the last look into the log.
 """
 
 from typing import Any, Protocol, TypeVar
@@ -32,7 +38,7 @@ T = TypeVar("T")
 
 
 class Outside(Struct, frozen=True):
-    """What the leases of one worker have in common."""
+    """What all leases of one worker share."""
 
     bus: Bus
     clock: Clock
@@ -53,7 +59,7 @@ class Machine(Protocol):
 
 
 class Interpreter:
-    """`looked` is what `absences` said at the last look into the log."""
+    """`looked` is the number of absences at the last look into the log."""
 
     def __init__(
         self, outside: Outside, plan: Plan, command: Command, hold: Hold, machine: Machine, looked: int
@@ -66,11 +72,11 @@ class Interpreter:
     # -- words from the worker -----------------------------------------------------------
 
     async def run(self) -> None:
-        """Raises Fenced when it is someone else's or over; any return means: acknowledge."""
+        """Raises Fenced if another worker has it or it is over; any return means: acknowledge."""
         await self.drive(self._machine.run())
 
     async def stopped(self) -> None:
-        """Ends it because it was told to stop."""
+        """Ends it because the scheduler said to stop it."""
         await self.drive(self._machine.stopped())
 
     async def give_up(self, error: Exception) -> None:
@@ -92,7 +98,7 @@ class Interpreter:
     # -- effects -------------------------------------------------------------------------
 
     async def drive(self, steps: Steps[T]) -> T:
-        """Does what is asked for until the machine has ended; what comes of it."""
+        """Performs effects until the machine has ended; returns its result."""
         with Driver(steps) as driver:
             for effect in driver:
                 try:
@@ -113,7 +119,7 @@ class Interpreter:
         return driver.ended
 
     async def _do(self, effect: Effect) -> Any:
-        """What leases ask for less often."""
+        """The less frequent effects."""
         match effect:
             case ef.Sleep(until=until):
                 await self._clock.sleep(max(0.0, until - self._clock.now()))
@@ -136,7 +142,7 @@ class Interpreter:
         return None
 
     async def _read(self) -> History | LoopHistory:
-        """What the log says of it."""
+        """What the log says about what is held."""
         return await self._outside.histories.read(self._command)
 
     async def _known(self) -> None:

@@ -71,7 +71,7 @@ class StreamFollower:
             self._stale = True
 
     def disconnected(self) -> None:
-        """The next connection is not told of what the old one listened to."""
+        """The next connection does not know what the old one listened to."""
         self._stale = True
         subscription, self._subscription = self._subscription, None
         if subscription is not None:

@@ -263,7 +263,7 @@ def _projector(partitions: int) -> list[tuple[str, bool]]:
 
 
 def _pools() -> list[tuple[str, bool]]:
-    """What people want is theirs to say: it writes where a pool stands, and its lease."""
+    """What people want is theirs to say: this user writes the state of a pool, and its lease."""
     commands, read = topology.COMMANDS, [stream_of(bucket) for bucket in (topology.POOLS, topology.WORKERS)]
     return [
         (subjects.key(topology.POOLS, "status.*"), False),

@@ -64,7 +64,7 @@ class LaggingFollower:
         return found
 
     def disconnected(self) -> None:
-        """A request that was under way has been told."""
+        """A request that was under way has been answered."""
 
     def reconnected(self) -> None:
         self._waiter.wake()

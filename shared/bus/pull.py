@@ -10,7 +10,7 @@ from shared.bus.wire import parse_headers
 from shared.errors import Corrupt, Unavailable
 from shared.events.headers import PENDING_MESSAGES
 
-EXPIRES_S = 10.0  # so long a request of a connection that went silent still takes messages
+EXPIRES_S = 10.0  # for this long a request of a connection that went silent still receives messages
 HEARTBEAT_S = 5.0
 SILENCE_S = 2.5 * HEARTBEAT_S  # two heartbeats missed: the request is lost
 BACKOFF_S = 0.05

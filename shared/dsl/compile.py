@@ -1,4 +1,4 @@
-"""Source to Plan. Never raises for any input: every mistake is a Diagnostic, and all are told at once."""
+"""Source to Plan. Never raises for any input: every mistake is a Diagnostic, and all are reported at once."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -31,7 +31,7 @@ class Compiled(Struct, frozen=True):
 
 def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "",
                      strict: bool = False, pools: Collection[str] | None = None) -> Compiled:
-    """`strict` takes the canonical form alone; otherwise the formal dialect and the sugar are lowered to it.
+    """`strict` accepts only the canonical form; otherwise the formal dialect and the sugar are lowered to it.
     `pools` are those of the server it is for, when that is known."""
     document, diagnostics = load(source, file=file)
     if document is None:

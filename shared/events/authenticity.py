@@ -1,10 +1,10 @@
-"""Whether a record may stand where it stands. The broker lets only certain users write to a subject, so the subject
+"""Whether a record may be where it is. The broker lets only certain users write to a subject, so the subject
 says who can have written it; what the body says of itself must be the same, and be that writer's to say.
 
 Rules:
  - the execution is of the subject's partition;
  - writer, execution and pool of the body are those of the subject;
- - a lease is there if and only if the writer is a worker's kind;
+ - there is a lease if and only if the writer is a worker's;
  - the events are of those that the writer writes, about its own lease;
  - times are times, and no lease is later than its record, by more than the broker's clock may have been set back.
 """
@@ -32,7 +32,7 @@ Check = Callable[[Any], str]
 
 
 class Place(Struct, frozen=True):
-    """What a subject says. `wrong`: no record may stand there at all."""
+    """What a subject says. `wrong`: no record may be there at all."""
 
     execution_id: str
     writer: str
@@ -71,7 +71,7 @@ def _wrong_place(place: subjects.EventSubject, subject: str, partitions: int) ->
 
 
 def misplaced(record: "Record", place: Place, message: "Stored") -> str:
-    """Why the record may not stand there; empty when it may. Every record of every reader comes by here."""
+    """Why the record may not be there; empty if it may. Every record that anyone reads is checked here."""
     lease, writer = record.lease, place.writer
     if record.writer != writer or record.execution_id != place.execution_id:
         return f"a record of {record.execution_id[:64]} by {record.writer} under {message.subject}"

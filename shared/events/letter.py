@@ -1,4 +1,4 @@
-"""What is written about a message that no service could use: where it stands, why, and how it begins.
+"""What is written about a message that no service could use: where it is, why, and how it begins.
 
 Whatever the message holds, a letter is small and its text is printable: nothing in it can keep it from being stored,
 or do something to the terminal it is shown on."""

@@ -1,4 +1,4 @@
-"""noetlctl pool: the command line of it; `pool_ops.py` changes pools, `pool_show.py` shows them."""
+"""noetlctl pool: its command line; `services/cli/pools` changes and shows pools."""
 
 from collections.abc import Callable
 from pathlib import Path

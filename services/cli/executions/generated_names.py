@@ -24,7 +24,7 @@ def where(error: Mapping[str, Any], origins: Origins) -> str:
 
 
 async def of(bus: "Bus", digest: str) -> Origins:
-    """Those of a registered playbook; none when there is no digest yet, or its source is gone or no longer taken."""
+    """Those of a registered playbook; none if there is no digest yet, or its source is gone or no longer compiles."""
     if not digest:
         return {}
     from shared.dsl.compile import compile_playbook

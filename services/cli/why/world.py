@@ -107,7 +107,7 @@ class Around:
         return Queued(message["seq"], nanoseconds(message["time"]) / 1e9, waits.get(subject, -1))
 
     async def _order(self, pool: Pool) -> dict[str, int]:
-        """The commands that nobody has got yet, the first MAX_WALK of them, and how many stand before each."""
+        """The commands that no worker has yet, the first MAX_WALK of them, and how many are before each."""
         found: dict[str, int] = {}
         after, wanted = pool.delivered + 1, subjects.commands_of(pool.name)
         for number in range(min(pool.pending, MAX_WALK)):

@@ -114,7 +114,7 @@ def _first(rules: Sequence[AdmitRule], names: Mapping[str, Any]) -> int:
 
 
 def _taken(step: Step, end: End, names: Mapping[str, Any]) -> list[int]:
-    """The arcs that the end of a run takes."""
+    """The arcs that the end of a run selects."""
     found = []
     for at, arc in enumerate(step.arcs):
         if truth(arc.when, names) if arc.when is not None else end.event != "step.failed":

@@ -1,4 +1,4 @@
-"""What came of a rehearsed case, and where it is not what was expected."""
+"""The result of a rehearsed case, and where it differs from what was expected."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from shared.dsl.templates.evaluate import evaluate, truth
 from shared.errors import TemplateError
 from shared.events import model as ev
 
-MAX_DIFFERENCES = 20  # told of one expectation
+MAX_DIFFERENCES = 20  # reported of one expectation
 NOTHING = object()  # there is no such key
 CLOSE_S = 0.0005  # lengths of time are compared to the millisecond
 

@@ -5,7 +5,7 @@
    repeats and late reports stay in `event` and change no other row.
 3. A higher epoch takes the run over; a task that the last holder left open is lost.
 4. The control plane has the last word: the router's `next.selected` and the scheduler's verdict on
-   an iteration also stand over what a worker had reported.
+   an iteration also override what a worker had reported.
 """
 
 from datetime import datetime

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shared.answers.rehearsal.lease import FOREVER, Broken, LeaseHold, Stage, Times
+from shared.answers.rehearsal.lease import FOREVER, LeaseHold, Stage, Times, WorkerFault
 from shared.answers.rehearsal.types import Breaks, Decided, Need, Never, Took
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
@@ -41,7 +41,7 @@ class FrameHold(LeaseHold):
                 return pipeline_call.late()
             case Breaks(error=error, at=at):
                 yield from self._until(at or 0.0)
-                raise Broken(error)
+                raise WorkerFault(error)
             case Decided(events=events, at=at):
                 yield from self._until(at or 0.0)
                 return ef.Judged(events)

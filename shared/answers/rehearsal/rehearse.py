@@ -4,9 +4,9 @@ tools, and a clock that jumps to the next thing due. Whoever rehearses answers t
     found = rehearse(plan, answer, kinds, payload={"city": "Oslo"})
     found.status, found.state.ctx, result_of(found), found.needs
 
-1. `answer(need)` says what a call comes to: an `Outcome`, at once; `Took`, after some virtual time; `Waits` or
+1. `answer(need)` says what the result of a call is: an `Outcome`, at once; `Took`, after some virtual time; `Waits` or
    `Awaits`, the task waits without a worker as it would in the services; `Never`, it does not come back; None, nobody
-   knows: that run stays where it is and the rest goes on as far as it can.
+   knows: that run stays where it is and the rest continues as far as it can.
 2. The log of a rehearsal is real: `verify` accepts it, `Summary` shows it.
 3. `wishes` come from outside: signals, cancel, pause, resume.
 4. A `chooser` says what happens next of all that can: `FirstReady` the first, `Seeded` any. `faults` are seeded too.

@@ -55,7 +55,7 @@ class Stage:
         self._stops: list[tuple[float, str]] = []
         self._queue: list[tuple[float, Command]] = []
         self._holds: list[LeaseHold] = []
-        self._zombies: list[LeaseHold] = []      # taken for dead: their runs are given to others
+        self._zombies: list[LeaseHold] = []      # considered dead: their runs are given to others
         self._known: set[Key] = set()       # runs whose command was given out
         self._parked: dict[Key, str] = {}   # runs that wait, and for what
         self._taken: set[Key] = set()       # runs that someone has had: whoever takes one again claims it first
@@ -80,7 +80,7 @@ class Stage:
         self._inputs.sort(key=lambda each: each[0])
 
     def play(self) -> str:
-        """Until the execution is over, or nothing goes on; why, when it is not over."""
+        """Until the execution is over, or nothing can proceed; returns why, if it is not over."""
         while not is_over(self.router.state):
             if self.is_over_events():
                 return f"over {self._limits.events} events"
@@ -159,7 +159,7 @@ class Stage:
             desk.hear(entry)
 
     def _tell(self, event: ev.Event, source: str) -> None:
-        """What comes from outside; told twice, it is the same."""
+        """What comes from outside; written twice, it is the same fact."""
         for _ in range(2 if self._dice.chance(self._faults.dup) else 1):
             self._append("control", 1, [event], source=source)
 
@@ -294,7 +294,7 @@ class Stage:
         return deaths[self._dice.below(3)]
 
     def given_up(self, hold: LeaseHold) -> None:
-        """The worker goes on, but its run is given to another: two leases, of which the later counts."""
+        """The worker continues, but its run is given to another: two leases, of which the later counts."""
         self._holds.remove(hold)
         self._zombies.append(hold)
         self._queue.append((self.now, hold.command))

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.answers.rehearsal.lease import FOREVER, Broken, Death, Died, LeaseHold, Stage, Times
+from shared.answers.rehearsal.lease import FOREVER, Death, Died, LeaseHold, Stage, Times, WorkerFault
 from shared.answers.rehearsal.types import Awaits, Breaks, Decided, Ended, Need, Never, Took
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import decide as pipeline
@@ -36,7 +36,7 @@ class Hold(LeaseHold):
 
     @property
     def ended(self) -> ev.Event | None:
-        """Its last word, once it is written."""
+        """Its last event, once it is written."""
         return self.machine.ended
 
     # -- effects -------------------------------------------------------------------------
@@ -60,7 +60,7 @@ class Hold(LeaseHold):
                 return (yield from super()._do(effect))
 
     def _ended(self, effect: ef.Ended) -> float:
-        """A worker that dies over its call does so before what came of it is noted, or after."""
+        """A worker that dies during its call does so before its outcome is noted, or after."""
         stage = self._stage
         if stage.watch is not None and stage.now < self.machine.due:
             stage.watch(self.step, effect.progress, effect.outcome, effect.names)
@@ -116,7 +116,7 @@ class Hold(LeaseHold):
                 return ef.Judged(events)
             case Breaks(error=error, at=at):
                 yield from self._until(at or 0.0)
-                raise Broken(error)
+                raise WorkerFault(error)
             case Took(seconds=took, at=None) if took > effect.limit:
                 yield from self._until(self._stage.now + effect.limit)
                 return None

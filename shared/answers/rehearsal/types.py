@@ -1,4 +1,4 @@
-"""What a rehearsal asks, what it may be answered, and what comes of it."""
+"""What a rehearsal asks, what it may be answered, and its result."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -123,7 +123,7 @@ class Faults(Struct, frozen=True):
 
 
 class Rehearsed(Struct, frozen=True, kw_only=True):
-    """`stuck`: nothing goes on any more, for the `reason`; `needs` are the calls that nobody answered, `calls` all
+    """`stuck`: nothing can proceed, for the `reason`; `needs` are the calls that nobody answered, `calls` all
     that were asked for. `entries` is the log, `values` what is stored beside it."""
 
     execution_id: str

@@ -34,7 +34,7 @@ class Decision(Struct, frozen=True):
 
 
 class Divergence(Struct, frozen=True, kw_only=True):
-    """The log decided `log`, the playbook at hand decides `new`; `because`: what decided it, as far as that is a
+    """The log decided `log`, this playbook decides `new`; `because`: what decided it, as far as that is a
     condition. `seq` is the record of the log, `line` that of the step."""
 
     what: What

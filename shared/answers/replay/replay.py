@@ -2,8 +2,8 @@
 
 1. The request, and the end of every call by run, iteration, task, attempt and element, are taken from the log; names
    are what matches them, so a renamed step or task is a new one. The log does not keep how a call was rendered: its
-   outcome is used although the call may read otherwise now, and the edit is told.
-2. Tasks without an effect (`noop`, `wait`) are not looked up but made anew.
+   outcome is used although the call may read otherwise now, and the edit is reported.
+2. Tasks without an effect (`noop`, `wait`) are not looked up but called again.
 3. Deciders read in the order of the log. `timeout_s` of steps is not judged: what the log has of a call was in time.
 4. A call that the log does not have is needed; one that never came back does not come back here either.
 """

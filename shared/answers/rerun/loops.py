@@ -35,7 +35,7 @@ def leftovers(
 
 
 def _at_the_end(execution_id: str, entries: Sequence[Entry], run_ids: Collection[str]) -> dict[str, Loop]:
-    """The loops as they stand after everything that was ever reported of them."""
+    """The loops after everything that was ever reported of them."""
     state, ended = Schedule(execution_id), Schedule(execution_id)
     for batch in _batches(entries):
         before = state.loops

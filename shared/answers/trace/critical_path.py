@@ -12,6 +12,7 @@ from shared.answers.trace.loops import Loops, Status, Unit, count
 from shared.answers.trace.spans import EXECUTION, Line, Marks, Span, by_part, micros, own_time
 from shared.errors import Corrupt
 from shared.events import model as ev
+from shared.events.failure import TIMEOUT, kind_of
 from shared.events.run_index import is_iteration
 
 
@@ -128,7 +129,7 @@ class _Tracer:
     def _is_late(self, unit: Unit) -> bool:
         """It ended by its deadline."""
         end = self.ends[unit.key.run_id][0][1] if unit.seq else None
-        return isinstance(end, ev.StepFailed) and end.error.get("kind") == "timeout"
+        return isinstance(end, ev.StepFailed) and kind_of(end.error) == TIMEOUT
 
     # -- the path ----------------------------------------------------------------------
 
@@ -145,7 +146,8 @@ class _Tracer:
         return line.spans
 
     def _last_run(self) -> str:
-        """The run that the end waited for; of an execution that goes on, or was stopped, one that was under way."""
+        """The run that the end waited for; of an execution that is unfinished, or was stopped, one that was under
+        way."""
         if self.final is not None:
             ended = [event.run_id for event in self.final[1].events if isinstance(event, ev.NextSelected)]
             if ended:

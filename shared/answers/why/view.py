@@ -85,7 +85,7 @@ class View(Struct):
         return max([1, *(rule.then.attempts for rule in rules if rule.then.do == "retry")])
 
 
-class Broken(Corrupt):
+class BrokenHistory(Corrupt):
     """The log cannot be folded from the record `seq` on."""
 
     def __init__(self, seq: int, reason: str) -> None:
@@ -94,7 +94,7 @@ class Broken(Corrupt):
 
 
 def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans | None, values: Values = NO_VALUES) -> View:
-    """Raises Broken; and what `plans` and missing values raise. Without plans, what the log alone says."""
+    """Raises BrokenHistory; and what `plans` and missing values raise. Without plans, what the log alone says."""
     view = View(execution_id, Execution(execution_id), Schedule(execution_id), holds={}, denials=[], times={},
                 refused_signals=[], heard={}, leases={})
     fence = Fence()
@@ -104,9 +104,9 @@ def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans | None, val
             if fence.takes(record) and record.lease is not None:
                 _held(view, record, record.lease)
         except Corrupt as error:
-            raise Broken(seq, str(error)) from None
+            raise BrokenHistory(seq, str(error)) from None
         except UNFIT as error:
-            raise Broken(seq, f"{type(error).__name__} {error}") from None
+            raise BrokenHistory(seq, f"{type(error).__name__} {error}") from None
     view.schedule = _scheduled(execution_id, entries)
     return view
 
@@ -116,7 +116,7 @@ def _scheduled(execution_id: str, entries: Sequence[Entry]) -> Schedule:
     try:
         return schedule.evolve(Schedule(execution_id), read)
     except (Corrupt, *UNFIT) as error:
-        raise Broken(_gap(execution_id, read), str(error)) from None
+        raise BrokenHistory(_gap(execution_id, read), str(error)) from None
 
 
 def _gap(execution_id: str, read: Sequence[Entry]) -> int:

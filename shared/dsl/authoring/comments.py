@@ -13,7 +13,7 @@ _SIGN = re.compile(r"(?:^|(?<=\s))#")
 
 
 class Comments(Struct):
-    """Each is taken once. `header` stands before all else, `tail` behind it; `parts` are the lines at which root
+    """Each is used once. `header` is before all else, `tail` behind it; `parts` are the lines at which root
     keys and steps begin."""
 
     header: list[str]

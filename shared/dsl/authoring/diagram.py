@@ -46,7 +46,7 @@ def label_of(arc: Arc) -> str:
 
 
 def _html(text: str) -> str:
-    """Mermaid takes entities where a sign has a meaning of its own."""
+    """Mermaid wants entities where a character has a special meaning."""
     return "".join(f"#{ord(char)};" if char in '"<>#|[]{}&;`' else char for char in text)
 
 

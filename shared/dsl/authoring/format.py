@@ -44,7 +44,7 @@ def canonical(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str =
 
 
 class _Emitter:
-    """`lines` are the source's: a collection was in flow style where a bracket stands at its place. A comment stays
+    """`lines` are the source's: a collection was in flow style where there is a bracket at its place. A comment stays
     above the key or item it is about; above the step or root key around it, when that one is gone."""
 
     def __init__(self, lines: list[str], comments: Comments) -> None:
@@ -89,7 +89,7 @@ class _Emitter:
     # -- values
 
     def entry(self, head: str, node: Node, indent: int) -> list[str]:
-        """The value behind `key:` or `-`; the head stands at `indent`, what is below it two further."""
+        """The value behind `key:` or `-`; the head is at `indent`, what is below it two further."""
         if isinstance(node.value, str) and (block := literal(node.value, indent + 2)):
             return [f"{head} {block[0]}", *block[1:]]
         if not isinstance(node.value, dict | list):

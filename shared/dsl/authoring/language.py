@@ -1,5 +1,5 @@
 """The keys of a playbook, each with its type and one line of documentation: what `noetlctl explain`
-prints and `noetlctl schema` turns into JSON Schema. Tests hold it against what the compiler takes."""
+prints and `noetlctl schema` turns into JSON Schema. Tests compare it with what the compiler accepts."""
 
 from typing import Any
 

@@ -105,7 +105,7 @@ def _check_echo(reader: Reader, task: Task, path: Path, kinds: Mapping[str, Tool
 
 
 def _selects_secret(text: str) -> bool:
-    """Whether a keychain output stands in the list of what is selected."""
+    """Whether a keychain output is in the list of what is selected."""
     lists = re.findall(r"(?is)\b(?:select|returning|values)\b(.*?)(?=\bfrom\b|\bwhere\b|;|\Z)", text)
     into = re.search(r"(?i)\binsert\s+into\b", text) and not re.search(r"(?i)\breturning\b", text)
     return not into and any("keychain" in names_used(part).names for part in lists)

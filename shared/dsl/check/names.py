@@ -62,7 +62,7 @@ def check_names(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, To
 
 
 def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs: bool) -> None:
-    """Without a `workload` section its keys are not known: then only a name much like another is told."""
+    """Without a `workload` section its keys are not known: then only a name much like another is reported."""
     near = reader.nearest(read.name, sorted(names))
     if not inputs and read.space in ("", "workload") and not near and read.name not in _MISPLACED:
         return
@@ -139,7 +139,7 @@ def _with_iter(seen: _Seen, iterators: Set[str]) -> _Seen:
 
 
 def _in_flight(sites: Sites, path: Path) -> Path:
-    """Where `max_in_flight` stands: in the loop's spec, or in the policy there."""
+    """Where `max_in_flight` is: in the loop's spec, or in the policy there."""
     return (*path, "max_in_flight") if sites.has((*path, "max_in_flight")) else (*path, "policy", "max_in_flight")
 
 

@@ -17,7 +17,7 @@ from shared.dsl.source.nodes import Path
 
 def check_plan(reader: Reader, plan: Plan, steps: Mapping[str, Path], kinds: Mapping[str, ToolSpec],
                pools: Collection[str] | None) -> None:
-    """`steps` says where each step of the plan stands in the reader's document."""
+    """`steps` says where each step of the plan is in the reader's document."""
     if reader.errors or plan.start not in plan.steps:
         return
     sites = Sites(reader.document.data, steps)

@@ -10,7 +10,7 @@ from shared.dsl.source.nodes import Path
 
 
 def check_pools(reader: Reader, plan: Plan, sites: Sites, pools: Collection[str]) -> None:
-    """A step without tasks needs no worker. A pool set for all steps is told once, where it is set. A mapping says
+    """A step without tasks needs no worker. A pool set for all steps is reported once, where it is set. A mapping says
     what each pool provides."""
     told: set[Path] = set()
     for step in plan.steps.values():

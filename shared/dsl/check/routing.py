@@ -1,5 +1,5 @@
-"""Checks of the routing: arcs that are never taken, failures nobody takes, and what the token net
-allows (`net.py`)."""
+"""Checks of the routing: arcs that never match, failures that no arc handles, and what the token net
+allows (`token_net.py`)."""
 
 from shared.dsl.check import token_net
 from shared.dsl.check.join_net import too_few
@@ -34,7 +34,7 @@ def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
 
 
 def _unreachable(reader: Reader, plan: Plan, sites: Sites, verdict: token_net.Verdict) -> None:
-    """A step behind an arc that is never taken is not told again: its arc is."""
+    """A step behind an arc that never matches is not reported again: its arc is."""
     for name in verdict.steps:
         at = (*sites.step(name), "step")
         if name != plan.start and name not in plan.reach[plan.start]:
@@ -46,7 +46,7 @@ def _unreachable(reader: Reader, plan: Plan, sites: Sites, verdict: token_net.Ve
 
 
 def _arcs(reader: Reader, step: Step, sites: Sites) -> None:
-    """An arc is dead when no event can take it; in an exclusive router an earlier one may take all."""
+    """An arc is dead if it can match no event; in an exclusive router an earlier one may match all of them."""
     taken = {event: {index for index, _ in token_net.takers(step, event)} for event in token_net.events(step)}
     fitting = [[fires(arc.when, event) for arc in step.arcs] for event in token_net.events(step)]
     first: dict[str, int] = {}
@@ -66,7 +66,7 @@ def _arcs(reader: Reader, step: Step, sites: Sites) -> None:
 
 
 def _shadow(step: Step, index: int, fitting: list[list[bool | None]]) -> int | None:
-    """The first earlier arc of an exclusive router that takes what this one is for."""
+    """The first earlier arc of an exclusive router that matches what this one is for."""
     if step.mode != "exclusive":
         return None
     return next((before for before in range(index)

@@ -39,7 +39,7 @@ class Pool(Struct, frozen=True):
 
 
 def read_pool_document(reader: Reader, root: Mapping[str, Any], kinds: Iterable[str] = ()) -> Pool:
-    """`kinds` are the tool kinds there are; none given: any name is taken."""
+    """`kinds` are the tool kinds there are; none given: any name is accepted."""
     name, labels = read_head(reader, root, "the pool")
     spec = reader.section(root, "spec", (), SPEC_KEYS)
     backend = reader.choice(spec["backend"], (*_SPEC, "backend"), BACKENDS) if "backend" in spec else "process"

@@ -27,7 +27,7 @@ def lower_auth(env: Env, task: Node, tool: ToolSpec) -> Node:
         return changed(task, {"auth": _alone(env, auth, tool)})
     references = {alias: node for alias, node in items(auth) if is_map(node) and _name(node) is not None}
     if len(references) != len(auth.value):
-        return task  # told by the reader, or an alias in its canonical form
+        return task  # reported by the reader, or an alias in its canonical form
     if tool.aliases:
         return changed(task, {"auth": changed(auth, {alias: _canonical(env, each)
                                                      for alias, each in references.items()})})

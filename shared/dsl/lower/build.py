@@ -54,7 +54,7 @@ def with_rules(task: Node, first: list[dict[str, Any]], rest: list[dict[str, Any
     spec = get(task, "spec") or build(task.place, {})
     policy = get(spec, "policy") or build(task.place, {})
     if not is_map(spec) or not is_map(policy):
-        return task  # told by the reader
+        return task  # reported by the reader
     policy = changed(policy, {"rules": Node(task.place, put)})
     return changed(task, {"spec": changed(spec, {"policy": policy})})
 
@@ -76,7 +76,7 @@ def other_names(tool: ToolSpec) -> dict[str, str]:
 
 
 def own_keys(env: Env, task: Node) -> Node:
-    """Keys under other names, and the tool's own keys where they stand under `spec`."""
+    """Keys under other names, and the tool's own keys where they are under `spec`."""
     kind = text_of(get(task, "kind"))
     tool, spec = env.kinds.get(kind), get(task, "spec")
     if tool is None:
@@ -97,7 +97,7 @@ def own_keys(env: Env, task: Node) -> Node:
 
 
 def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
-    """Knobs of the tool that stand beside its keys go to `spec`; `pool: {}` asks for nothing."""
+    """Knobs of the tool that are beside its keys go to `spec`; `pool: {}` asks for nothing."""
     moved = {aliases.get(key, key): value for key, value in items(task)
              if aliases.get(key, key) in tool.all_knobs() and key not in tool.keys}
     pool, spec = get(task, "pool"), get(task, "spec")

@@ -116,7 +116,7 @@ def _again(env: Env, actions: Node) -> Node | None:
 
 
 def _called(actions: Node) -> Node | None:
-    """`call: {step, args}` sends a token to a step, beside the one that goes on."""
+    """`call: {step, args}` sends a token to a step, beside the one that continues."""
     call = get(actions, "call")
     return call if get(call, "step") is not None else None
 

@@ -1,5 +1,5 @@
 """The formal dialect of FX and FS, today's spellings and the sugar of V10 §14, rewritten to the canonical
-form before it is read. Pure; generated nodes stand where they came from, and canonical input comes back
+form before it is read. Pure; generated nodes have the place of what they came from, and canonical input comes back
 as the same document."""
 
 from collections.abc import Mapping

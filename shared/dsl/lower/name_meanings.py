@@ -32,7 +32,7 @@ def in_rules() -> Names:
 
 
 def on_task(step: str, kind: str) -> Names:
-    """Rules that lowering gives the main task: its outcome is at hand."""
+    """Rules that lowering gives the main task: its outcome is known."""
     view = "(outcome.result if outcome.status == 'ok')"
     code = {"http": "outcome.http.status", "postgres": "outcome.pg.code"}.get(kind, "none")
     return _names(step, kind, view, "(outcome.error if outcome.status == 'error')", ok="(outcome.status == 'ok')",

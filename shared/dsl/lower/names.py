@@ -94,7 +94,7 @@ def asks_for_errors(text: str) -> bool:
 
 
 def event_names(text: str) -> set[str]:
-    """The event names a condition compares with; whatever texts stand in it."""
+    """The event names that a condition compares with: all texts in it."""
     try:
         tokens = _tokens(text)
     except TemplateSyntaxError:
@@ -109,7 +109,7 @@ def is_enter(text: str) -> bool:
 
 
 def expression(text: str) -> str | None:
-    """What stands between the braces when the text is exactly one `{{ expression }}`."""
+    """What is between the braces, if the text is exactly one `{{ expression }}`."""
     stripped = text.strip()
     try:
         kinds = [kind for _, kind, _ in _LEXER.lex(stripped)]

@@ -123,6 +123,6 @@ def plain_next(env: Env, node: Node, names: Names) -> Node:
                for each in arcs.value]
         return changed(node, {"arcs": replaced(arcs, new)})
     if not isinstance(node.value, str | list) and get(node, "step") is None:
-        return node  # told by the reader
+        return node  # reported by the reader
     found = targets(env, node, names)
     return router(node.place, [arc(each) for each in found], inclusive=len(found) > 1)

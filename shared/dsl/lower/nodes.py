@@ -49,7 +49,7 @@ class Env(Struct):
 
 
 def build(place: Place, value: Any) -> Node:
-    """A node for a plain value, which may hold nodes already; all that is new stands at `place`."""
+    """A node for a plain value, which may hold nodes already; all that is new gets `place`."""
     if isinstance(value, Node):
         return value
     if isinstance(value, dict):

@@ -70,7 +70,7 @@ def _fresh(text: str, taken: set[str]) -> str:
 
 
 def _spots(text: str) -> list[_Spot]:
-    """Where `{{ … }}` stands in the open: as Python it is a set of sets, which cannot be."""
+    """Where `{{ … }}` is outside a string: as Python it is a set of sets, which cannot be."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError):

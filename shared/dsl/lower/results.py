@@ -1,4 +1,4 @@
-"""`result` on a step and `output_select` in its other shapes: what is kept at hand of a result, and from what size
+"""`result` on a step and `output_select` in its other shapes: what is kept of a result in the log, and from what size
 on it is kept by reference. Where it is kept is the runtime's business, so a store is only warned about."""
 
 from typing import Any
@@ -62,7 +62,7 @@ def _selecting(env: Env, tool: Node | None, select: Node | None) -> Node | None:
     label = _label(last)
     body = get(last, label) if label else last
     if body is None or get(body, "kind") is None:
-        return tool  # told by the reader
+        return tool  # reported by the reader
     if get(body, "output_select") is not None:
         env.error(select, "DSL401", "output_select is given on the step and on its task", "keep one of the two")
     body = changed(body, {"output_select": select})
@@ -104,6 +104,6 @@ def _limited(node: Node, most: Node) -> Node:
     policy = get(spec, "policy") or build(most.place, {})
     limits = get(policy, "limits") or build(most.place, {})
     if not (is_map(spec) and is_map(policy) and is_map(limits)):
-        return node  # told by the reader
+        return node  # reported by the reader
     limits = changed(limits, {"max_payload_bytes": get(limits, "max_payload_bytes") or most})
     return changed(node, {"spec": changed(spec, {"policy": changed(policy, {"limits": limits})})})

@@ -173,7 +173,7 @@ def without_rules(task: Node) -> Node:
 
 
 def _also(node: Node, put: dict[str, Any]) -> Any:
-    """A rule that goes on, with what the task sets."""
+    """A rule that continues, with what the task sets."""
     owner = get(node, "else") if get(node, "else", "then") is not None else node
     then = get(owner, "then")
     if owner is None or then is None or text_of(get(then, "do")) not in ("continue", "break", "jump"):

@@ -1,10 +1,12 @@
 """A compiled playbook: what the engine runs. Plain data; template strings are kept as written and
-compiled on first use (`template.py`)."""
+compiled on first use (`templates/compiler.py`)."""
 
 from collections.abc import Set
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from shared.errors import Signal
 
 MAX_LEASES = 3  # of a run in a row that are lost, unless its step says otherwise
 EVERYTHING = "*"  # in a Needs set: the whole namespace is used
@@ -194,8 +196,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
 
 
-class PlanMissing(Exception):
-    """Pure work asks for a plan that is not at hand: load it, and ask again."""
+class PlanMissing(Signal):
+    """Pure work asks for a plan that is not in memory: load it, and ask again."""
 
     def __init__(self, digest: str) -> None:
         super().__init__(digest)

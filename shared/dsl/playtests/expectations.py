@@ -85,7 +85,7 @@ def _error(reader: Reader, found: Mapping[str, Any], at: Path) -> dict[str, Any]
 
 
 def regex_of(value: Any) -> str | None:
-    """What stands between two slashes is a regular expression."""
+    """What is between two slashes is a regular expression."""
     is_regex = isinstance(value, str) and len(value) > 2 and value[0] == value[-1] == "/"
     return value[1:-1] if is_regex else None
 
@@ -131,7 +131,7 @@ def _elapsed(reader: Reader, found: Mapping[str, Any], at: Path) -> Elapsed | No
 
 
 def _that(reader: Reader, found: Mapping[str, Any], at: Path) -> tuple[str, ...]:
-    """Conditions on what came of it."""
+    """Conditions on the result of the case."""
     if "that" not in found:
         return ()
     below, fix = (*at, "that"), 'write that: ["{{ result.rows | length == 3 }}"]'

@@ -49,7 +49,7 @@ def read_loop(reader: Reader, value: Any, path: Path, knobs: Iterable[str],
 
 
 def _beside_cursor(reader: Reader, loop: Mapping[str, Any], path: Path, local: bool) -> None:
-    """What cannot stand beside a cursor."""
+    """What cannot be combined with a cursor."""
     if "in" in loop:
         reader.key((*path, "in"), "DSL401", "the loop has in and cursor", "keep one of the two")
     if "loop" in loop:

@@ -1,5 +1,5 @@
 """Reads parts of a document and records what is wrong with them. Every method returns something
-usable, so that reading goes on and all mistakes are told in one go."""
+usable, so that reading continues and all mistakes are reported at once."""
 
 import difflib
 import re
@@ -21,7 +21,7 @@ NAME_FIX = f"letters, digits, _ and -, not beginning with a digit or -, at most 
 
 
 class Told(NamedTuple):
-    """A key we know and do not take here: why, and what to write instead."""
+    """A key that we recognise but reject here: why, and what to write instead."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""Keys that are known but not taken where they stand: the reason, and what to write instead."""
+"""Keys we recognise but reject here, each with the reason and its replacement."""
 
 from shared.dsl.read.reader import Told
 

@@ -28,7 +28,7 @@ class Header(Struct, frozen=True):
 
 
 class StepSource(Struct, frozen=True):
-    """`unique` False: the name is taken, the step is only read for its mistakes."""
+    """`unique` False: the name exists already, and the step is only read for its mistakes."""
 
     name: str
     body: dict[str, Any]
@@ -69,7 +69,7 @@ def _header(reader: Reader, metadata: Mapping[str, Any]) -> Header:
 
 
 def read_labels(reader: Reader, metadata: Mapping[str, Any]) -> dict[str, str]:
-    """What executions are selected by; a number or a truth value is taken as its text."""
+    """What executions are selected by; a number or a boolean is used as its text."""
     if "labels" not in metadata:
         return {}
     path: Path = ("metadata", "labels")

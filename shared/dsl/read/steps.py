@@ -81,7 +81,7 @@ def _of_loop(loop: Loop | None) -> list[Any]:
 
 
 def _tools_keys(body: Mapping[str, Any], kinds: Mapping[str, ToolSpec]) -> dict[str, Told]:
-    """A tool's key on the step: most likely it stands too far left."""
+    """A tool's key on the step: most likely it is indented too little."""
     own = body["tool"].get("kind") if isinstance(body.get("tool"), dict) else None
     found = {}
     for key in body:
@@ -135,7 +135,7 @@ def _complete(reader: Reader, body: dict[str, Any], path: Path, name: str) -> No
     if "tool" not in body and "loop" in body:
         reader.key((*path, "loop"), "DSL404", "loop has nothing to run", "add tool: to the step")
     elif "tool" not in body and "next" not in body and name != "end":
-        replaced = ("pipe", "case", "eval")  # told already, with what to write instead
+        replaced = ("pipe", "case", "eval")  # reported already, with what to write instead
         if not any(key in body for key in replaced):
             reader.value(path, "DSL407", f"step {short(name)} has neither tool nor next",
                          "add tool: or next:, or name the step end")

@@ -1,4 +1,4 @@
-"""A task: its kind, its keys against what the tool takes, its effective spec."""
+"""A task: its kind, its keys against what the tool accepts, its effective spec."""
 
 from collections.abc import Mapping
 from typing import Any

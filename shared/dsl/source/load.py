@@ -13,16 +13,17 @@ from shared.dsl.source import nodes as source
 from shared.dsl.source import scalars
 from shared.dsl.source.nodes import Document, Entry, Node, Place
 from shared.dsl.templates.limits import tokens
+from shared.errors import Signal
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # an escape can make what the source may not hold
 _QUOTE = "put quotes around a text that begins with {{"
-_UNQUOTED = "{{ none }}"  # stands for a template that lacks its quotes, so that one mistake is told once
+_UNQUOTED = "{{ none }}"  # stands for a template that lacks its quotes, so that one mistake is reported once
 
 
-class _Stop(Exception):
-    """Reading cannot go on; the diagnostic is recorded."""
+class _Stop(Signal):
+    """Reading cannot continue; the diagnostic is recorded."""
 
 
 def load(text: str | bytes, *, file: str = "") -> tuple[Document | None, list[Diagnostic]]:

@@ -50,7 +50,7 @@ class Entry(Struct, frozen=True):
 
 
 class Document(Struct):
-    """`data` is plain; `node` and `key` say where a path of it stands in the source."""
+    """`data` is plain; `node` and `key` say where a path of it is in the source."""
 
     root: Node
     lines: list[str]
@@ -67,7 +67,7 @@ class Document(Struct):
         return found
 
     def key(self, path: Path) -> Place:
-        """Where the key that ends the path stands; for a list item, the item."""
+        """Where the key that ends the path is; for a list item, the item."""
         if path:
             owner = self.node(path[:-1]).value
             if isinstance(owner, dict) and path[-1] in owner:

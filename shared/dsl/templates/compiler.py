@@ -253,7 +253,7 @@ def shown(source: str) -> str:
 
 
 def explain(error: Exception, program: Program, pieces: Any = None) -> TemplateError:
-    """The error of a render, with the line it comes from: where the code failed, or where it stood when
+    """The error of a render, with the line it comes from: where the code failed, or where it was when
     one of its pieces turned out to be no value."""
     frame = getattr(pieces, "gi_frame", None)
     at = frame.f_lineno if frame is not None else 0

@@ -22,7 +22,7 @@ _CONTRARY = {
 
 
 def fires(when: Any, event: str) -> bool | None:
-    """Whether an arc with this `when` takes the event."""
+    """Whether an arc with this `when` matches the event."""
     if when is None:
         return event != FAILED
     return truth(when, {("event", "name"): BOUNDARY[event], ("event", "error"): event == FAILED})
@@ -40,7 +40,7 @@ def expression(text: str) -> nodes.Expr | None:
     """The one expression of a condition; None for a template of blocks, or one that does not parse."""
     try:
         body = parse(text.strip()).body
-    except Exception:  # told elsewhere, with its line
+    except Exception:  # reported elsewhere, with its line
         return None
     if len(body) != 1 or not isinstance(body[0], nodes.Output) or len(body[0].nodes) != 1:
         return None

@@ -23,7 +23,7 @@ def is_template(source: str) -> bool:
 
 
 def evaluate(value: Any, scope: Mapping[str, Any]) -> Any:
-    """The value with every template in it rendered. Keys of mappings are taken as written."""
+    """The value with every template in it rendered. Keys of mappings are used as written."""
     try:
         return _evaluate(value, scope)
     except RecursionError:

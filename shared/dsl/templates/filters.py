@@ -32,8 +32,8 @@ from shared.dsl.templates.sequence_filters import (
 from shared.dsl.templates.tests import TESTS
 from shared.dsl.templates.values import given, payloads, text
 
-MAX_PRECISION = 100  # digits `round` takes
-MAX_INDENT = 16      # spaces per level `tojson` takes
+MAX_PRECISION = 100  # digits that `round` accepts
+MAX_INDENT = 16      # spaces per level that `tojson` accepts
 _JINJA = (
     "abs capitalize count dictsort filesizeformat first float int items last length lower reverse title truncate upper"
     " urlencode wordcount"

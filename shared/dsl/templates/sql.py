@@ -73,7 +73,7 @@ def _assemble(context: Context, source: str, outputs: list[Bound]) -> Sql:
 
 
 class Finding(NamedTuple):
-    """What is to be told of a SQL text. `line` is counted from 0."""
+    """What is to be reported about a SQL text. `line` is counted from 0."""
 
     code: str
     message: str

@@ -40,13 +40,14 @@ def shown_name(name: Any) -> str:
 
 
 class Undefined(jinja2.Undefined):
-    """`default`, `is defined`, `==`, `!=` and `in` take it; any other use is an error. Its members are
+    """`default`, `is defined`, `==`, `!=` and `in` accept it; any other use is an error. Its members are
     undefined too, so that `x.a.b | default(y)` works through missing levels."""
 
     __slots__ = ()
 
     def member(self, name: Any) -> "Undefined":
-        """Its name is for people: a loop that goes on and on into what is not there must not make it longer."""
+        """Its name is for people: a loop that keeps asking for attributes of what is not there must not make it
+        longer."""
         own, part = self._undefined_name, shown_name(name)
         if own is not None:
             part = own if len(own) > SHOWN_NAME else f"{own}.{part}"
@@ -82,7 +83,7 @@ class Undefined(jinja2.Undefined):
         return "undefined"
 
 
-METHODS: dict[type, dict[str, Callable[..., Any]]] = {}  # filled by template_methods; each takes the context first
+METHODS: dict[type, dict[str, Callable[..., Any]]] = {}  # filled by `methods.py`; they get the context first
 _OF_LOOPS: dict[str, Callable[..., Any]] = {
     "cycle": lambda _, loop, *args: loop.cycle(*args), "changed": lambda _, loop, *args: loop.changed(*args),
 }

@@ -1,8 +1,8 @@
 """The leases of a run that were lost: whoever claims it next counts them in the log.
 
-A lease is lost when another one follows it and it had not ended: not by the end of the run, not by a wait, not by
+A lease is lost when another one follows it and it had not ended by the end of the run, by a wait or by
 `lease.released`, which says that a worker handed it back on purpose. A task that finishes or waits, or an attempt that
-ends, is progress: the count begins anew. The first lease of a run may be lost before it wrote anything; then the first
+ends, is progress: the count starts again. The first lease of a run may be lost before it wrote anything; then the first
 record is of a later delivery of the same command, which counts as one lease, whatever came before; all that is known of
 it is when the command was issued. With `max_leases: 1` nothing runs before its claim is in the log, so that silence
 counts as nothing.
@@ -14,18 +14,18 @@ from msgspec import Struct
 
 from shared.events import model as ev
 from shared.events.classes import ENDS_LEASE
+from shared.events.failure import WORKER_LOST, Failure
 from shared.events.record import Epoch, Record
 from shared.events.stamp import stamp
 
-KIND = "worker_lost"
 PROGRESS = ev.TaskDone | ev.TaskRetried | ev.TaskWaiting
 MAX_NAMED = 10
 UNSEEN = "a worker that died before its first word (the command is of {})"
 
 
 class Lost(Struct, frozen=True):
-    """Who had it, from its first to its last word. One that said nothing has no name, and `since` is when the command
-    was issued."""
+    """Who had it, from its first to its last record. One that wrote nothing has no name, and `since` is when the
+    command was issued."""
 
     worker: str = ""
     since: str = ""
@@ -76,14 +76,16 @@ class Leases:
 
 
 def failure(lost: tuple[Lost, ...], most: int) -> dict[str, Any] | None:
-    """The error of a run that has lost so many leases; None when it may go on."""
+    """The error of a run that has lost too many leases; None if it may continue."""
     counted = [lease for lease in lost if lease.worker or most > 1]
     if len(counted) < most:
         return None
     who = "; ".join(map(str, counted[-MAX_NAMED:]))
-    return {
-        "kind": KIND, "retryable": False,
-        "message": f"{len(counted)} leases in a row were lost with no task finished in between (max_leases {most}): "
-        f"{who}",
-        "leases": [lease.values() for lease in counted],
-    }
+    said = Failure(
+        WORKER_LOST,
+        f"{len(counted)} leases in a row were lost with no task finished in between (max_leases {most}): {who}",
+        retryable=False,
+    ).error()
+    # The message is the last of the three: logs have it so, and templates that print an error show it so.
+    said["message"] = said.pop("message")
+    return {**said, "leases": [lease.values() for lease in counted]}

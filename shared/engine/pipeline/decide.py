@@ -2,12 +2,12 @@
 
 - No policy: ok → continue, error → fail.
 - Rules top to bottom, first match wins. A retry whose attempts are used up is passed over, and the
-  outcome goes on to the next matching rule; if none matches then, the run fails.
+  outcome passes to the next matching rule; if none matches then, the run fails.
 - No rule matches: continue; if the outcome was an error, `policy.unmatched` says so.
 - An expression that fails in a rule fails the run with kind `template`.
 
-`Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and goes
-on after the last finished task.
+`Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and continues
+after the last finished task.
 """
 
 import hashlib
@@ -30,16 +30,17 @@ from shared.engine.values.stored_values import Values, resolve, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.failure import LIMIT, POLICY, Failure, shortened
 from shared.events.outcome import Outcome, Result, failed
 
 MAX_DELAY_S = 300.0
 MAX_TASK_RUNS = 100_000  # per step-run: a jump cycle without a break must end
-MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops carry on; the task's outcome keeps it whole
+MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops pass on; the task's outcome keeps it whole
 MAX_ERROR_TEXT = 2_000
 
 
 class Progress(Struct, frozen=True):
-    """Where a run is: the task at hand, its attempt, and what the tasks before it left."""
+    """Where a run is: the current task, its attempt, and what the tasks before it left."""
 
     task: str
     state: Literal["running", "done", "failed"] = "running"
@@ -57,7 +58,7 @@ class Progress(Struct, frozen=True):
 
     @property
     def wait(self) -> str:
-        """The name of the task's wait: the same for everyone who begins the attempt anew."""
+        """The name of the task's wait: the same for everyone who begins the attempt again."""
         return f"{self.task}/{self.ran + 1}"
 
     @property
@@ -81,7 +82,7 @@ def task_at(step: Step, progress: Progress) -> Task:
 
 
 def entered(progress: Progress) -> Progress:
-    """At the loop of a task: what was `iter` is around it now."""
+    """At the loop of a task: what was `iter` becomes `iter.parent`."""
     if progress.each is not None:
         return progress
     return replace(progress, each=Each(progress.ran, progress.iter, progress.ctx), iter={})
@@ -95,7 +96,7 @@ def around(command: Command, progress: Progress, values: Values) -> dict[str, An
 
 
 def at_element(task: Task, progress: Progress, items: list[Any] | Outcome) -> Progress | ev.TaskDone:
-    """The progress with the element at hand; or the end of a task that has none to be called for."""
+    """The progress with the current element; or the end of a task that has none to be called for."""
     each = progress.each
     assert each is not None
     assert task.loop is not None
@@ -122,7 +123,7 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     task = task_at(step, progress)
     outcome = kept(task, outcome)
     if progress.ran >= MAX_TASK_RUNS:
-        outcome = failed("limit", f"over {MAX_TASK_RUNS} tasks in one step-run: a cycle of jumps without a break")
+        outcome = failed(LIMIT, f"over {MAX_TASK_RUNS} tasks in one step-run: a cycle of jumps without a break")
         return [_done(task, progress, outcome, Directive("fail"), {}, {})]
     if task.rules is None:
         plain = Directive("continue" if outcome.status == "ok" else "fail")
@@ -168,7 +169,7 @@ def _answered(outcome: Outcome, then: Directive, progress: Progress, seen: dict[
     """The outcome as the rule has it: the result of another task, or of an expression; another error."""
     if then.error:
         given = evaluate(then.error, seen)
-        error = given if isinstance(given, dict) else {"kind": "policy", "message": str(given), "retryable": False}
+        error = given if isinstance(given, dict) else Failure(POLICY, str(given), retryable=False).error()
         return replace(outcome, status="error", error=error)
     if is_template(then.result):
         return replace(outcome, result=evaluate(then.result, seen), shape="value", ref=None, fields={})
@@ -219,8 +220,8 @@ def outcome_view(outcome: Outcome) -> dict[str, Any]:
 
 
 def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
-    """The progress after a `task.*` event; others change nothing. A wait may be over before everyone who
-    began the task has said that it waits. What is said of another task than the one at hand, or cannot be applied,
+    """The progress after a `task.*` event; others change nothing. A wait may be over before every worker that
+    began the task has written that it waits. What concerns another task than the current one, or cannot be applied,
     changes nothing either."""
     if isinstance(event, ev.TaskRetried | ev.TaskDone) and not _follows(step, progress, event):
         return progress
@@ -253,7 +254,7 @@ def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
 
 
 def _follows(step: Step, progress: Progress, event: ev.TaskRetried | ev.TaskDone) -> bool:
-    """Whether whoever holds the run can have come to this."""
+    """Whether the holder of the run can have reached this."""
     if event.task != progress.task or progress.state != "running":
         return False
     if isinstance(event, ev.TaskDone) and event.do == "jump" and all(task.name != event.to for task in step.tasks):
@@ -290,20 +291,16 @@ def _advance(step: Step, progress: Progress, event: ev.TaskDone) -> Progress:
 
 
 def _error(event: ev.TaskDone) -> dict[str, Any]:
-    error = event.outcome.error or {
-        "kind": "policy",
-        "message": f"a rule of task {event.task} says fail",
-        "retryable": False,
-    }
+    error = event.outcome.error or Failure(POLICY, f"a rule of task {event.task} says fail", retryable=False).error()
     if len(msgspec.json.encode(error)) > MAX_ERROR_BYTES:
-        message = str(error.get("message", ""))[:MAX_ERROR_TEXT] + "…"
-        error = {"kind": error.get("kind"), "message": message, "retryable": error.get("retryable", False)}
+        short = shortened(error, MAX_ERROR_TEXT)
+        error = {**short, "message": short["message"] + "…", "retryable": error.get("retryable", False)}
     at = {"element": event.element} if event.element >= 0 else {}
     return {**_codes(event.outcome), "task": event.task, "attempt": event.attempt, **at, **error}
 
 
 def _codes(outcome: Outcome) -> dict[str, Any]:
-    """What routing asks of a failed call: `error.status` of http, `error.code` of SQL."""
+    """What arcs may read of a failed call: `error.status` of http, `error.code` of SQL."""
     found = {"status": (outcome.http or {}).get("status"), "code": (outcome.pg or {}).get("code")}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -1,15 +1,16 @@
-"""The routing decider: what follows from the state of one execution.
+"""The routing decider: what follows from the state of one execution. The rules of the room are in `core.py`.
 
-1. An ended run patches ctx, selects its arcs and puts a token on each target. Exclusive: the first
-   arc that matches; inclusive: all. An arc without `when` matches when the step succeeded.
-2. A failed run that no arc takes fails the execution.
+1. An ended run patches ctx, selects its arcs and puts a token on each target. Exclusive: the first arc that matches;
+   inclusive: all. An arc without `when` matches when the step succeeded.
+2. A failed run for which no arc matches fails the execution.
 3. Where tokens meet, the step's join says which of them enter, and when (`joins.py`).
-4. Entering: admission rules first; denied tokens are consumed. A step without tools ends at once.
-5. With no token and no run left, the execution is completed. A failed or cancelled one is compensated before
-   it ends (`compensation.py`).
+4. Entering: admission rules first; tokens that are denied are consumed. A step without tools ends at once, in the same
+   decision; MAX_MOVES bounds a cycle of such steps.
+5. With no token and no run left, the execution is completed. A failed or cancelled one is compensated before it ends.
+6. A decision is one record, so it must fit into one message. One that does not is discarded, and the execution fails
+   with the reason (`settled`): else it would be decided again, and be too large again, for ever.
 
-What people wish comes first (`control.py`). `decide` looks at state only, so deciding again after its own
-events yields nothing.
+What people wish comes first (`cancel_and_pause.py`). Deciding again after its own events yields nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,7 @@ from shared.engine.values.stored_values import (
 )
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.failure import CTX, LIMIT, POOL, REQUEST, TEMPLATE, Failure
 from shared.events.fields import PRIORITY
 from shared.events.note import Note
 from shared.events.outcome import Result
@@ -45,9 +47,9 @@ from shared.events.request import Request
 from shared.events.stamp import stamp
 
 MAX_DEPTH = 32  # of executions that wait for each other
-MAX_MOVES = 1000  # steps without tools entered in one decision: a cycle of them must end
+MAX_MOVES = 1000  # steps without tools entered in one decision; a cycle of them would never end
 MAX_DECISION_BYTES = MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES  # of args and scopes; the workload comes on top once
-ENCODED = 6  # right shift: units of writing as many bytes of JSON
+ENCODED = 6  # right shift: bytes of JSON written, to units of the budget
 NO_VALUES: Values = {}
 NOTHING = ev.Scope()
 NO_POOLS: Mapping[str, str] = {}
@@ -58,8 +60,8 @@ def start(
     execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float,
     restored: ev.PlaybookRestored | None = None, values: Values = NO_VALUES, pools: Mapping[str, str] | str = NO_POOLS,
 ) -> list[ev.Event]:
-    """The first decision; `plan` is the reason when there is none, `restored` what an earlier execution left, `pools`
-    those chosen for steps that require something, or the reason why there is none."""
+    """The first decision. `plan` is the reason if there is none; `restored` what an earlier execution left; `pools`
+    those chosen for steps that require capabilities, or the reason why there are none."""
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
     labels = {**plan.labels, **request.labels} if isinstance(plan, Plan) else request.labels
     turn.emit(ev.ExecutionRequested(
@@ -67,20 +69,20 @@ def start(
         parent=request.parent, priority=request.priority, labels=labels, by=request.by,
     ))
     if isinstance(plan, str):
-        return turn.refuse("request", plan)
+        return turn.refuse(REQUEST, plan)
     if request.refused:
-        return turn.refuse("limit", request.refused)
+        return turn.refuse(LIMIT, request.refused)
     if request.parent is not None and request.parent.depth > MAX_DEPTH:
-        return turn.refuse("limit", f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
+        return turn.refuse(LIMIT, f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
     if isinstance(pools, str):
-        return turn.refuse("pool", pools)
+        return turn.refuse(POOL, pools)
     try:
         workload = merge_workload(plan.workload, request.payload, execution_id)
     except TemplateError as error:
         return turn.refuse(error.kind, f"workload: {error}")
     size = len(msgspec.json.encode(workload))
     if size > MAX_WORKLOAD_BYTES:
-        return turn.refuse("limit", f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
+        return turn.refuse(LIMIT, f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
     try:
         limit = limited(plan.limit, whole_scope(execution_id, workload)) if plan.limit is not None else None
     except TemplateError as error:
@@ -141,7 +143,7 @@ def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES)
 
 
 def told(state: Execution) -> Iterator[Note]:
-    """What the end of an execution says to the one that waits for it."""
+    """The note to the parent that waits for this execution, once it is over."""
     parent = state.parent
     if parent is None or parent.detached or not is_over(state):
         return
@@ -198,14 +200,14 @@ class _Turn:
         apply(self.state, event, self.ts)
 
     def compensated(self) -> list[ev.Event]:
-        """With a budget of its own: what is undone is not to suffer for what has failed."""
+        """With a budget of its own: a decision that failed by using up its budget must still be compensated."""
         if self.state.status == "compensating":
             with shared_budget():
                 compensation.advance(self)
         return self.events
 
     def settled(self, before: Execution, opening: list[ev.Event] | None = None) -> list[ev.Event]:
-        """The events; or, when they do not fit into one record, `opening` and the execution's failure."""
+        """The events; or, if they do not fit into one record, `opening` and the failure of the execution (rule 6)."""
         events = self.compensated()
         heavy: list[ev.Event] = [event for event in events if _is_heavy(event)]
         if not heavy:
@@ -217,7 +219,7 @@ class _Turn:
         message = f"args and scopes of {size} bytes in one decision, over {MAX_DECISION_BYTES}"
         advice = "name the step's result in a template instead of passing it"
         known = self.state.fate.error if self.state.fate is not None else self.state.error
-        turn.fail(known or {"kind": "limit", "message": f"{message}: {advice}"})
+        turn.fail(known or Failure(LIMIT, f"{message}: {advice}").error())
         return (opening or []) + turn.compensated()
 
     # -- the end of a run --------------------------------------------------------------
@@ -229,7 +231,7 @@ class _Turn:
         try:
             arcs = self.select(step, run, end)
         except TemplateError as error:
-            self.fail({"kind": error.kind, "message": f"next of step {step.name}: {error}", "step": step.name})
+            self.fail(Failure(error.kind, f"next of step {step.name}: {error}", step=step.name).error())
             return
         self.emit(ev.NextSelected(run.run_id, step.name, end.event, tuple(arc.step for arc, _ in arcs)))
         for arc, args in arcs:
@@ -237,10 +239,12 @@ class _Turn:
         if end.event == "step.failed" and not arcs:
             self.fail({**(end.error or {}), "step": step.name})
         elif run.undo and (limit := compensation.over_limit(self.state)):
-            self.fail({"kind": "limit", "message": limit, "step": step.name})
+            self.fail(Failure(LIMIT, limit, step=step.name).error())
 
     def patch_ctx(self, run: Run, end: End) -> End:
-        bound = MAX_CTX_BYTES  # what ctx may have grown to; writing it out for every patch of a loop would take seconds
+        # An upper bound of the size of ctx: measuring it for every patch of a loop would take seconds. It starts at the
+        # limit, so the first patch measures, and later ones do only when their own sizes could reach the limit.
+        bound = MAX_CTX_BYTES
         try:
             for patch in end.ctx:
                 spend(work_of(self.state.ctx, patch))
@@ -251,11 +255,11 @@ class _Turn:
                 bound = size
                 if size > MAX_CTX_BYTES:
                     message = f"ctx would grow to {size} bytes, over {MAX_CTX_BYTES}: store it and keep a reference"
-                    return End("step.failed", end.seq, error={"kind": "limit", "message": message})
+                    return End("step.failed", end.seq, error=Failure(LIMIT, message).error())
                 self.emit(ev.CtxPatched(run.run_id, patch))
         except TemplateError as error:
-            kind = "ctx" if error.kind == "template" else error.kind
-            return End("step.failed", end.seq, error={"kind": kind, "message": str(error), "retryable": False})
+            kind = CTX if error.kind == TEMPLATE else error.kind
+            return End("step.failed", end.seq, error=Failure(kind, str(error), retryable=False).error())
         return end
 
     def select(self, step: Step, run: Run, end: End) -> list[tuple[Arc, dict[str, Any]]]:
@@ -292,7 +296,7 @@ class _Turn:
             moves += move.do == "enter" and not move.step.tasks
             if moves > MAX_MOVES:
                 message = f"over {MAX_MOVES} steps were entered in one decision: a cycle of steps without tools"
-                self.fail({"kind": "limit", "message": message})
+                self.fail(Failure(LIMIT, message).error())
             else:
                 self.make(move)
         if not self.is_over() and not self.state.tokens and not self.state.runs:
@@ -335,7 +339,7 @@ class _Turn:
         try:
             decided = next((i for i, rule in enumerate(step.admit) if rule.when is None or truth(rule.when, names)), -1)
         except TemplateError as error:
-            self.fail({"kind": error.kind, "message": f"admit of step {step.name}: {error}", "step": step.name})
+            self.fail(Failure(error.kind, f"admit of step {step.name}: {error}", step=step.name).error())
             return False
         if decided >= 0 and step.admit[decided].allow:
             return True
@@ -369,7 +373,7 @@ class _Turn:
         compensation.end(self, Fate("failed", error), "the execution failed")
 
     def refuse(self, kind: str, message: str) -> list[ev.Event]:
-        error = {"kind": kind, "message": message}
+        error = Failure(kind, message).error()
         self.emit(ev.RequestEvaluated("", error))
         self.emit(ev.PlaybookProcessed("failed", None, error))
         return self.events

@@ -1,6 +1,6 @@
-"""Dead letters of records that no service takes, written in the background until the broker has them. A record is
-handled when its letter is there. Router and scheduler may both meet one: there is one letter of each place. What stands
-where workers write can be made up, so a pool has a quota of letters; what is beyond it is a line of the service's log,
+"""Dead letters of records that no service can use, written in the background until the broker has them. A record is
+handled when its letter is there. Router and scheduler may both meet one: there is one letter about each place. Records
+where workers write can be invented, so a pool has a quota of letters; what is beyond it is a line of the service's log,
 and `verify` names it."""
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from shared.runtime.control.letter_quota import Quota
 from shared.runtime.service.background import Tasks
 
 log = structlog.get_logger()
-MAX_UNDER_WAY = 32  # letters; who has more waits
+MAX_UNDER_WAY = 32  # letters being written; any more wait
 ORIGIN = "records"
 RETRY_S = 1.0
 

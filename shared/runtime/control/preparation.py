@@ -31,8 +31,8 @@ class Preparing(Generic[S]):
         self._loader, self._loads, self._horizon, self._recovery = loader, loads, horizon, recovery
 
     async def run(self, actor: Actor[S], before: Ready[S] | None) -> Ready[S] | Exception | None:
-        """The actor's turn, when nothing is missing; or why the execution cannot go on. That is said when it does not
-        go from the log alone either. `before` is a turn whose large values have to be stored first."""
+        """The actor's turn, if nothing is missing; or why the execution cannot continue. That is so if it does not
+        work from the log alone either. `before` is a turn whose large values have to be stored first."""
         tries = 0
         while not actor.aside:
             try:
@@ -82,5 +82,5 @@ class Preparing(Generic[S]):
         actor.state = state
 
     async def brought(self, actor: Actor[S], work: Callable[[], T]) -> T:
-        """What the work comes to when it has the plans and stored values that it asks for."""
+        """The result of the work, once it has the plans and stored values that it asks for."""
         return await results.brought(self._bus, actor.values, work, self._plans)

@@ -4,7 +4,7 @@ Theory of operation. A core (`shared/engine/core.py`) says what follows from the
 it happen for all executions of a partition, with nothing in memory that could not be lost.
 
 Follow. The shell reads, in log order, what the writers that its core listens to append. Each record waits in the inbox
-of its execution's actor. Own records are not followed: the shell folds one when the broker has taken it.
+of its execution's actor. Own records are not followed: the shell folds one when the broker has accepted it.
 
 A turn folds the whole inbox and decides once, as of the time that its record will bear, so that anyone can make the
 decision again. An actor has one turn at a time (`busy`) and collects its next inbox meanwhile; turns of different
@@ -12,29 +12,30 @@ executions overlap freely. What a turn lacks is brought first (`preparation.py`)
 the log. It is the turn made then that is written. What follows from time alone is decided when an alarm rings.
 
 Append. The record expects the last sequence of its subject that the state knows. That is the whole argument for one
-decision at a time: who has missed a decision is refused. A refusal and a missing answer mean the same, that the state
-is not to be trusted. It is thrown away and loaded from the log, and what is there decides: perhaps the very record
-whose answer was lost. A load that lacks a record which the follower has shown is not believed. Since nobody can tell
-what was sent before, a load also sends whatever must exist now (`recover`); who receives it knows a repetition.
+decision at a time: a writer that has missed a decision is refused. A refusal and a missing answer mean the same, that
+the state is not to be trusted. It is thrown away and loaded from the log, and what is there decides: perhaps the very
+record whose answer was lost. A load that lacks a record which the follower has shown is not believed. Since nobody can
+tell what was sent before, a load also sends whatever must exist now (`recover`); whoever receives it recognises a
+repetition.
 
 Send. What follows from the inputs, and from the own record if there is one, goes out when that record is in the log,
 never before. Messages that follow from records beyond the horizon (`horizon.py`) are fresh: nobody can have sent them.
 
 Cursor. A record is handled when the decision on it is in the log, or nothing was to be decided, and `send` has called
-back; the cursor stands before the lowest one that is not. A successor follows from there and takes what lies before as
+back; the cursor is before the lowest one that is not. A successor follows from there and regards what is before it as
 done, so a record passed too early would be decided on by nobody. One passed late is harmless: it is read again, its
-decision is in the log, and who gets a message twice knows it. Executions that may go on without a further record (runs
-with workers, times to come) are named beside the cursor (`live`), and a successor loads them.
+decision is in the log, and whoever gets a message twice notices. Executions that may continue without a further record
+(runs with workers, times to come) are named beside the cursor (`live`), and a successor loads them.
 
 Trouble concerns one execution, never the others. If its core raises, memory or snapshot may be wrong: it is folded once
-more from the log alone (`whole`). If it raises again, or the broker will never take its record, it is set aside
-(`set_aside.py`): its records count as handled, for else they would hold the cursor for ever; later ones are skipped,
-and the next start tries it again. So is one with a record that cannot be read, though not if that is forged. Such
-records, and those of workers that do not fit, become dead letters, and are handled when the letter is there.
+more from the log alone (`whole`). If it raises again, or the broker will never accept its record, it is set aside
+(`set_aside.py`): its records count as handled, because they would otherwise hold the cursor for ever; later ones are
+skipped, and the next start tries it again. So is one with a record that cannot be read, though not if that is forged.
+Such records, and those of workers that do not fit, become dead letters, and are handled when the letter is there.
 
 Pace. Costly templates are charged to their execution (`template_pace.py`): one that is ahead of its share rests before
-its next turn, and after a heavy turn the others go first. Loads take places (`load_pacing.py`), fewer when the broker
-is slow; so a restart with many executions does not bury it.
+its next turn, and after a heavy turn the others go first. Loads are limited in number (`load_pacing.py`), more so when
+the broker is slow; so a restart with many executions does not bury it.
 """
 
 import asyncio
@@ -167,7 +168,7 @@ class Shell(Generic[S]):
         self._burials.add(message, reason, partial(self._handled, [message.seq]))
 
     def _is_aside(self, record: Record) -> bool:
-        """What comes of an execution that was set aside is in the log for whoever tries it again; unless it is over."""
+        """The execution was set aside: its record waits in the log for the next start. Its end removes the entry."""
         actor = self.actors.get(record.execution_id)
         if actor is None or not actor.aside:
             return False
@@ -304,7 +305,7 @@ class Shell(Generic[S]):
         return None
 
     async def _turn_if_free(self, actor: Actor[S]) -> None:
-        """A batch may have taken the turn meanwhile; two at once would decide the same twice."""
+        """A batch may have begun the turn meanwhile; two at once would decide the same twice."""
         if actor.inbox and not actor.busy:
             await self.turn(actor)
 
@@ -344,14 +345,14 @@ class Shell(Generic[S]):
         return self._failed(actor, taken)
 
     def _set_aside(self, actor: Actor[S], error: BaseException, seq: int, taken: Sequence[int] = ()) -> None:
-        """One execution that cannot go on must not stop the others: the cursor goes on without it."""
+        """One execution that cannot continue must not stop the others: the cursor moves on without it."""
         self.recovery.tried(actor.execution_id)
         given = [*taken, *actor.set_aside()]
         self._handled(given)
         self.asides.add(actor.execution_id, error, max([seq, *given]) or self._seen)
 
     def _failed(self, actor: Actor[S], taken: Sequence[int]) -> None:
-        """Nothing is known any more: the log decides."""
+        """Nothing is certain now: the log decides."""
         if actor.aside:
             return self._handled(taken)
         actor.state = None

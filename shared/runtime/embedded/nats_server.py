@@ -78,7 +78,7 @@ class NatsServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def configure(self, pools: Sequence[str]) -> None:
-        """Writes the configuration with an account for each pool; a server that runs takes it on `reload`."""
+        """Writes the configuration with an account for each pool; a running server reads it on `reload`."""
         self._pools = pools
         workers = tuple(map(worker_user, pools))
         self.passwords = _passwords(self.folder / "passwords.json", (*CONTROL, *workers))

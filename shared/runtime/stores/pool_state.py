@@ -1,4 +1,4 @@
-"""How a pool stands at this moment, for whoever asks: what people want of it, who paused it and why, its workers,
+"""The present state of a pool: what people want of it, who paused it and why, its workers,
 what waits and for how long. Read with the rights of `admin`; nothing is changed."""
 
 from collections.abc import Mapping
@@ -150,7 +150,7 @@ def worker_states(name: str, status: Status, beats: list[Beat]) -> tuple[WorkerS
     for beat in beats:
         known = ours.get(beat.worker)
         if known is not None and known.pid not in (0, beat.pid):
-            continue  # the last word of a life that is over
+            continue  # the last beat of a life that is over
         known = known or WorkerStatus(beat.worker)
         going, silent = beat.draining or known.stopping, known.silent_since > 0
         found[beat.worker] = WorkerState(

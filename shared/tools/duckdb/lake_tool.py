@@ -65,7 +65,7 @@ class DuckLakeTool:
     async def run(self, call: Call) -> Outcome:
         """What DuckDB says may hold the connection string: that is hidden as a credential is."""
         hide: list[Any] = [call.auth]
-        with contextlib.suppress(BadCall):  # told by _run
+        with contextlib.suppress(BadCall):  # reported by _run
             hide += catalog(call, self._guard).secrets
         return await guarded(replace(call, auth={"hidden": hide}), self._run(call))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from shared.events.failure import CONFIG
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call, Tool, ToolOptions, Waits
 from shared.tools.base.guard import BadCall, scrubbed
@@ -16,7 +17,7 @@ def waiting(waits: Callable[[Call], Waits]) -> Answer:
         try:
             return waits(call)
         except BadCall as error:
-            return scrubbed(failed("config", str(error)), call)
+            return scrubbed(failed(CONFIG, str(error)), call)
 
     return answer
 

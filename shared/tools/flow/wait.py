@@ -1,4 +1,4 @@
-"""`kind: wait`: goes on later. Nobody holds a slot meanwhile, and a restart changes nothing."""
+"""`kind: wait`: continues later. It holds no slot meanwhile, and a restart changes nothing."""
 
 from datetime import UTC, datetime
 from typing import Any

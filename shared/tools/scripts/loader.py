@@ -55,7 +55,7 @@ class Scripts:
 
     async def as_sql(self, call: Call) -> Call:
         """The call with its statements under `command`. With `args`, `{{ name }}` in them is bound to those;
-        without, the text is taken as it is."""
+        without, the text is used as it is."""
         if "script" not in call.config:
             return call
         from shared.dsl.templates.evaluate import is_template, render_sql

@@ -59,7 +59,7 @@ def statements(
 
 
 def bound(command: Any, params: Any) -> tuple[str, list[Any]]:
-    """The text and its values: a rendered command brings its own, a plain one takes `params`."""
+    """The text and its values: a rendered command brings its own, a plain one uses `params`."""
     own = getattr(command, "params", None)
     text = command if isinstance(command, str) else getattr(command, "text", None)
     if not isinstance(text, str):

@@ -23,7 +23,7 @@ from shared.tools.testing.mocks import Mocks
 EXECUTION = "test"
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z, unless a case says when it begins
 BY = "test"
-MAX_EVENTS = 20_000  # in the log of one execution: a playbook that does not end must be told soon
+MAX_EVENTS = 20_000  # in the log of one execution: a playbook that does not end must be reported soon
 CRASH, DUP = 0.15, 0.15  # how often a fault comes, of all occasions
 Real = Callable[[Need], Outcome]
 
@@ -117,7 +117,7 @@ class _Run:
         return answered
 
     def _child(self, need: Need, waits: Waits, child: ev.Child, depth: int) -> Answered:
-        """The called playbook is rehearsed at once, once for a call; how it ends is told when its time has come."""
+        """The called playbook is rehearsed at once, once for a call; how it ends is reported when its time has come."""
         plan = self._plans[child.path]
         if need.key not in self._children:
             around = need.names.get("iter", {}) if is_iteration(need.index) or need.element >= 0 else {}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.answers.debug.moment import Moment, position_of
-from shared.answers.debug.scope import NotThere, evaluated, key_of
+from shared.answers.debug.scope import NoSuchRun, evaluated, key_of
 from shared.answers.debug.shape import shape
 from shared.answers.history.history import Key
 from shared.answers.rehearsal.rehearse import rehearse
@@ -113,9 +113,9 @@ def test_expressions_see_what_templates_saw(recorded: Rehearsed, plan: Plan) -> 
     early = at(recorded, plan, ev.StepScheduled)
     with pytest.raises(TemplateError, match="'start' is undefined"):
         evaluated(early, "{{ start + 1 }}")
-    with pytest.raises(NotThere, match=r"no run each:1\.1 with tasks at record #1"):
+    with pytest.raises(NoSuchRun, match=r"no run each:1\.1 with tasks at record #1"):
         evaluated(early, "{{ line }}", Key("each:1", 1))
-    with pytest.raises(NotThere, match=r"it is a loop, name an iteration such as each:1\.0"):
+    with pytest.raises(NoSuchRun, match=r"it is a loop, name an iteration such as each:1\.0"):
         evaluated(moment, "{{ line }}", Key("each:1"))
 
 

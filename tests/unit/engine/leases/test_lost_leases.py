@@ -2,10 +2,11 @@
 
 import pytest
 
-from shared.engine.leases.lost_leases import KIND, Lost, failure
+from shared.engine.leases.lost_leases import Lost, failure
 from shared.engine.pipeline.history import accept
 from shared.engine.pipeline.local_history import accept_loop
 from shared.events import model as ev
+from shared.events.failure import WORKER_LOST
 from shared.events.outcome import ok
 from shared.events.record import Lease, Record
 from shared.events.run_index import RUN
@@ -101,7 +102,8 @@ def test_a_run_fails_once_so_many_leases_are_lost(found: tuple[Lost, ...], most:
 def test_the_failure_names_the_workers_and_when() -> None:
     error = failure((Lost("a", "10:00", "10:01"), Lost("b", "10:02", "10:03")), 2)
     assert error is not None
-    assert error["kind"] == KIND
+    assert error["kind"] == WORKER_LOST
+    assert list(error) == ["kind", "retryable", "message", "leases"]  # as in the logs of older versions
     assert "a from 10:00 to 10:01; b from 10:02 to 10:03" in error["message"]
 
 

@@ -16,7 +16,7 @@ from shared.engine.pipeline.local_machine import HandedBack, LocalMachine
 from shared.engine.pipeline.machine import PURE_IN_A_ROW, RunMachine
 from shared.engine.pipeline.notes import Notes
 from shared.engine.pipeline.ownership import Fenced
-from shared.engine.values.stored_values import TooLarge
+from shared.engine.values.stored_values import Unstorable
 from shared.errors import Unavailable
 from shared.events import model as ev
 from shared.events.command import Command, Local
@@ -237,7 +237,7 @@ def test_a_record_that_cannot_be_written_fails_the_run_wherever_it_is() -> None:
         if refused:
             return outside.write()
         refused.append(machine.notes.take())
-        raise TooLarge("a record of many bytes")
+        raise Unstorable("a record of many bytes")
 
     outside.answers["Flush"] = flush
     outside.drive(machine.run())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.engine.scheduling.limit_ledger import Ledger, decode, encode, settle
+from shared.engine.scheduling.limit_ledger import Ledger, decode, encode, moved, settle
 from shared.engine.scheduling.limits import Want
 from shared.events.model import Limited
 
@@ -66,6 +66,13 @@ def test_no_more_than_the_rate_within_any_period() -> None:
     assert [name for name, _ in given] == [f"e{n:02}" for n in range(8)]
     assert all(later - earlier >= 10.0 for earlier, later in zip(times, times[3:], strict=False))
     assert len(ledger.given) <= 3
+
+
+def test_a_grant_that_its_log_has_later_counts_from_then() -> None:
+    ledger = Ledger(given=[1.0, 1.0, 2.0], count=3, period_s=10.0)
+    assert moved(ledger, [(1.0, 4.0)]).given == [1.0, 2.0, 4.0]
+    assert moved(ledger, [(0.5, 4.0)]).given == [1.0, 1.0, 2.0, 4.0], "one that the ledger no longer has"
+    assert moved(ledger, []) == ledger
 
 
 def test_the_first_of_another_scheduler_goes_first() -> None:
