@@ -16,7 +16,19 @@ from msgspec.structs import replace
 
 from shared.answers.history.history import Key
 from shared.answers.rehearsal.rehearse import rehearse
-from shared.answers.rehearsal.types import Answer, Answered, Breaks, Decided, Limits, Need, Never, Rehearsed, Took
+from shared.answers.rehearsal.types import (
+    Answer,
+    Answered,
+    Breaks,
+    Conditions,
+    Decided,
+    Limits,
+    Need,
+    Never,
+    Opening,
+    Rehearsed,
+    Took,
+)
 from shared.answers.replay.compare import Divergence, changed_workload, first_difference
 from shared.answers.replay.order import Recorded
 from shared.answers.replay.recording import Fact, Recording, is_opaque
@@ -120,12 +132,15 @@ def replay(
     request, recorded = recording.request, recording.history
     assert request is not None, "a log without a request"
     answers = Answers(recording, plan, natural)
-    found = rehearse(
-        plan, answers, kinds, payload=request.payload, execution_id=recording.execution_id, start=recording.start,
-        chooser=Recorded(recording), wishes=recording.wishes, restored=recording.restored, parent=request.parent,
-        request_id=request.request_id, priority=request.priority, values=dict(values), timed=False,
+    opening = Opening(
+        execution_id=recording.execution_id, at=recording.start, payload=request.payload, parent=request.parent,
+        request_id=request.request_id, priority=request.priority, restored=recording.restored,
+    )
+    conditions = Conditions(
+        chooser=Recorded(recording), values=dict(values), timed=False,
         limits=Limits(events=NEVER_UNDER + 2 * sum(len(record.events) for _, record in recorded.entries)),
     )
+    found = rehearse(plan, answers, kinds, opening, conditions, recording.wishes)
     differs = first_difference(recording, found, plan)
     notes = list(answers.notes)
     if changed := changed_workload(recording, found):

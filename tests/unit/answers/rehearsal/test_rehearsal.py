@@ -8,7 +8,20 @@ import pytest
 
 from shared.answers.rehearsal.order import Chooser, FirstReady, Seeded
 from shared.answers.rehearsal.rehearse import rehearse, result_of, step_result
-from shared.answers.rehearsal.types import Answered, Awaits, Ended, Faults, Limits, Need, Never, Rehearsed, Took, Wish
+from shared.answers.rehearsal.types import (
+    Answered,
+    Awaits,
+    Conditions,
+    Ended,
+    Faults,
+    Limits,
+    Need,
+    Never,
+    Opening,
+    Rehearsed,
+    Took,
+    Wish,
+)
 from shared.answers.verify.verify import verify
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import history as pipeline_history
@@ -30,7 +43,9 @@ ORDERS = [("first", Faults()), *((f"seed {k}", Faults()) for k in range(3)), ("c
 
 def play(plan: Plan, answer: Any = natural, **fields: Any) -> Rehearsed:
     """A rehearsal whose history holds, or the test fails."""
-    found = rehearse(plan, answer, KINDS, **fields)
+    opening = Opening(**{name: fields.pop(name) for name in Opening.__struct_fields__ if name in fields})
+    wishes = fields.pop("wishes", ())
+    found = rehearse(plan, answer, KINDS, opening, Conditions(**fields), wishes)
     assert verify(found.execution_id, found.entries, lambda _digest: plan, found.values) == []
     return found
 
@@ -277,7 +292,8 @@ def test_faults_find_a_worker_that_takes_over_without_looking(monkeypatch: pytes
         - {name: one, kind: python, code: "-"}
         - {name: two, kind: python, code: "-"}
     """)
-    found = [rehearse(plan, lambda need: ok(need.task), KINDS, faults=Faults(0.5), seed=seed) for seed in range(20)]
+    found = [rehearse(plan, lambda need: ok(need.task), KINDS, conditions=Conditions(faults=Faults(0.5), seed=seed))
+             for seed in range(20)]
     wrong = [verify(each.execution_id, each.entries, lambda _digest: plan, each.values) for each in found]
     assert {violation.rule for each in wrong for violation in each} >= {"pipeline"}
 
