@@ -57,8 +57,7 @@ class Worker:
         self._room = Room(settings.slots)
         self._draining = False
         self._beating = Beating(
-            bus, clock, settings, self._presence, self._holds, self._room, tools, lambda: self._draining,
-        )
+            self._around, settings, self._holds, self._room, tools, lambda: self._draining)
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `stop`; then accepts nothing new and finishes what it holds. Cancelled, it hands back."""
