@@ -15,7 +15,7 @@ from nats.aio.subscription import Subscription
 
 from shared.bus import api
 from shared.bus.ports import Message
-from shared.bus.pull import SILENCE_S, Backoff, StreamEnd, Waiter, place_of, pull_request, unserved
+from shared.bus.pull import SILENCE_S, Backoff, StreamEnd, Waiter, ack_subject, pull_request, unserved
 from shared.bus.request import Requests
 from shared.bus.wire import Connection, pub, status_of, stored_headers
 from shared.errors import NoetlError, Unavailable
@@ -149,16 +149,16 @@ class StreamFollower:
         if not reply:
             self._status(header)
             return
-        place = place_of(reply)
+        ack = ack_subject(reply)
         self._count += 1
-        if place.consumer_seq != self._count:
+        if ack.consumer_seq != self._count:
             self._stale = True
         else:
             self._backoff.reset()
             self._asked -= 1
-            if place.seq > self._last:  # a consumer on a replica that is behind begins with what that one has
-                self._last = place.seq
-                self._held.append(Message(subject.decode(), data, place.seq, stored_headers(header), place.timestamp))
+            if ack.seq > self._last:  # a consumer on a replica that is behind begins with what that one has
+                self._last = ack.seq
+                self._held.append(Message(subject.decode(), data, ack.seq, stored_headers(header), ack.timestamp))
             self._ask()
         self._waiter.wake()
 

@@ -18,7 +18,7 @@ MAX_BACKOFF_S = 1.0
 BEHIND_TRIES = 10  # with the backoff, some 6 s
 
 
-class Place(Struct, frozen=True, gc=False):
+class AckSubject(Struct, frozen=True, gc=False):
     """`$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<ts>.<pending>`"""
 
     delivered: int
@@ -28,10 +28,10 @@ class Place(Struct, frozen=True, gc=False):
     pending: int  # what the consumer had left to deliver
 
 
-def place_of(reply: bytes) -> Place:
+def ack_subject(reply: bytes) -> AckSubject:
     parts = reply.split(b".")
     at = 4 if len(parts) == 9 else 6  # the longer form adds domain and account before the stream
-    return Place(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]), int(parts[at + 4]))
+    return AckSubject(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]), int(parts[at + 4]))
 
 
 def pull_request(batch: int) -> bytes:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from services.cli.stack.remedies import pool_message
-from shared.answers.why.facts import Place, Pool, Queued, Worker
+from shared.answers.why.facts import Pool, Queued, RunKey, Worker
 from shared.bus import api, kv, pool_consumer, topology
 from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
@@ -82,9 +82,9 @@ class Around:
 
     # -- the queue ---------------------------------------------------------------------
 
-    async def queued(self, execution_id: str, pools: Iterable[Pool]) -> dict[Place, Queued]:
+    async def queued(self, execution_id: str, pools: Iterable[Pool]) -> dict[RunKey, Queued]:
         """The commands of an execution that are in the queue, delivered or not."""
-        found: dict[Place, Queued] = {}
+        found: dict[RunKey, Queued] = {}
         for pool in pools:
             prefix = f"{subjects.COMMANDS}.{pool.name}.{execution_id}."
             asked = {"subjects_filter": prefix + ">"}

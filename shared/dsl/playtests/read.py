@@ -135,7 +135,7 @@ def _case(reader: Reader, item: Any, path: Path, books: Books, run: tuple[str, .
         name=name, expect=read_expect(reader, found, path, books), payload=payload, mocks=mocks,
         signals=_signals(reader, found, path), cancel=_cancel(reader, found, path),
         run=(*_run(reader, found, path), *run), order=cast(Any, order), now=_now(reader, found, path),
-        line=reader.document.node(path).place.line,
+        line=reader.document.node(path).position.line,
     )
 
 

@@ -179,7 +179,7 @@ def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[Admit
     return tuple(
         AdmitRule(_allow(reader, rule.then, rule.then_path),
                   None if rule.fallback else read_condition(reader, rule.when, (*rule.path, "when")),
-                  reader.document.node(rule.path).place.line)
+                  reader.document.node(rule.path).position.line)
         for rule in rules(reader, admit, at))
 
 

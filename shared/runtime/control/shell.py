@@ -52,7 +52,7 @@ from shared.engine.core import Outgoing, S
 from shared.engine.values.stored_values import Missing
 from shared.errors import Conflict, Corrupt, Forged, NoetlError, Refused, Unavailable
 from shared.events import subjects
-from shared.events.authenticity import place_of
+from shared.events.authenticity import record_subject
 from shared.events.command import FRESH_S
 from shared.events.record import Entry, Record, decode, encode, subject_of
 from shared.runtime.control.actor import Actor, forget_idle, kept
@@ -149,7 +149,7 @@ class Shell(Generic[S]):
         except Corrupt as error:
             await self._burials.room()
             self._bury(message, str(error))
-            execution_id = place_of(message.subject, self.partitions).execution_id
+            execution_id = record_subject(message.subject, self.partitions).execution_id
             if execution_id and not isinstance(error, Forged):
                 actor = self.actors.setdefault(execution_id, Actor(execution_id))
                 self._set_aside(actor, error, message.seq)
