@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from services.cli.console import exits
 from services.cli.console.times import FORMS
 from shared.answers.rehearsal.rehearse import rehearse
-from shared.answers.rehearsal.types import Answered, Need, Opening
+from shared.answers.rehearsal.setting import Opening
+from shared.answers.rehearsal.types import Answered, Need
 from shared.bus.jetstream import JetStreamBus
 from shared.dsl.compile import compile_playbook
 from shared.dsl.model.plan import Plan

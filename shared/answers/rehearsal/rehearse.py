@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from shared.answers.history.summary import awaited
+from shared.answers.rehearsal.setting import Conditions, Opening
 from shared.answers.rehearsal.stage import Stage
-from shared.answers.rehearsal.types import Answer, Conditions, Opening, Rehearsed, Wish
+from shared.answers.rehearsal.types import Answer, Rehearsed, Wish
 from shared.dsl.model.plan import Plan
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.engine.routing.state import Execution

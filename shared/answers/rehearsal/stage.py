@@ -10,8 +10,9 @@ from shared.answers.rehearsal.limit_grants import Places
 from shared.answers.rehearsal.local_run import LocalHold
 from shared.answers.rehearsal.log import Key, Log
 from shared.answers.rehearsal.order import Act, Dice, FirstReady, Ready
+from shared.answers.rehearsal.setting import Conditions, Opening
 from shared.answers.rehearsal.step_run import Hold
-from shared.answers.rehearsal.types import Answer, Conditions, Ended, Entry, Need, Opening
+from shared.answers.rehearsal.types import Answer, Ended, Entry, Need
 from shared.dsl.model.plan import Plan
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.engine.pipeline.notes import Notes

@@ -16,19 +16,8 @@ from msgspec.structs import replace
 
 from shared.answers.history.history import Key
 from shared.answers.rehearsal.rehearse import rehearse
-from shared.answers.rehearsal.types import (
-    Answer,
-    Answered,
-    Breaks,
-    Conditions,
-    Decided,
-    Limits,
-    Need,
-    Never,
-    Opening,
-    Rehearsed,
-    Took,
-)
+from shared.answers.rehearsal.setting import Conditions, Limits, Opening
+from shared.answers.rehearsal.types import Answer, Answered, Breaks, Decided, Need, Never, Rehearsed, Took
 from shared.answers.replay.compare import Divergence, changed_workload, first_difference
 from shared.answers.replay.order import Recorded
 from shared.answers.replay.recording import Fact, Recording, is_opaque

@@ -8,18 +8,8 @@ from msgspec import Struct
 from shared.answers.playtests.coverage import Coverage
 from shared.answers.rehearsal.order import Seeded
 from shared.answers.rehearsal.rehearse import rehearse
-from shared.answers.rehearsal.types import (
-    Answered,
-    Awaits,
-    Conditions,
-    Ended,
-    Faults,
-    Limits,
-    Need,
-    Opening,
-    Rehearsed,
-    Wish,
-)
+from shared.answers.rehearsal.setting import Conditions, Faults, Limits, Opening
+from shared.answers.rehearsal.types import Answered, Awaits, Ended, Need, Rehearsed, Wish
 from shared.dsl.model.plan import Plan
 from shared.dsl.playtests.model import Case, Mock, PlayTest
 from shared.events import model as ev

@@ -10,7 +10,8 @@ from shared.answers.debug.scope import NoSuchRun, evaluated, key_of
 from shared.answers.debug.shape import shape
 from shared.answers.history.history import Key
 from shared.answers.rehearsal.rehearse import rehearse
-from shared.answers.rehearsal.types import Answered, Need, Opening, Rehearsed, Took, Wish
+from shared.answers.rehearsal.setting import Opening
+from shared.answers.rehearsal.types import Answered, Need, Rehearsed, Took, Wish
 from shared.dsl.model.plan import Plan
 from shared.errors import TemplateError
 from shared.events import model as ev

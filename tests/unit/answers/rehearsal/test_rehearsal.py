@@ -8,20 +8,8 @@ import pytest
 
 from shared.answers.rehearsal.order import Chooser, FirstReady, Seeded
 from shared.answers.rehearsal.rehearse import rehearse, result_of, step_result
-from shared.answers.rehearsal.types import (
-    Answered,
-    Awaits,
-    Conditions,
-    Ended,
-    Faults,
-    Limits,
-    Need,
-    Never,
-    Opening,
-    Rehearsed,
-    Took,
-    Wish,
-)
+from shared.answers.rehearsal.setting import Conditions, Faults, Limits, Opening
+from shared.answers.rehearsal.types import Answered, Awaits, Ended, Need, Never, Rehearsed, Took, Wish
 from shared.answers.verify.verify import verify
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import history as pipeline_history

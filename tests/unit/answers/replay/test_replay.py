@@ -7,7 +7,8 @@ import pytest
 
 from shared.answers.rehearsal.order import Seeded
 from shared.answers.rehearsal.rehearse import rehearse
-from shared.answers.rehearsal.types import Answered, Conditions, Faults, Need, Opening, Rehearsed, Took, Wish
+from shared.answers.rehearsal.setting import Conditions, Faults, Opening
+from shared.answers.rehearsal.types import Answered, Need, Rehearsed, Took, Wish
 from shared.answers.replay.recording import Recording, digest_of
 from shared.answers.replay.replay import Replayed, replay
 from shared.answers.replay.shape import sentence, shape
