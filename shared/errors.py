@@ -19,7 +19,8 @@
     ├── ToolError              a call cannot be made or did not succeed: its tool makes an error outcome of it
     │   ├── BadCall            it cannot be made as it is written: of kind `config`
     │   ├── TooLarge           what goes in or comes out is over a limit: of kind `limit`
-    │   ├── NoScript           the text of a script cannot be had
+    │   ├── CallFailed         it failed before it was made: of the kind that it says
+    │   │   └── NoScript       the text of a script cannot be had
     │   ├── ApiError           Kubernetes refuses, or does not answer
     │   ├── RequestFailed      Google Cloud Storage refuses, or does not answer
     │   ├── NotAllowed         the NATS server does not let this user do it

@@ -89,8 +89,9 @@ class Reconciler:
             drain = self._drains.reported(drain, left, () if wanted.ours else beats)
         workers = tuple(self._told(each.status) for each in backend.workers(name))
         return Status(
-            entry.generation, state, _message(state, wanted, workers, crashes, pool), socket.gethostname(),
-            workers, drain, engine.settled(wanted, seen), crashes,
+            generation=entry.generation, state=state, message=_message(state, wanted, workers, crashes, pool),
+            host=socket.gethostname(), workers=workers, drain=drain, settled=engine.settled(wanted, seen),
+            crashes=crashes,
         )
 
     def _seen(self, running: Sequence[Running], beats: Sequence[Beat]) -> list[Seen]:
@@ -155,9 +156,9 @@ def _wanted(pool: Pool, entry: Entry, drain: DrainStatus | None, blocked: str, b
     """Of a pool that others run, whatever workers there are."""
     ours = pool.backend == "process"
     return Wanted(
-        entry.workers if ours else sum(not beat.draining for beat in beats), _template(pool, entry), pool.drain_s,
-        entry.drain is not None, drain is not None and drain.over, entry.deleting, blocked, ours,
-        pool.silent_s,
+        workers=entry.workers if ours else sum(not beat.draining for beat in beats), template=_template(pool, entry),
+        drain_s=pool.drain_s, drain=entry.drain is not None, drain_over=drain is not None and drain.over,
+        deleting=entry.deleting, blocked=blocked, ours=ours, silent_s=pool.silent_s,
     )
 
 

@@ -13,7 +13,7 @@ from shared.bus.permissions import WANTED
 from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError
 from shared.events import subjects
-from shared.runtime.service.background import run_until
+from shared.runtime.service.background import Tasks, run_until
 from shared.runtime.service.settings import Settings
 from shared.runtime.service.supervise import sleep_or_stop
 
@@ -31,15 +31,13 @@ class Pools:
         self._backends: dict[str, Backend] = {"process": process, "external": External()}
         self._reconciler = Reconciler(bus, clock, self._backends)
         self._changed = asyncio.Event()
-        self._telling: set[asyncio.Future[None]] = set()
+        self._telling = Tasks()
         self._began = clock.now()
         self._stands_by = False
 
     def _tell(self, pool: str, worker: str) -> None:
         """So that schedulers need not wait for its silence. Sent once: if it is lost, they notice by themselves."""
-        task = asyncio.ensure_future(self._bus.publish(subjects.ended(pool), f"{pool}.{worker}".encode()))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._telling.start(self._bus.publish(subjects.ended(pool), f"{pool}.{worker}".encode()))
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         await run_until(stop, self._look_after(ready), self._hear(), finish=self._end(stop))

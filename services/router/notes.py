@@ -1,7 +1,6 @@
 """Notes between executions: appended to the other's log until the broker has it. Written twice, it is the
 same fact; what is unwritten when the router stops is written by its successor."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from shared.events import subjects
 from shared.events.note import Note
 from shared.events.record import Record, encode
 from shared.events.stamp import stamp
+from shared.runtime.service.background import Tasks
 
 log = structlog.get_logger()
 RETRY_S = 0.5
@@ -24,17 +24,13 @@ RETRY_S = 0.5
 class Notes:
     def __init__(self, bus: Bus, clock: Clock, partitions: int) -> None:
         self._bus, self._clock, self._partitions = bus, clock, partitions
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def send(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
-        task = asyncio.ensure_future(self._tell_all(messages, then))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._tell_all(messages, then))
 
     async def stop(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _tell_all(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
         for message in messages:

@@ -39,6 +39,7 @@ from shared.events.record import Record, encode
 from shared.events.record import decode as decode_record
 from shared.events.request import Request, decode, decode_child, decode_control, derive_id
 from shared.events.stamp import seconds, stamp
+from shared.runtime.service.background import Tasks
 from shared.runtime.stores import catalog, pool_offers, results
 from shared.runtime.stores.plans import Plans
 
@@ -72,7 +73,7 @@ class Requests:
         self._reruns = Reruns(bus, plans, partitions)
         self._epoch = 0
         self._offers: list[placement.Offer] | None = None  # read once for a batch that asks for it
-        self._answers: set[asyncio.Task[None]] = set()
+        self._answers = Tasks()
 
     async def run(self) -> None:
         """Takes requests for ever; cancel to stop: what was not started is handed back."""
@@ -252,9 +253,7 @@ class Requests:
             answer = self._answer(delivery, state)
         else:
             answer = self._not_begun(delivery, partition, record, error)
-        task = asyncio.ensure_future(self._safely(delivery, answer))
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
+        self._answers.start(self._safely(delivery, answer))
 
     async def _answer(self, delivery: Delivery, state: Execution) -> None:
         status = "started" if state.status != "failed" else "failed"

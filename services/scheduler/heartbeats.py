@@ -2,7 +2,7 @@
 supervisor about processes that ended."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from shared.events import subjects
 from shared.events.bounds import MAX_WORD_BYTES
 from shared.events.decoding import read
 from shared.runtime.control.letter_quota import Quota
+from shared.runtime.service.listener import listen
 from shared.runtime.stores.heartbeats import Unreadable
 
 log = structlog.get_logger()
@@ -45,8 +46,8 @@ class Hearing:
         self._quota = Quota(asyncio.get_running_loop().time, ORIGIN)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._hear_beats(), self._hear(subjects.closed("*"), self._closed),
-                self._hear(subjects.ended("*"), self._ended)]
+        return [self._hear_beats(), listen(self._bus, subjects.closed("*"), self._closed),
+                listen(self._bus, subjects.ended("*"), self._ended)]
 
     async def _hear_beats(self) -> None:
         inbox = await self._bus.subscribe(kv.changes_of(topology.WORKERS))
@@ -95,14 +96,6 @@ class Hearing:
     def _end(self, worker: str) -> None:
         self._rooms.ended(worker)
         self._takeover.ended(worker)
-
-    async def _hear(self, subject: str, take: Callable[[bytes], None]) -> None:
-        inbox = await self._bus.subscribe(subject)
-        try:
-            while True:
-                take(await inbox.next())
-        finally:
-            await inbox.close()
 
     def _ended(self, data: bytes) -> None:
         self._end(data.decode(errors="replace"))

@@ -23,6 +23,7 @@ from shared.runtime.control.letter_quota import Quota
 from shared.runtime.control.load_pacing import Loads
 from shared.runtime.control.partitions import Partitions
 from shared.runtime.control.shell import Shell
+from shared.runtime.control.surroundings import Surroundings
 from shared.runtime.service.background import run_until
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores.plans import Plans
@@ -32,17 +33,19 @@ class Scheduler:
     def __init__(
         self, bus: Bus, settings: Settings, clock: Clock, remake_queue: Callable[[], Awaitable[object]]
     ) -> None:
-        plans, loads, quota = Plans(bus), Loads(), Quota(clock.now, ORIGIN)
+        plans = Plans(bus)
         self._core = SchedulerCore(plans)
         self.limits = Limits(
             bus, clock, settings.instance, settings.partitions, self._owns, lambda: self.partitions.members, self._knows
         )
         self.queue = CommandQueue(bus, clock, remake_queue, self, self.limits)
+        around = Surroundings(
+            bus=bus, clock=clock, partitions=settings.partitions, core=self._core, plans=plans, send=self.queue.send,
+            loads=Loads(), quota=Quota(clock.now, ORIGIN),
+        )
         self.partitions: Partitions[Schedule] = Partitions(
             bus, clock, "scheduler", settings.instance, settings.partitions,
-            lambda partition: Shell(
-                bus, clock, partition, settings.partitions, self._core, plans, self.queue.send, loads, quota
-            ),
+            lambda partition: Shell(around, partition),
         )
         self.automation = Automation(
             bus, clock, settings.instance, settings.partitions, lambda: frozenset(self.partitions.shells)

@@ -23,6 +23,7 @@ from shared.bus.ports import Clock
 from shared.errors import NoetlError
 from shared.events.beat import Beat, Key
 from shared.events.command import Command, key_of
+from shared.runtime.service.background import Tasks
 
 log = structlog.get_logger()
 RETRY_S = 0.5
@@ -44,7 +45,7 @@ class Takeover:
         self._lives = Lives()
         self._lost: dict[Key, _Lost] = {}
         self._wake = asyncio.Event()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = Tasks()
 
     def heard(self, worker: str, beat: Beat) -> None:
         self._take(self._lives.heard(worker, beat))
@@ -54,9 +55,7 @@ class Takeover:
 
     def closed(self, worker: str) -> None:
         if self._lives.mark(worker) is not None:
-            task = asyncio.ensure_future(self._wait(worker))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._closing.start(self._wait(worker))
 
     async def _wait(self, worker: str) -> None:
         mark = self._lives.mark(worker)
@@ -87,8 +86,7 @@ class Takeover:
                     if self._lost:
                         await self._clock.sleep(RETRY_S)
         finally:
-            for task in self._closing:
-                task.cancel()
+            self._closing.cancel()
 
     async def _look(self) -> None:
         now, due, later = self._clock.now(), list[tuple[Command, int]](), dict[Key, _Lost]()

@@ -15,10 +15,9 @@ import msgspec
 import structlog
 
 from services.worker.capacity import LOOK_S, Room
-from services.worker.hold import Hold
-from services.worker.presence import BEAT_S, Presence
+from services.worker.hold import Around, Hold
+from services.worker.presence import BEAT_S
 from shared.bus import topology
-from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError
 from shared.events.beat import Beat, Key, key_of
 from shared.runtime.service.settings import Settings
@@ -32,14 +31,14 @@ OFTEN_S = 0.5   # and not more often than this
 
 class Beating:
     def __init__(
-        self, bus: Bus, clock: Clock, settings: Settings, presence: Presence, holds: Mapping[Key, Hold], room: Room,
-        tools: Tools, draining: Callable[[], bool],
+        self, around: Around, settings: Settings, holds: Mapping[Key, Hold], room: Room, tools: Tools,
+        draining: Callable[[], bool],
     ) -> None:
-        self._bus, self._clock, self._settings, self._presence = bus, clock, settings, presence
+        self._bus, self._clock, self._settings, self._presence = around.bus, around.clock, settings, around.presence
         self._holds, self._room, self._tools, self._draining = holds, room, tools, draining
         self._now = asyncio.get_running_loop().time
         self._taken = asyncio.Event()
-        self._started, self._version = clock.now(), _version()
+        self._started, self._version = around.clock.now(), _version()
         self._key = key_of(settings.pool, settings.instance)
 
     def took(self) -> None:

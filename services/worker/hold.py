@@ -207,6 +207,10 @@ class Hold:
             await self.delivery.progress()
         return absences
 
+    def follows_outage(self) -> bool:
+        """Whoever had it before cannot have extended its lease either."""
+        return self._around.presence.was_away()
+
     async def say_claimed(self) -> None:
         """A worker that held it before looks into the log, and stops."""
         self._claimed = asyncio.get_running_loop().time()

@@ -11,7 +11,6 @@
    were at the last look into the log.
 """
 
-from abc import ABC, abstractmethod
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -24,7 +23,11 @@ from shared.bus.ports import Bus, Clock
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
+from shared.engine.pipeline import ownership
+from shared.engine.pipeline.driver import Driver
 from shared.engine.pipeline.effects import Effect, Steps
+from shared.engine.pipeline.history import History
+from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.notes import Notes
 from shared.events.command import Command
 from shared.events.record import Lease
@@ -55,7 +58,7 @@ class Machine(Protocol):
     def give_up(self, error: dict[str, Any]) -> Steps[None]: ...
 
 
-class Interpreter(ABC):
+class Interpreter:
     """`looked` is the number of absences at the last look into the log."""
 
     def __init__(
@@ -84,39 +87,36 @@ class Interpreter(ABC):
         """Says that the lease is handed back on purpose."""
         await self._journal.release(why)
 
-    def pause(self, at: int) -> None:  # noqa: B027 - what is in flight finishes: most leases have nothing to do
-        """Its execution pauses."""
+    def pause(self, at: int) -> None:
+        """Its execution pauses. What is in flight finishes: most leases have nothing to do."""
+
+    async def look(self) -> None:
+        """Raises Fenced when the log says that it is not ours any more."""
+        known = await self._read()
+        ownership.check(self._lease, known.epoch, over=known.over)
 
     # -- effects -------------------------------------------------------------------------
 
     async def drive(self, steps: Steps[T]) -> T:
         """Performs effects until the machine has ended; returns its result."""
-        answer: Any
-        try:
-            effect = next(steps)
-            while True:
+        with Driver(steps) as driver:
+            for effect in driver:
                 try:
                     # The frequent ones by their type: a Struct's class pattern that does not match takes long.
                     if type(effect) is ef.Now:
-                        answer = self._clock.now()
+                        driver.answer = self._clock.now()
                     elif type(effect) is ef.Flush:
-                        answer = None
+                        driver.answer = None
                         await self._journal.flush()
                     elif type(effect) is ef.Stay:
-                        self._looked = answer = await self._hold.stay(self._looked, self._known)
+                        self._looked = driver.answer = await self._hold.stay(self._looked, self._known)
                     elif type(effect) is ef.IsFresh:
-                        answer = self._hold.is_fresh()
+                        driver.answer = self._hold.is_fresh()
                     else:
-                        answer = await self._do(effect)
+                        driver.answer = await self._do(effect)
                 except Exception as error:
-                    effect = steps.throw(error)
-                else:
-                    effect = steps.send(answer)
-        except StopIteration as end:
-            ended: T = end.value
-            return ended
-        finally:
-            steps.close()
+                    driver.fail(error)
+        return driver.ended
 
     async def _do(self, effect: Effect) -> Any:
         """The less frequent effects."""
@@ -133,6 +133,7 @@ class Interpreter(ABC):
                 return await self._read()
             case ef.Extend():
                 self._looked = await self._hold.before_claim()
+                return self._hold.follows_outage()
             case ef.Claimed():
                 await self._hold.say_claimed()
             case ef.Settle():
@@ -141,13 +142,13 @@ class Interpreter(ABC):
                 raise AssertionError(f"nobody does {type(effect).__name__} here")
         return None
 
-    @abstractmethod
-    async def _read(self) -> Any:
+    async def _read(self) -> History | LoopHistory:
         """What the log says about what is held."""
+        return await self._outside.histories.read(self._command)
 
-    @abstractmethod
-    async def _known(self) -> object:
-        """The same; raises Fenced if the run is no longer ours."""
+    async def _known(self) -> None:
+        """Raises Fenced when nothing may be done under the lease any more."""
+        await self.look()
 
 
 def lease_of(outside: Outside, command: Command, hold: Hold) -> Lease:

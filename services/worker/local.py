@@ -12,7 +12,7 @@ from services.worker.run import StepRun, Within
 from services.worker.tool_turn import NoRoom, Turn, is_patient
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import effects as ef
-from shared.engine.pipeline import local_machine, ownership
+from shared.engine.pipeline import local_machine
 from shared.engine.pipeline.effects import Effect
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.local_machine import LocalMachine
@@ -62,15 +62,11 @@ class LocalRun(Interpreter):
         """What is in flight finishes, and nothing more begins. A pause from before this command is an old one."""
         self._paused = self._paused or at > self._command.since
 
-    async def look(self) -> None:
-        """Raises Fenced when the log says that the loop is no longer ours. One that is paused still is."""
-        known = await self._read()
-        ownership.check(self._lease, known.epoch, over=known.over)
-
     async def _read(self) -> LoopHistory:
         return await local_history.read(self._bus, self._outside.partitions, self._command)
 
     async def _known(self) -> None:
+        """One that is paused continues under a later lease."""
         local_machine.check(self._lease, await self._read())
 
     # -- effects -------------------------------------------------------------------------

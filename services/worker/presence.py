@@ -41,6 +41,10 @@ class Presence:
             self._is_away = True
         return self._absences
 
+    def was_away(self) -> bool:
+        """Whether the broker, for all this worker knows, did not answer within the last lease."""
+        return self.absences() > 0 and self._now() - self._back < DOUBT_S
+
     def doubts(self, mark: int) -> bool:
         """Whether a run that came when there were `mark` absences may be with a worker that has not claimed it yet."""
         return self.absences() != mark and self._now() - self._back < DOUBT_S

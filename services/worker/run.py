@@ -12,7 +12,6 @@ from services.worker.interpreter import Interpreter, Outside, lease_of
 from services.worker.tool_turn import Turn
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import effects as ef
-from shared.engine.pipeline import ownership
 from shared.engine.pipeline.effects import Effect
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.machine import RunMachine
@@ -68,17 +67,6 @@ class StepRun(Interpreter):
     def in_line(self) -> float | None:
         """Since when it waits in line for a turn."""
         return self._turn.since
-
-    async def look(self) -> None:
-        """Raises Fenced if the log says that the run is no longer ours."""
-        await self._known()
-
-    async def _read(self) -> History:
-        return await self._outside.histories.read(self._command)
-
-    async def _known(self) -> None:
-        known = await self._read()
-        ownership.check(self._lease, known.epoch, over=known.over)
 
     # -- effects -------------------------------------------------------------------------
 

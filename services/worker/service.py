@@ -30,6 +30,7 @@ from shared.events import subjects
 from shared.events.beat import Key
 from shared.events.run_index import is_frame
 from shared.runtime.service.background import run_until
+from shared.runtime.service.listener import listen
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores import results
 from shared.runtime.stores.plans import Plans
@@ -56,8 +57,7 @@ class Worker:
         self._room = Room(settings.slots)
         self._draining = False
         self._beating = Beating(
-            bus, clock, settings, self._presence, self._holds, self._room, tools, lambda: self._draining,
-        )
+            self._around, settings, self._holds, self._room, tools, lambda: self._draining)
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `stop`; then accepts nothing new and finishes what it holds. Cancelled, it hands back."""
@@ -219,12 +219,7 @@ class Worker:
 
     async def _hear(self) -> None:
         """Listens for runs that are to stop."""
-        inbox = await self._bus.subscribe(subjects.stops(self._settings.pool))
-        try:
-            while True:
-                self._stop(await inbox.next())
-        finally:
-            await inbox.close()
+        await listen(self._bus, subjects.stops(self._settings.pool), self._stop)
 
     def _stop(self, data: bytes) -> None:
         try:

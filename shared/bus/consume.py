@@ -16,7 +16,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error
 
 from shared.bus import api
-from shared.bus.pull import SILENCE_S, Backoff, Waiter, place_of, pull_request, unserved
+from shared.bus.pull import SILENCE_S, Backoff, Waiter, ack_subject, pull_request, unserved
 from shared.bus.wire import Connection, pub, status_of, stored_headers
 from shared.errors import Unavailable
 
@@ -35,11 +35,11 @@ class Held:
     def __init__(
         self, connection: Connection, subject: str, reply: bytes, header: bytes, data: bytes, arrived: float
     ) -> None:
-        place = place_of(reply)
+        ack = ack_subject(reply)
         self._connection, self._reply, self._header = connection, reply.decode(), header
         self.subject, self.data, self.arrived = subject, data, arrived
-        self.seq: int = place.seq
-        self.epoch: tuple[int, int] = (place.timestamp, place.delivered)
+        self.seq: int = ack.seq
+        self.epoch: tuple[int, int] = (ack.timestamp, ack.delivered)
 
     @property
     def headers(self) -> dict[str, str] | None:

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from shared.errors import Forged
 from shared.events import model, subjects
-from shared.events.authenticity import misplaced, place_of
+from shared.events.authenticity import misplaced, record_subject
 from shared.events.bounds import Attempt, Count, Index, Name, Positive, Seq, Text, Time
 from shared.events.model import Event
 from shared.events.run_index import part_of
@@ -109,22 +109,22 @@ class Kept(Struct, frozen=True, gc=False):
 def decode(message: Stored, partitions: int) -> Record:
     """Forged where a worker may write, Corrupt elsewhere, if it is not what may be there. Unknown fields
     are ignored."""
-    place = place_of(message.subject, partitions)
-    if place.wrong:
-        raise place.error(place.wrong)
+    under = record_subject(message.subject, partitions)
+    if under.wrong:
+        raise under.error(under.wrong)
     try:
         record = _decoder.decode(message.data)
     except msgspec.ValidationError as error:
         why = str(error)[:MAX_WHY]
-        raise place.error(f"a record that does not fit version {VERSION}: {why}{_newer(message.data)}") from None
+        raise under.error(f"a record that does not fit version {VERSION}: {why}{_newer(message.data)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise place.error(f"a record that is not JSON: {str(error)[:MAX_WHY]}") from None
+        raise under.error(f"a record that is not JSON: {str(error)[:MAX_WHY]}") from None
     except RecursionError:
-        raise place.error("a record nested too deeply to be read") from None
+        raise under.error("a record nested too deeply to be read") from None
     if record.v > VERSION:
-        raise place.error(f"a record of version {record.v}; this build reads up to {VERSION}: upgrade the reader")
-    if wrong := misplaced(record, place, message):
-        raise place.error(wrong)
+        raise under.error(f"a record of version {record.v}; this build reads up to {VERSION}: upgrade the reader")
+    if wrong := misplaced(record, under, message):
+        raise under.error(wrong)
     return record
 
 

@@ -4,7 +4,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from shared.answers.rehearsal.rehearse import Need
+from shared.answers.rehearsal.types import Need
 from shared.events.failure import CONFIG
 from shared.events.outcome import Outcome, failed
 from shared.runtime.service.settings import read_settings

@@ -14,7 +14,7 @@ from shared.answers.playtests import fault_runs
 from shared.answers.playtests.coverage import Coverage
 from shared.answers.playtests.expectations import Came, Mismatch, came, judge
 from shared.answers.playtests.fault_runs import Finding
-from shared.answers.rehearsal.rehearse import Need
+from shared.answers.rehearsal.types import Need
 from shared.answers.verify.verify import verify
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.playtests.model import Case

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.answers.playtests.expectations import Came, differences, held
-from shared.answers.rehearsal.rehearse import Rehearsed
+from shared.answers.rehearsal.types import Rehearsed
 from shared.dsl.playtests.model import Expect
 from shared.events import model as ev
 from shared.events.failure import message_of

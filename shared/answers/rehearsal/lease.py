@@ -13,6 +13,7 @@ from shared.dsl.model.tool_spec import ToolSpec
 from shared.engine.leases.lost_leases import PROGRESS
 from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline import history as pipeline_history
+from shared.engine.pipeline.driver import Driver
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.masked_keychain import keychain
@@ -132,20 +133,13 @@ class LeaseHold(ABC):
 
     def _play(self, steps: ef.Steps[T]) -> Times[T]:
         """Performs effects until the machine has ended; returns its result."""
-        try:
-            effect = next(steps)
-            while True:
+        with Driver(steps) as driver:
+            for effect in driver:
                 try:
-                    answer = yield from self._do(effect)
+                    driver.answer = yield from self._do(effect)
                 except Exception as error:
-                    effect = steps.throw(error)
-                else:
-                    effect = steps.send(answer)
-        except StopIteration as end:
-            ended: T = end.value
-            return ended
-        finally:
-            steps.close()
+                    driver.fail(error)
+        return driver.ended
 
     def _do(self, effect: ef.Effect) -> Times[Any]:
         match effect:

@@ -40,7 +40,10 @@ class Log:
         as_of: int = 0, lease: Lease | None = None, source: str = "",
     ) -> Entry:
         """Unstorable when a record does not fit into a message."""
-        record = Record(self.execution_id, writer, n, stamp(now), tuple(events), as_of, lease, source)
+        record = Record(
+            execution_id=self.execution_id, writer=writer, n=n, ts=stamp(now), events=tuple(events), as_of=as_of,
+            lease=lease, source=source,
+        )
         data = encode(record)
         if len(data) > MAX_RECORD_BYTES:
             raise Unstorable(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")

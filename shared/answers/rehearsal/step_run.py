@@ -137,10 +137,11 @@ class Hold(LeaseHold):
         if effect.prepared.secrets:
             names = {**names, "keychain": effect.prepared.secrets}
         return Need(
-            command.execution_id, self._stage.plan.path, self.step.name, command.run_id, command.index,
-            progress.iter, task.name, task.kind, progress.attempt, element,
-            progress.ran + 1, asked.config, asked.spec, asked.auth, asked.credentials, command.args,
-            effect.key, self._stage.now, self.step.line, names,
+            execution_id=command.execution_id, path=self._stage.plan.path, step=self.step.name, run_id=command.run_id,
+            index=command.index, iter=progress.iter, task=task.name, kind=task.kind, attempt=progress.attempt,
+            element=element, number=progress.ran + 1, config=asked.config, spec=asked.spec, auth=asked.auth,
+            credentials=asked.credentials, args=command.args, key=effect.key, at=self._stage.now, line=self.step.line,
+            names=names,
         )
 
     def _whole(self, outcome: Outcome) -> Outcome:

@@ -92,7 +92,8 @@ def _taken(
     if loop.claims is not None:
         items, ref = _rows(loop, held, values), None
     return ev.Taken(
-        execution_id, loop.total, loop.total - len(todo), items, ref, todo, None, results, None, loop.patches[applied:]
+        of=execution_id, count=loop.total, done=loop.total - len(todo), items=items, items_ref=ref, todo=todo,
+        todo_ref=None, results=results, results_ref=None, ctx=loop.patches[applied:],
     )
 
 

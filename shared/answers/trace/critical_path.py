@@ -95,7 +95,10 @@ class _Tracer:
         scheduled = max(start, micros(self.entered[run_id][1].ts))
         line, key = Line(start, self.marks.pauses), Key(run_id)
         line.to("routing", scheduled, "", key)
-        unit = Unit(key, event.step, start, scheduled, max(at, scheduled), status, [], cause, end_seq)
+        unit = Unit(
+            key=key, step=event.step, start=start, scheduled=scheduled, end=max(at, scheduled), status=status,
+            spans=[], cause=cause, seq=end_seq,
+        )
         if event.loop:
             self.loops.time(unit, line, late=self._is_late(unit))
         elif event.pool:

@@ -10,7 +10,7 @@ from shared.events.beat import Busy, Key
 
 Kind = Literal["blocked", "running", "denied", "over", "note"]
 Mover = Literal["itself", "someone", "nothing"]
-Place = tuple[str, int]  # run, iteration (-1: none)
+RunKey = tuple[str, int]  # run, iteration (-1: none)
 # The codes people and programs rely on; docs/cli.md says what each means.
 CAUSES = frozenset({
     "over", "running", "request.waiting", "request.refused", "request.dead", "admission.denied", "join.too_few",
@@ -136,7 +136,7 @@ class World(Struct, frozen=True):
     now: float
     workers: tuple[Worker, ...] = ()
     pools: dict[str, Pool] = {}
-    queued: dict[Place, Queued] = {}
+    queued: dict[RunKey, Queued] = {}
     ledgers: dict[str, Ledger] = {}
     members: dict[str, tuple[str, ...]] | None = None
     cursors: dict[str, int] = {}

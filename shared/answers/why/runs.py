@@ -12,6 +12,8 @@ from shared.answers.why.remedies import GOES_ON
 from shared.answers.why.tool_turns import no_turn
 from shared.answers.why.view import Hold, View
 from shared.answers.why.waits import backoff
+from shared.dsl.model.plan import MAX_LEASES
+from shared.engine.leases.lost_leases import counted
 from shared.engine.pipeline.call import MAX_TASK_S, limits, own_time
 from shared.events.beat import Key
 from shared.events.command import Command
@@ -75,9 +77,12 @@ def _with_lost(view: View, hold: Hold, step: str, found: Reason) -> Reason:
     """How near it is to failing with its workers."""
     known = view.step(step)
     most = f" of at most {known.max_leases}" if known is not None else ""
-    lost = [lease.values() for lease in hold.lost]
+    counts = counted(hold.lost, known.max_leases if known is not None else MAX_LEASES)
+    if not counts:
+        return found
+    lost = [lease.values() for lease in counts]
     text = f"{found.text}; {len(lost)}{most} leases in a row were lost, with no task finished: " \
-        f"{'; '.join(map(str, hold.lost))}"
+        f"{'; '.join(map(str, counts))}"
     return replace(found, text=text, values={**found.values, "lost_leases": lost})
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from shared.answers.rerun.rerun import is_stop
-from shared.answers.why.facts import Place
+from shared.answers.why.facts import RunKey
 from shared.answers.why.tokens import Denial, denials
 from shared.dsl.model.plan import Plan, Step
 from shared.engine.leases.fence import Fence
@@ -64,14 +64,14 @@ class View(Struct):
     started: str = ""
     last: int = 0
     request_error: dict[str, Any] | None = None
-    holds: dict[Place, Hold] = {}
+    holds: dict[RunKey, Hold] = {}
     denials: list[Denial] = []
     times: dict[str, str] = {}
     pause: ev.PlaybookPaused | None = None
     cancelling: ev.PlaybookCancelling | None = None
     refused_signals: list[ev.SignalRejected] = []
     heard: dict[str, tuple[int, str]] = {}
-    leases: dict[Place, Leases] = {}
+    leases: dict[RunKey, Leases] = {}
     stopped: bool = False
 
     def step(self, name: str) -> Step | None:
@@ -171,15 +171,15 @@ def _said(view: View, event: ev.Event, ts: str, plans: Plans | None) -> None:
 
 def _held(view: View, record: Record, lease: Lease) -> None:
     """Of a record that counts. Nothing is closed: a worker of a run that was cancelled has it until it lets go."""
-    place = lease.run_id, lease.index
-    hold = view.holds.get(place)
+    key = lease.run_id, lease.index
+    hold = view.holds.get(key)
     if hold is None or lease.epoch != hold.epoch:
         began, holds = (hold.began, hold.holds + 1) if hold is not None else (record.ts, 1)
         retried = hold.retried if hold is not None else None
         hold = Hold(lease.step, lease.worker, lease.epoch, record.ts, record.ts, began, holds, retried=retried)
-        view.holds[place] = hold
+        view.holds[key] = hold
     hold.last = record.ts
-    leases = view.leases.setdefault(place, Leases())
+    leases = view.leases.setdefault(key, Leases())
     leases.take(record)
     hold.lost = leases.lost
     for event in record.events:

@@ -56,7 +56,7 @@ def _parts(document: Document) -> list[int]:
     lines = {entry.key.line for entry in document.root.value.values()}
     workflow = document.root.value.get("workflow")
     steps = workflow.node.value if workflow is not None and isinstance(workflow.node.value, list) else []
-    return sorted(lines | {step.place.line for step in steps})
+    return sorted(lines | {step.position.line for step in steps})
 
 
 def _found(text: str, lines: list[str]) -> dict[int, str]:

@@ -83,12 +83,12 @@ class _Emitter:
         return lines
 
     def step(self, step: Node) -> list[str]:
-        above = self.comments.take(step.place.line)
+        above = self.comments.take(step.position.line)
         entries: dict[str, Entry] = {key: step.value[key] for key in _ordered(step.value, STEP)}
         if "tool" in entries:
             entries["tool"] = Entry(entries["tool"].key, _tasks(entries["tool"].node))
-        body = self.entry("  -", Node(step.place, entries), 2)
-        return [*(f"  {line}" for line in (*above, *self.comments.take_rest(step.place.line))), *body]
+        body = self.entry("  -", Node(step.position, entries), 2)
+        return [*(f"  {line}" for line in (*above, *self.comments.take_rest(step.position.line))), *body]
 
     # -- values
 
@@ -115,13 +115,13 @@ class _Emitter:
 
     def listing(self, node: Node, indent: int) -> list[str]:
         return [line for each in node.value
-                for line in [*self.above(each.place.line, indent), *self.entry(" " * indent + "-", each, indent)]]
+                for line in [*self.above(each.position.line, indent), *self.entry(" " * indent + "-", each, indent)]]
 
     def above(self, line: int, indent: int) -> list[str]:
         return [" " * indent + text for text in self.comments.take(line)]
 
     def was_flow(self, node: Node) -> bool:
-        line, column = node.place.line, node.place.column
+        line, column = node.position.line, node.position.column
         return line <= len(self.lines) and self.lines[line - 1][column - 1:column] in ("{", "[")
 
 
@@ -136,7 +136,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _tasks(tool: Node) -> Node:
-    return Node(tool.place, [_task(each) for each in tool.value]) if isinstance(tool.value, list) else _task(tool)
+    return Node(tool.position, [_task(each) for each in tool.value]) if isinstance(tool.value, list) else _task(tool)
 
 
 def _task(task: Node) -> Node:
@@ -145,8 +145,8 @@ def _task(task: Node) -> Node:
         return task
     if "kind" not in task.value and len(task.value) == 1:
         ((label, entry),) = task.value.items()
-        return Node(task.place, {label: Entry(entry.key, _task(entry.node)) if _is_task(entry.node) else entry})
-    return Node(task.place, {key: task.value[key] for key in _ordered(task.value, TASK, _LAST)})
+        return Node(task.position, {label: Entry(entry.key, _task(entry.node)) if _is_task(entry.node) else entry})
+    return Node(task.position, {key: task.value[key] for key in _ordered(task.value, TASK, _LAST)})
 
 
 def _is_task(node: Node) -> bool:

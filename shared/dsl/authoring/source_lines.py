@@ -36,4 +36,4 @@ class Lines:
         return self._document.key(path).line
 
     def _line(self, path: Path) -> int:
-        return self._document.node(path).place.line
+        return self._document.node(path).position.line

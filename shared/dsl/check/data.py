@@ -46,8 +46,8 @@ def _texts(config: Mapping[str, Any], keys: Mapping[str, KeySpec], flag: str) ->
         value = config.get(key)
         if getattr(spec, flag):
             texts = value if isinstance(value, list) else [value]
-            places: list[Path] = [(key, index) for index in range(len(texts))] if texts is value else [(key,)]
-            yield from ((at, text) for at, text in zip(places, texts, strict=True) if isinstance(text, str))
+            paths: list[Path] = [(key, index) for index in range(len(texts))] if texts is value else [(key,)]
+            yield from ((at, text) for at, text in zip(paths, texts, strict=True) if isinstance(text, str))
         elif spec.fields and isinstance(value, dict):
             yield from (((key, *at), text) for at, text in _texts(value, spec.fields, flag))
 

@@ -67,17 +67,17 @@ def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs:
     near = reader.nearest(read.name, sorted(names))
     if not inputs and read.space in ("", "workload") and not near and read.name not in _MISPLACED:
         return
-    place = reader.document.text_line(path, read.line)
+    position = reader.document.text_line(path, read.line)
     fix = f"did you mean {near}?" if near else ""
     if not read.space:
         fix = _MISPLACED.get(read.name, "") or fix or "define it, or write {{ name | default(…) }}"
-        reader.at(place, "DSL910", f"nothing here is called {short(read.name)}", fix, warning=True)
+        reader.at(position, "DSL910", f"nothing here is called {short(read.name)}", fix, warning=True)
         return
     fix = fix or {
         "workload": f"add {read.name} to workload",
         "args": "pass it in the args of an arc that leads here",
     }.get(read.space, f"set it with set_{read.space}: {{{read.name}: …}} in a rule")
-    reader.at(place, "DSL911", f"{read.space} has no key {short(read.name)}", fix[:200], warning=True)
+    reader.at(position, "DSL911", f"{read.space} has no key {short(read.name)}", fix[:200], warning=True)
 
 
 def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator[_Scope]:

@@ -84,7 +84,7 @@ def _shadow(step: Step, index: int, fitting: list[list[bool | None]]) -> int | N
 
 
 def _shadowed(reader: Reader, step: Step, sites: Sites, index: int, before: int) -> None:
-    line = reader.document.node(sites.arc(step.name, before)).place.line
+    line = reader.document.node(sites.arc(step.name, before)).position.line
     reader.value(sites.arc(step.name, index), "DSL904",
                  f"the arc to {short(step.arcs[index].step)} is shadowed by the one on line {line}",
                  "move it before that arc, or write mode: inclusive", warning=True)

@@ -16,7 +16,7 @@ def short_tool(env: Env, node: Node) -> Node:
     if tool is None or not is_list(tool) or len(listed(tool)) <= MAX_TASKS:
         return node
     env.error(tool, "DSL801", f"{len(listed(tool))} tasks, over the limit of {MAX_TASKS}", "split the step")
-    return changed(node, {"tool": Node(tool.place, listed(tool)[:MAX_TASKS])})
+    return changed(node, {"tool": Node(tool.position, listed(tool)[:MAX_TASKS])})
 
 
 def short_lists(env: Env, node: Node) -> Node:

@@ -151,14 +151,14 @@ def mapped_node(node: Node, change: Callable[[str], str]) -> Node:
     value: Any = node.value
     if isinstance(value, str):
         new = change(value)
-        return node if new is value else Node(node.place, new, node.style)
+        return node if new is value else Node(node.position, new, node.style)
     if isinstance(value, dict):
         entries = {key: Entry(entry.key, mapped_node(entry.node, change)) for key, entry in value.items()}
         same = all(entries[key].node is value[key].node for key in value)
-        return node if same else Node(node.place, entries)
+        return node if same else Node(node.position, entries)
     if isinstance(value, list):
         below = [mapped_node(each, change) for each in value]
-        return node if all(a is b for a, b in zip(below, value, strict=True)) else Node(node.place, below)
+        return node if all(a is b for a, b in zip(below, value, strict=True)) else Node(node.position, below)
     return node
 
 

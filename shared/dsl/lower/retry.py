@@ -21,7 +21,7 @@ _COUNTED = re.compile(r"(?<![\w.])_retry\.")
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*\Z")
 
 
-class Retry(Struct):
+class Retry(Struct, kw_only=True):
     """What retrying adds to a step. `inits` are set in `iter` before the main task, `calls` are its keys
     that then come from there, `last` is set when it is over, `tasks` are done between two calls."""
 
@@ -41,7 +41,10 @@ class Retry(Struct):
 
 
 def start(step: str, kind: str, args: dict[str, str], node: Node) -> Retry:
-    retry = Retry(step, kind, args, [], {}, {}, {}, [], _mentions_retry(node), _repeats(node))
+    retry = Retry(
+        step=step, kind=kind, args=args, rules=[], inits={}, calls={}, last={}, tasks=[], counts=_mentions_retry(node),
+        repeats=_repeats(node),
+    )
     if retry.counts:
         retry.inits |= {key(step, "index"): 1, key(step, "count"): 1}
     return retry
@@ -183,15 +186,15 @@ def _between(env: Env, retry: Retry, then: Node, main: str, again: dict[str, Any
     tasks: list[Node] = []
     sink, delay = get(then, "sink"), get(then, "initial_delay")
     back = directive("jump", to=main, set_iter=again)
-    pause = env.label(f"{retry.step}_pause", delay.place, "the delay of a retry policy") if delay is not None else ""
+    pause = env.label(f"{retry.step}_pause", delay.position, "the delay of a retry policy") if delay is not None else ""
     if sink is not None:
         names = with_args(after_task(retry.step, retry.kind, errors=False), retry.args)
         names = Names({**names.plain, "page": "_prev"}, names.dotted, names.ok, names.failed)
-        label = env.label(f"{retry.step}_each_sink", sink.place, "the sink of a retry policy")
+        label = env.label(f"{retry.step}_each_sink", sink.position, "the sink of a retry policy")
         tasks += sink_task(env, sink, label, names, directive("jump", to=pause) if pause else back)
     if delay is not None:
         once = rule("{{ _attempt == 1 }}", directive("retry", attempts=2, delay=_pause(retry, then, delay)))
-        tasks.append(noop(delay.place, pause, [once, otherwise(back)]))
+        tasks.append(noop(delay.position, pause, [once, otherwise(back)]))
     return tasks
 
 
@@ -223,12 +226,12 @@ def called(task: Node, retry: Retry) -> Node:
     for (section, name), at in retry.calls.items():
         old = get(task, section, name) if name else get(task, section)
         retry.inits[at] = old if old is not None else None
-        new = build(task.place, "{{ iter." + at + " }}")
+        new = build(task.position, "{{ iter." + at + " }}")
         if not name:
             task = changed(task, {section: new})
             continue
         owner = get(task, section)
-        base = owner if owner is not None and is_map(owner) else build(task.place, {})
+        base = owner if owner is not None and is_map(owner) else build(task.position, {})
         task = changed(task, {section: changed(base, {name: new})})
     return task
 

@@ -38,7 +38,7 @@ def _on_errors(env: Env, given: Node) -> list[dict[str, Any]]:
             env.error(value, "DSL201", f"unknown key {key[:60]!r} in retry", f"known here: {', '.join(_KEYS)}")
     kinds = _kinds(env, get(given, "retry_on"))
     test = "outcome.status == 'error'" + (f" and outcome.error.kind in {kinds}" if kinds else "")
-    return [rule(build(given.place, "{{ " + test + " }}"), _again(env, given))]
+    return [rule(build(given.position, "{{ " + test + " }}"), _again(env, given))]
 
 
 def _kinds(env: Env, node: Node | None) -> list[str]:

@@ -187,7 +187,7 @@ class Origin(Struct, frozen=True):
     what: str
 
 
-class Plan(Struct, frozen=True):
+class Plan(Struct, frozen=True, kw_only=True):
     """`reach[s]` are the steps a token at `s` can still get to by one or more arcs; `origins` the steps and
     tasks that lowering generated."""
 

@@ -35,15 +35,10 @@ def read_expect(reader: Reader, case: Mapping[str, Any], path: Path, books: Book
     if "error" in found and "status" not in found:
         status = "failed"
     return Expect(
-        cast(Any, status),
-        _path(reader, found, at, plan),
-        _steps(reader, found, at, plan),
-        reader.mapping(found["ctx"], (*at, "ctx"), "write ctx: {key: value}") if "ctx" in found else {},
-        (found["result"],) if "result" in found else None,
-        _error(reader, found, at),
-        _calls(reader, found, at, plan),
-        _elapsed(reader, found, at),
-        _that(reader, found, at),
+        status=cast(Any, status), path=_path(reader, found, at, plan), steps=_steps(reader, found, at, plan),
+        ctx=reader.mapping(found["ctx"], (*at, "ctx"), "write ctx: {key: value}") if "ctx" in found else {},
+        result=(found["result"],) if "result" in found else None, error=_error(reader, found, at),
+        calls=_calls(reader, found, at, plan), elapsed=_elapsed(reader, found, at), that=_that(reader, found, at),
     )
 
 

@@ -74,7 +74,7 @@ class Elapsed(Struct, frozen=True):
     most: float
 
 
-class Expect(Struct, frozen=True):
+class Expect(Struct, frozen=True, kw_only=True):
     """What the result of a case must be. None: not checked; a `result` that may be null is in a tuple."""
 
     status: Ending = "completed"

@@ -176,7 +176,7 @@ def _step(reader: Reader, item: Any, path: Path, seen: dict[str, int]) -> StepSo
     if not reader.required(item, "step", path, "this item of workflow", "begin it with step: <name>"):
         return StepSource("", item, path, unique=False)
     name = reader.name(item["step"], (*path, "step"), "a step's name")
-    line = reader.document.node(path).place.line
+    line = reader.document.node(path).position.line
     if name in seen and name:
         reader.value((*path, "step"), "DSL401", f"step {short(name)} is already on line {seen[name]}",
                      "give the step another name")

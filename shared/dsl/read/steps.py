@@ -57,7 +57,7 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
         max_leases=policy.max_leases, failure=cast(Any, policy.failure), tolerate=policy.tolerate,
         max_payload_bytes=policy.max_payload_bytes or around.defaults.max_payload_bytes,
         needs=names_used([_of_loop(loop), rendered, policy.limit.key if policy.limit else None]),
-        task_needs=names_used(rendered), line=reader.document.node(path).place.line, desc=desc,
+        task_needs=names_used(rendered), line=reader.document.node(path).position.line, desc=desc,
         join=policy.join, compensate=policy.compensate, limit=policy.limit, requires=requires,
     )
 

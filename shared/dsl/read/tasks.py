@@ -48,8 +48,11 @@ def read_task(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec],
             check_templates(reader, value, (*path, key), secrets=tool is None or not tool.pure)
     kind = tool.kind if tool else ""
     expects, returns = read_assert(reader, body, path)
-    return Task(source.name, kind, config, effective_spec(tool, (*outer, knobs)), rules, expects, returns,
-                read_select(reader, body, path), read_task_loop(reader, body, path))
+    return Task(
+        name=source.name, kind=kind, config=config, spec=effective_spec(tool, (*outer, knobs)), rules=rules,
+        expects=expects, returns=returns, select=read_select(reader, body, path),
+        loop=read_task_loop(reader, body, path),
+    )
 
 
 def _tool(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec]) -> ToolSpec | None:

@@ -317,28 +317,22 @@ def _spend(left: list[int], count: int) -> None:
 
 def _plain_list(values: list[Any], left: list[int], raw: bool) -> list[Any]:
     _spend(left, len(values))
-    if SCALARS.issuperset(map(type, values)):
-        return values
-    copy = values
-    for index, value in enumerate(values):
-        if type(value) not in SCALARS:
-            made = _plain(value, left, raw)
-            if made is not value:
-                copy = list(values) if copy is values else copy
-                copy[index] = made
-    return copy
+    return values if SCALARS.issuperset(map(type, values)) else _plain_parts(values, enumerate(values), left, raw)
 
 
 def _plain_dict(values: dict[Any, Any], left: list[int], raw: bool) -> dict[Any, Any]:
     _spend(left, len(values))
-    if SCALARS.issuperset(map(type, values.values())):
-        return values
+    return values if SCALARS.issuperset(map(type, values.values())) else _plain_parts(values, values.items(), left, raw)
+
+
+def _plain_parts(values: Any, parts: Iterable[tuple[Any, Any]], left: list[int], raw: bool) -> Any:
+    """A copy as soon as a part of it has to be another one."""
     copy = values
-    for key, value in values.items():
+    for key, value in parts:
         if type(value) not in SCALARS:
             made = _plain(value, left, raw)
             if made is not value:
-                copy = dict(values) if copy is values else copy
+                copy = values.copy() if copy is values else copy
                 copy[key] = made
     return copy
 

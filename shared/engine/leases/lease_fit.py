@@ -170,7 +170,9 @@ class Sieve:
         match event:
             case ev.StepScheduled(run_id=run_id, step=step, pool=pool, loop=loop):
                 # Of a loop nothing can be held before it has started.
-                known = Known(step, pool, True, 0, False, 0, 0, 0) if loop else Known(step, pool)
+                known = Known(step, pool)
+                if loop:
+                    known = Known(step, pool, loop=True, local=False, begun=0, frames=0, rows=0)
                 self._runs.setdefault(run_id, known)
             case ev.LoopStarted(run_id=run_id, local=local) if run_id in self._runs:
                 self._runs[run_id] = replace(self._runs[run_id], local=local)

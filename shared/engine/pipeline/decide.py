@@ -194,7 +194,10 @@ def _done(
 ) -> ev.TaskDone:
     assert then.do != "retry"
     element, of = (progress.each.at, progress.each.of) if progress.each is not None else (-1, 0)
-    return ev.TaskDone(task.name, progress.attempt, outcome, then.do, then.to, set_iter, set_ctx, element, of)
+    return ev.TaskDone(
+        task=task.name, attempt=progress.attempt, outcome=outcome, do=then.do, to=then.to, set_iter=set_iter,
+        set_ctx=set_ctx, element=element, of=of,
+    )
 
 
 def _seconds(value: Any) -> float:

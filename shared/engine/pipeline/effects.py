@@ -58,7 +58,8 @@ class IsFresh(Effect, frozen=True):
 
 
 class Extend(Effect, frozen=True):
-    """Extends the lease, so that it lasts from now on: a claim follows."""
+    """Extends the lease, so that it lasts from now on: a claim follows. The answer: whether the broker did not answer
+    shortly before."""
 
 
 class Read(Effect, frozen=True):

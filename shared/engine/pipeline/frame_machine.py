@@ -104,10 +104,11 @@ class FrameMachine:
     def _begin(self) -> Steps[tuple[Lost, ...]]:
         """The leases that were lost before this one."""
         fresh: bool = yield IsFresh()
+        outage: bool | None = False
         if not fresh:
-            yield Extend()
+            outage = yield Extend()
             yield from self._known()
-        self.notes.note(ev.StepStarted())
+        self.notes.note(ev.StepStarted(outage=bool(outage)))
         yield Flush()
         self._holds = True
         if fresh:

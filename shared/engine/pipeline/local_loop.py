@@ -136,13 +136,14 @@ def _opened(command: Command) -> Loop:
     local = command.local
     assert local is not None
     scheduled = ev.StepScheduled(
-        command.run_id, command.step, (), command.digest, command.pool, True, command.args, command.scope,
-        command.scope_ref,
+        run_id=command.run_id, step=command.step, tokens=(), digest=command.digest, pool=command.pool, loop=True,
+        args=command.args, scope=command.scope, scope_ref=command.scope_ref,
     )
     loop = Loop(scheduled, command.cause)
     schedule.begin(loop, ev.LoopStarted(
-        command.run_id, command.step, command.count, local.items, local.items_ref, local.most, local.parallel,
-        command.deadline, True, 0, local.taken,
+        run_id=command.run_id, step=command.step, count=command.count, items=local.items, items_ref=local.items_ref,
+        max_in_flight=local.most, parallel=local.parallel, deadline=command.deadline, local=True, frame=0,
+        taken=local.taken,
     ))
     return loop
 

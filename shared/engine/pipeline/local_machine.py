@@ -102,13 +102,14 @@ class LocalMachine:
     def _claim(self) -> Steps[LoopHistory]:
         fresh: bool = yield IsFresh()
         before = LoopHistory()
+        outage: bool | None = False
         if not fresh:
-            yield Extend()
+            outage = yield Extend()
             before = yield from self._known()
         calls = ahead(self._step, self._command, before, self._most)
         if calls and None not in calls:  # nothing can be done without a call
             yield ComeUp(tuple(task for task in calls if task is not None))
-        self.notes.note(ev.StepStarted())
+        self.notes.note(ev.StepStarted(outage=bool(outage)))
         yield Flush()
         if not fresh:
             yield Claimed()

@@ -154,11 +154,11 @@ class RunMachine:
         return start
 
     def _claim(self, start: Progress) -> Steps[History]:
-        yield Extend()
+        outage: bool | None = yield Extend()
         before = yield from self._known()
         if (task := pipeline_call.next_call(self._step, before.progress(self._step, start))) is not None:
             yield ComeUp((task,))
-        self.notes.note(ev.StepStarted())
+        self.notes.note(ev.StepStarted(outage=bool(outage)))
         yield Flush()
         yield Claimed()
         known = yield from self._known()

@@ -144,8 +144,8 @@ def _begin(turn: Turn, undo: Undo) -> None:
         turn.emit(ev.CompensationFailed(undo.run_id, step.name, Failure(LIMIT, message).error()))
         return
     turn.emit(ev.StepScheduled(
-        run_id, step.name, (), turn.plan.digest, state.pools.get(step.name, step.pool), step.loop is not None, args,
-        _scope(turn, step, undo),
+        run_id=run_id, step=step.name, tokens=(), digest=turn.plan.digest, pool=state.pools.get(step.name, step.pool),
+        loop=step.loop is not None, args=args, scope=_scope(turn, step, undo),
         deadline=stamp(turn.now + step.deadline_s) if step.deadline_s is not None else "", compensates=undo.run_id,
         limited=step.limit is not None,
     ))

@@ -66,7 +66,8 @@ def start(
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
     labels = {**plan.labels, **request.labels} if isinstance(plan, Plan) else request.labels
     turn.emit(ev.ExecutionRequested(
-        request.path, request.version, request.payload, request_id, request.parent, request.priority, labels, request.by
+        path=request.path, version=request.version, payload=request.payload, request_id=request_id,
+        parent=request.parent, priority=request.priority, labels=labels, by=request.by,
     ))
     if isinstance(plan, str):
         return turn.refuse(REQUEST, plan)
@@ -366,11 +367,11 @@ class _Turn:
             limits.append(state.started + self.plan.timeout_s)
         self.emit(
             ev.StepScheduled(
-                run_id, step.name, ids, self.plan.digest, state.pools.get(step.name, step.pool),
-                step.loop is not None, args,
-                narrow(step.needs, state.workload, state.ctx, state.results, self.caller),
-                deadline=stamp(min(limits)) if limits else "",
-                wave=wave_of(step, state), undo=step.compensate is not None, limited=step.limit is not None,
+                run_id=run_id, step=step.name, tokens=ids, digest=self.plan.digest,
+                pool=state.pools.get(step.name, step.pool), loop=step.loop is not None, args=args,
+                scope=narrow(step.needs, state.workload, state.ctx, state.results, self.caller),
+                deadline=stamp(min(limits)) if limits else "", wave=wave_of(step, state),
+                undo=step.compensate is not None, limited=step.limit is not None,
             )
         )
 

@@ -11,6 +11,7 @@
    them on in another order. A cancel cannot be withdrawn: the first one counts.
 """
 
+from copy import copy
 from typing import Any, Literal
 
 import msgspec
@@ -130,13 +131,10 @@ class Execution(Struct):
 
 def draft(state: Execution) -> Execution:
     """A copy that may be changed."""
-    return Execution(
-        state.execution_id, state.status, state.digest, state.started, state.workload, state.ctx,
-        dict(state.results), dict(state.tokens), dict(state.runs), dict(state.counts),
-        state.tokens_made, state.result, state.error, state.parent, state.cancel, state.until, state.wish,
-        state.paused, state.wished, state.passed, state.undo, state.undone, state.faults, state.fate,
-        state.pools, state.n, state.seq, state.as_of,
-    )
+    new = copy(state)
+    new.results, new.tokens = dict(state.results), dict(state.tokens)
+    new.runs, new.counts = dict(state.runs), dict(state.counts)
+    return new
 
 
 def evolve(state: Execution, record: Record, seq: int) -> Execution:
@@ -311,7 +309,10 @@ def _end(event: ev.Event, seq: int) -> End | None:
         case ev.StepCancelled(reason=reason):
             return End("step.failed", seq, error=Failure(CANCELLED, reason).error())
         case ev.LoopDone(result=result, ctx=ctx):
-            return End("loop.done", seq, result, None, ctx, event.count, event.failed, event.failures)
+            return End(
+                event="loop.done", seq=seq, result=result, error=None, ctx=ctx, count=event.count, failed=event.failed,
+                failures=event.failures,
+            )
     return None
 
 

@@ -119,9 +119,9 @@ def due(state: Schedule) -> float | None:
 def run_command(state: Schedule, dispatch: Dispatch, *, fresh: bool, since: int = 0) -> Command:
     event = dispatch.event
     return Command(
-        state.execution_id, event.run_id, event.step, event.digest, event.pool, dispatch.cause,
-        event.args, event.scope, event.scope_ref, event.deadline, fresh, since=since, priority=state.priority,
-        root=state.root,
+        execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
+        cause=dispatch.cause, args=event.args, scope=event.scope, scope_ref=event.scope_ref, deadline=event.deadline,
+        fresh=fresh, since=since, priority=state.priority, root=state.root,
     )
 
 
@@ -144,9 +144,10 @@ def loop_commands(
         else:
             item, within = items[index], {}
         commands.append(Command(
-            state.execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(index, loop.cause),
-            event.args, scope, ref, started.deadline, fresh, index, started.count, item, ctx, since, within,
-            state.priority, root=state.root,
+            execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest,
+            pool=event.pool, cause=loop.sent.get(index, loop.cause), args=event.args, scope=scope, scope_ref=ref,
+            deadline=started.deadline, fresh=fresh, index=index, count=started.count, item=item, ctx=ctx, since=since,
+            iter=within, priority=state.priority, root=state.root,
         ))
     return commands
 
@@ -179,9 +180,9 @@ def local_command(
         scope, ref = event.scope, event.scope_ref
     local = Local(started.items, started.items_ref, started.max_in_flight, started.parallel, started.taken)
     return Command(
-        state.execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(RUN, loop.cause),
-        event.args, scope, ref, started.deadline, fresh, count=started.count, since=since, priority=state.priority,
-        local=local, root=state.root,
+        execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
+        cause=loop.sent.get(RUN, loop.cause), args=event.args, scope=scope, scope_ref=ref, deadline=started.deadline,
+        fresh=fresh, count=started.count, since=since, priority=state.priority, local=local, root=state.root,
     )
 
 
@@ -191,9 +192,10 @@ def frame_command(state: Schedule, loop: Loop, *, fresh: bool) -> Command:
     assert started is not None
     assert claims is not None
     return Command(
-        state.execution_id, event.run_id, event.step, event.digest, event.pool,
-        loop.sent.get(FIRST_FRAME, loop.cause), event.args, event.scope, event.scope_ref, started.deadline, fresh,
-        of_frame(claims.asked - 1), claims.size, priority=state.priority, root=state.root,
+        execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
+        cause=loop.sent.get(FIRST_FRAME, loop.cause), args=event.args, scope=event.scope, scope_ref=event.scope_ref,
+        deadline=started.deadline, fresh=fresh, index=of_frame(claims.asked - 1), count=claims.size,
+        priority=state.priority, root=state.root,
     )
 
 

@@ -218,7 +218,8 @@ def _begin(step: Step, execution_id: str, loop: Loop, now: float, values: Values
     parallel, deadline = step.loop.mode == "parallel", _deadline(step, loop, now)
     frame = step.loop.cursor.frame if step.loop.cursor is not None else 0
     return ev.LoopStarted(
-        loop.event.run_id, step.name, count, items, ref, most, parallel, deadline, step.loop.local, frame, taken
+        run_id=loop.event.run_id, step=step.name, count=count, items=items, items_ref=ref, max_in_flight=most,
+        parallel=parallel, deadline=deadline, local=step.loop.local, frame=frame, taken=taken,
     )
 
 
@@ -348,8 +349,8 @@ def _done(step: Step, loop: Loop, count: int, values: Values) -> ev.LoopDone:
     if loop.stopped:
         value["stopped"] = True
     return ev.LoopDone(
-        loop.event.run_id, step.name, Result(value, "loop"), count, len(failed), _listed(loop), loop.patches,
-        loop.stopped,
+        run_id=loop.event.run_id, step=step.name, result=Result(value, "loop"), count=count, failed=len(failed),
+        failures=_listed(loop), ctx=loop.patches, stopped=loop.stopped,
     )
 
 

@@ -11,6 +11,7 @@
 5. What is over leaves the state. Of a cancelled loop, `stopping` keeps what still runs, until all of it has stopped.
 """
 
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -144,14 +145,14 @@ def _copy(loop: Loop) -> Loop:
 
 
 def draft(state: Schedule) -> Schedule:
-    loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
-    return Schedule(
-        state.execution_id, dict(state.runs), loops, dict(state.waits),
-        {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {},
-        dict(state.orphans), dict(state.signals), state.heard, state.paused, state.depth, state.finished,
-        state.priority, state.gate, state.began, dict(state.granted), state.n, state.seq, state.as_of,
-        dict(state.taken), dict(state.counts), state.root,
-    )
+    """A copy that may be changed."""
+    new = copy(state)
+    new.runs, new.waits, new.orphans = dict(state.runs), dict(state.waits), dict(state.orphans)
+    new.signals, new.granted = dict(state.signals), dict(state.granted)
+    new.taken, new.counts = dict(state.taken), dict(state.counts)
+    new.loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
+    new.stopping = {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {}
+    return new
 
 
 def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
@@ -259,7 +260,10 @@ def known(state: Schedule, lease: Lease) -> Known | None:
         part = FIRST_FRAME if frame_of(lease.index) == asked - 1 else RUN
     begun = loop.total if loop.is_local and loop.stopped else loop.next
     since = max(loop.cause, loop.sent.get(part, 0))
-    return Known(loop.event.step, loop.event.pool, True, since, loop.is_local, begun, asked, size)
+    return Known(
+        step=loop.event.step, pool=loop.event.pool, loop=True, since=since, local=loop.is_local, begun=begun,
+        frames=asked, rows=size,
+    )
 
 
 def unfit(state: Schedule, record: Record, seq: int) -> str:

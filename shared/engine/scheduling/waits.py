@@ -192,8 +192,8 @@ def asked(state: "Schedule", wait: Wait) -> Request | None:
     if child is None:
         return None
     parent = ev.Parent(
-        state.execution_id, wait.run_id, wait.event.wait, wait.index, child.returns, child.iter,
-        state.depth + 1, child.detached, state.root,
+        execution_id=state.execution_id, run_id=wait.run_id, wait=wait.event.wait, index=wait.index,
+        returns=child.returns, iter=child.iter, depth=state.depth + 1, detached=child.detached, root=state.root,
     )
     priority = state.priority if state.priority != PRIORITY else None
     return Request(child.path, child.version, child.payload, child.execution_id, parent, priority)

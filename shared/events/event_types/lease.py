@@ -8,7 +8,10 @@ from shared.events.outcome import Outcome, Ref, Result
 
 
 class StepStarted(Base, frozen=True, tag="step.started"):
-    """A worker holds the run under the record's epoch from here on."""
+    """A worker holds the run under the record's epoch from here on. `outage`: the broker had not answered this worker
+    shortly before, so the lease before this one ended without any fault of its worker."""
+
+    outage: bool = False
 
 
 class LeaseReleased(Base, frozen=True, tag="lease.released"):

@@ -47,8 +47,8 @@ async def save(bus: JetStreamBus, folder: Path, partitions: int, *, secrets: boo
         parts.append(part)
         say(f"{name}: {part.messages} messages, {part.bytes} bytes")
     manifest = Manifest(
-        archive.FORMAT, stamp(await bus.time()), version("noetl-jetstream"),
-        server_version(bus), partitions, secrets, requests, parts,
+        format=archive.FORMAT, made_at=stamp(await bus.time()), version=version("noetl-jetstream"),
+        server=server_version(bus), partitions=partitions, secrets=secrets, requests=requests, parts=parts,
     )
     archive.finish(folder, manifest)
     return manifest

@@ -39,65 +39,58 @@ the broker is slow; so a restart with many executions does not bury it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Generic
 
 import structlog
 
 from shared.bus import topology
-from shared.bus.ports import Bus, Clock, Message
+from shared.bus.ports import Message
 from shared.dsl.model.plan import PlanMissing
-from shared.engine.core import Core, Outgoing, S
+from shared.engine.core import Outgoing, S
 from shared.engine.values.stored_values import Missing
 from shared.errors import Conflict, Corrupt, Forged, NoetlError, Refused, Unavailable
 from shared.events import subjects
-from shared.events.authenticity import place_of
+from shared.events.authenticity import record_subject
 from shared.events.command import FRESH_S
 from shared.events.record import Entry, Record, decode, encode, subject_of
 from shared.runtime.control.actor import Actor, forget_idle, kept
 from shared.runtime.control.alarms import Alarms
 from shared.runtime.control.background import Background
-from shared.runtime.control.burials import ORIGIN, Burials
+from shared.runtime.control.burials import Burials
 from shared.runtime.control.horizon import Horizon
-from shared.runtime.control.letter_quota import Quota
-from shared.runtime.control.load_pacing import Loads
 from shared.runtime.control.loader import Loader
 from shared.runtime.control.preparation import Preparing
 from shared.runtime.control.recovery import Recovery
 from shared.runtime.control.set_aside import Asides, is_end, why
+from shared.runtime.control.surroundings import Surroundings
 from shared.runtime.control.turn import Ready, Turn, made_ready
-from shared.runtime.stores.plans import Plans
 
 log = structlog.get_logger()
 MAX_ACTORS = 20_000  # in one partition; those that must stay in memory may be more
 SETTLE_S, SETTLE_TRIES = 0.05, 40
 SNAPSHOT_EVERY = 500  # records folded into one execution
-Send = Callable[[Sequence[Outgoing], Callable[[], None]], None]
 
 
 class Shell(Generic[S]):
-    """`send(messages, then)` calls `then` when the broker has all. A service's shells share `loads` and `quota`."""
+    """One partition of a service."""
 
-    def __init__(
-        self, bus: Bus, clock: Clock, partition: int, partitions: int, core: Core[S], plans: Plans,
-        send: Send, loads: Loads | None = None, quota: Quota | None = None,
-    ) -> None:
-        self.bus, self.clock = bus, clock
-        self.partition, self.partitions = partition, partitions
-        self.core, self.plans, self.send = core, plans, send
-        self.loader = Loader(bus, partition, partitions, core)
-        self.loads = loads or Loads()
+    def __init__(self, around: Surroundings[S], partition: int) -> None:
+        self.bus, self.clock, self.core, self.send = around.bus, around.clock, around.core, around.send
+        self.partition, self.partitions = partition, around.partitions
+        self.loader, self.loads = Loader(around.bus, partition, around.partitions, around.core), around.loads
         self.snapshot_every = SNAPSHOT_EVERY
         self.stream = topology.events_stream(partition)
-        self.horizon, self.recovery, self.background = Horizon(bus, clock, self.stream), Recovery(), Background()
-        self._preparing = Preparing(bus, clock, plans, core, self.loader, self.loads, self.horizon, self.recovery)
-        self.asides = Asides(bus, clock, core.writer, partition, partitions)
-        self._burials = Burials(bus, clock, self.stream, quota or Quota(clock.now, ORIGIN))
+        self.horizon = Horizon(around.bus, around.clock, self.stream)
+        self.recovery, self.background = Recovery(), Background()
+        self._preparing = Preparing(around, self.loader, self.horizon, self.recovery)
+        self.asides = Asides(around.bus, around.clock, around.core.writer, partition, around.partitions)
+        self._burials = Burials(around.bus, around.clock, self.stream, around.quota)
         self.actors: dict[str, Actor[S]] = {}
         self._crowded = MAX_ACTORS
         self._open, self._seen = dict[int, None](), 0
-        self._alarms = Alarms(clock, self._ring)
+        self._alarms = Alarms(around.clock, self._ring)
 
     async def open(self, live: Sequence[str]) -> None:
         """Before following: what the cursor says is unfinished, and what was set aside."""
@@ -156,7 +149,7 @@ class Shell(Generic[S]):
         except Corrupt as error:
             await self._burials.room()
             self._bury(message, str(error))
-            execution_id = place_of(message.subject, self.partitions).execution_id
+            execution_id = record_subject(message.subject, self.partitions).execution_id
             if execution_id and not isinstance(error, Forged):
                 actor = self.actors.setdefault(execution_id, Actor(execution_id))
                 self._set_aside(actor, error, message.seq)

@@ -14,7 +14,7 @@
 5. Forged records are nothing to any reader, and the services leave a dead letter of them: they are skipped, not kept.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,22 @@ from shared.events.run_index import is_iteration
 from shared.runtime.readmodel.failures import REFUSED
 from shared.runtime.readmodel.touched import Touched
 
-SQL = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "queries").glob("*.sql"))}
+QUERIES = Path(__file__).parent / "queries"
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {path.stem: path.read_text() for path in sorted(folder.glob("*.sql"))}
+
+
+def _composed(text: str, parts: Mapping[str, str]) -> str:
+    """What several statements have in common stands in `queries/parts`, and as {its name} in them: step-runs and
+    iterations are tables of their own, written from the same columns by the same rule."""
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part.rstrip())
+    return text
+
+
+SQL = {name: _composed(text, _texts(QUERIES / "parts")) for name, text in _texts(QUERIES).items()}
 
 log = structlog.get_logger()
 

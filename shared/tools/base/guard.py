@@ -28,6 +28,14 @@ class TooLarge(ToolError):
     """A result over one of the limits: an outcome of kind `limit`, never retried."""
 
 
+class CallFailed(ToolError):
+    """The call has failed before it was made: an outcome of this kind."""
+
+    def __init__(self, kind: str, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.kind, self.retryable = kind, retryable
+
+
 async def guarded(
     call: Call,
     work: Coroutine[Any, Any, Outcome],
@@ -72,6 +80,8 @@ def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
             return failed(CONFIG, str(error), **blank)
         case TooLarge():
             return failed(LIMIT, str(error), **blank)
+        case CallFailed(kind=kind, retryable=retryable):
+            return failed(kind, str(error), retryable=retryable, **blank)
         case RecursionError():
             return failed(LIMIT, DEEP, **blank)
         case msgspec.DecodeError():

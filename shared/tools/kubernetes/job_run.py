@@ -100,21 +100,19 @@ class JobRun:
 
     async def _put(self, kind: str, part: dict[str, Any]) -> None:
         """One that is there may belong to an earlier job of this name, and would go with it."""
-        try:
-            await patiently(lambda: self._api.create(kind, part))
-        except ApiError as error:
-            if error.status != 409:
-                raise
+        if not await self._create(kind, part):
             await patiently(lambda: self._api.delete(kind, self._made.name))
-            await self._put_again(kind, part)
+            await self._create(kind, part)  # one that is there by now is another worker's for this very job
 
-    async def _put_again(self, kind: str, part: dict[str, Any]) -> None:
-        """One that is there by now is another worker's for this very job."""
+    async def _create(self, kind: str, part: dict[str, Any]) -> bool:
+        """False: there is one of this name."""
         try:
             await patiently(lambda: self._api.create(kind, part))
         except ApiError as error:
             if error.status != 409:
                 raise
+            return False
+        return True
 
     async def _get(self) -> dict[str, Any]:
         try:

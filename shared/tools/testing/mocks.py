@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from shared.answers.rehearsal.rehearse import Need, Took
+from shared.answers.rehearsal.types import Need, Took
 from shared.dsl.playtests.model import Mock
 from shared.dsl.templates.evaluate import evaluate, truth
 from shared.errors import NoetlError, TemplateError

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
+from shared.engine.pipeline.driver import Driver
 from shared.engine.pipeline.frame_machine import PAUSES_S, FrameMachine
 from shared.engine.pipeline.history import History, accept
 from shared.engine.pipeline.local_history import LoopHistory
@@ -54,18 +55,14 @@ class Outside:
         self.writers: list[str] = []
 
     def drive(self, steps: ef.Steps[Any]) -> Any:
-        try:
-            effect = next(steps)
-            while True:
+        with Driver(steps) as driver:
+            for effect in driver:
                 self.asked.append(effect)
                 try:
-                    answer = self.answer(effect)
+                    driver.answer = self.answer(effect)
                 except Exception as error:
-                    effect = steps.throw(error)
-                else:
-                    effect = steps.send(answer)
-        except StopIteration as end:
-            return end.value
+                    driver.fail(error)
+        return driver.ended
 
     def answer(self, effect: ef.Effect) -> Any:
         name = type(effect).__name__
