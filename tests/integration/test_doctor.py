@@ -1,7 +1,10 @@
 """doctor on a real broker: what is wrong is found, and looking changes nothing."""
 
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
@@ -10,12 +13,15 @@ import pytest
 from services.cli.doctor import access, clock, disk, durability, examine, lag, members, streams
 from services.cli.doctor.finding import Finding
 from services.cli.doctor.target import Patient
+from services.cli.stack.broker_files import BrokerFiles
 from services.cli.stack.context import Found
 from shared.bus import dead_letters, jetstream, topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.membership import Membership
 from shared.bus.streams import ensure
 from shared.bus.topology import COMMANDS, DEAD, REQUESTS, RESULTS, events_stream
+from shared.dsl.documents.compile import compile_pool
+from shared.dsl.documents.pools import plain
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.beat import Beat
@@ -216,6 +222,50 @@ async def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(patient
     for name in ("streams.missing", "lag", "log", "postgres.reachable", "members.router"):
         assert found[name].status == "problem", name
     assert found["broker.version"].status == "ok"
+
+
+@contextmanager
+def unwell(error: str) -> Iterator[str]:
+    """The monitoring address of a server that cannot write."""
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(503)
+            self.end_headers()
+            self.wfile.write(msgspec.json.encode({"status": "unavailable", "error": error}))
+
+        def log_message(self, *_given: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def test_a_store_that_accepts_no_writes_is_said_first_and_nobody_is_blamed_for_silence(patient: Patient) -> None:
+    document = compile_pool(plain("default", 1)).document
+    assert document is not None
+    await pools.apply(patient.bus, document, plain("default", 1), "ada", time.time())
+    with unwell("stream 'NOETL > KV_noetl_pools' write error: no space left on device") as monitor:
+        findings = await examine.examine(Found(patient.settings), monitor)
+        refusal = await BrokerFiles(monitor=monitor).refusal(patient.bus)
+    assert "no space left" in refusal
+    first = ["broker.reachable", "disk.space", "disk.limits", "disk.writes"]
+    assert [finding.name for finding in findings[:4]] == first
+    assert named(findings, "disk.writes").status == "problem"
+    pool = named(findings, "members.pool.default")
+    assert (pool.status, "see to the disk first" in pool.fix) == ("warning", True)
+    assert "services.pools" not in pool.fix
+    assert "looks after it" not in pool.found
+    assert named(findings, "members.router").fix == "start one: python -m services.router"  # heard without the store
+    well = await examine.examine(Found(patient.settings), "")
+    assert "services.pools" in named(well, "members.pool.default").fix
+    assert await BrokerFiles().refusal(patient.bus) == ""
 
 
 async def test_no_broker_is_one_problem_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from services.cli.console.exits import CliError
 from services.cli.stack import context
 
 if TYPE_CHECKING:
+    from services.cli.stack.context import Found
     from shared.answers.why.facts import Answer
     from shared.runtime.service.settings import Settings
 
@@ -25,26 +26,29 @@ def command(execution: str, output: str, context_file: Path | None) -> int:
     """
     from services.cli.console import run_async
 
-    return run_async.run(_why(execution, output, context.find(context_file)))
+    return run_async.run(_why(execution, output, context.locate(context_file)))
 
 
-async def _why(execution_id: str, output: str, settings: "Settings") -> int:
+async def _why(execution_id: str, output: str, found: "Found") -> int:
     from services.cli.console.progress import patiently
     from services.cli.why import text as why_text
 
-    answer = await patiently(answered(execution_id, settings), "asking around")
+    answer = await patiently(answered(execution_id, found.settings, found.folder), "asking around")
     render.document(why_text.shape(answer), output, "execution_id", lambda: why_text.tell(answer, output == "wide"))
     return exits.OK
 
 
-async def answered(execution_id: str, settings: "Settings") -> "Answer":
+async def answered(execution_id: str, settings: "Settings", folder: Path | None = None) -> "Answer":
+    """`folder` is that of an embedded stack."""
+    from services.cli.stack.broker_files import BrokerFiles
     from services.cli.why.ask import Asker
     from shared.bus.jetstream import JetStreamBus
 
     async with context.connected(settings) as bus:
         if not isinstance(bus, JetStreamBus):
             raise CliError("why asks a NATS server")
-        answer = await Asker(bus, settings.partitions).answer(execution_id)
+        refusal = await BrokerFiles(folder).refusal(bus)
+        answer = await Asker(bus, settings.partitions, refusal=refusal).answer(execution_id)
     if answer is None:
         what = f"no execution {execution_id} in the log, nor a request for it (`noetlctl get` lists the recent ones)"
         raise CliError(what, exits.NOT_FOUND)

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from services.cli.doctor.finding import Finding, ok, problem, size, skipped, warning
 from services.cli.doctor.target import Patient
+from services.cli.stack.broker_files import WRITE_ERROR
 from shared.bus import api
 
 LOW_BYTES, LOW_SHARE = 2 * 1024**3, 0.10
@@ -30,12 +31,12 @@ class Limit(Struct, frozen=True):
 
 
 async def look(patient: Patient) -> list[Finding]:
-    store = patient.store()
+    store = patient.files.store()
     free = None
     if store is not None and store.exists():
         stat = os.statvfs(store)
         free = Free(stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize, str(store))
-    return [space(free), limits(await _limits(patient)), writes(await patient.healthz())]
+    return [space(free), limits(await _limits(patient)), writes(await patient.files.health())]
 
 
 async def _limits(patient: Patient) -> list[Limit]:
@@ -84,7 +85,7 @@ def writes(health: dict[str, object] | None) -> Finding:
         found = "whether the broker can write to its files cannot be seen from here"
         return skipped(name, found, "give the server's monitoring address: noetlctl doctor --monitor URL")
     error = str(health.get("error", ""))
-    if "write error" in error:
+    if WRITE_ERROR in error:
         why = "it does not write to that stream again by itself, however much space there is"
         return problem(name, error, why, "free space, then restart the server (`noetlctl up` restarts its own)")
     return ok(name, "the broker writes to its files")

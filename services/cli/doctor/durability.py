@@ -45,7 +45,7 @@ async def _sync(patient: Patient) -> tuple[float | None, str]:
     varz = await patient.varz()
     if varz is not None:
         return from_varz(varz), "said by the server"
-    config = patient.server_config()
+    config = patient.files.config()
     if config:
         always = config.get("jetstream", {}).get("sync_interval") == "always"
         return 0.0 if always else DEFAULT_SYNC_S, "from its configuration file"

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from services.cli.doctor import access, clock, database, disk, durability, lag, members, set_aside, streams, versions
 from services.cli.doctor.finding import Finding, problem
+from services.cli.doctor.silence import explained
 from services.cli.doctor.target import Patient, bare
 from services.cli.stack.context import Found
 from shared.bus.jetstream import JetStreamBus
@@ -38,13 +39,14 @@ async def examine(found: Found, monitor: str) -> list[Finding]:
         reached = Finding("broker.reachable", "ok", f"{bare(settings.nats_url)} answers")
         patient = _patient(bus, found, monitor)
         areas = await asyncio.gather(*(_area(name, look, patient) for name, look in AREAS.items()))
-        return [reached, *(finding for area in areas for finding in area)]
+        refusal = await patient.files.refusal(bus)
+        return [reached, *explained((finding for area in areas for finding in area), refusal)]
     finally:
         await bus.close()
 
 
 def _patient(bus: JetStreamBus, found: Found, monitor: str) -> Patient:
-    context, folder = found.context, found.file.resolve().parent if found.file is not None else None
+    context, folder = found.context, found.folder
     if context is None:
         return Patient(bus, found.settings, monitor=monitor)
     return Patient(bus, found.settings, context.users, context.health, folder, monitor)

@@ -14,6 +14,7 @@ from shared.runtime.stores.pool_state import PoolState
 
 NEEDED = ("router", "scheduler")
 WAITS_S = 60.0
+UNATTENDED = "no pools service looks after it"
 
 
 class Pool(Struct, frozen=True):
@@ -64,7 +65,7 @@ def pool(has: Pool) -> Finding:
         return problem(name, f"no workers; {work}", "its steps do not run", fix)
     if has.unattended:
         why = "workers that are lost are not replaced, and what is asked of the pool is not done"
-        return warning(name, f"no pools service looks after it; {found}", why, "start one: python -m services.pools")
+        return warning(name, f"{UNATTENDED}; {found}", why, "start one: python -m services.pools")
     if has.workers == 0 and has.wanted != 0:
         return warning(name, "no workers, and nothing to do", "the first step of the pool will wait", fix)
     if has.waiting and has.oldest_s >= WAITS_S:

@@ -100,6 +100,11 @@ class Found(NamedTuple):
     context: Context | None = None
     file: Path | None = None
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the file is, with what belongs to an embedded stack beside it."""
+        return self.file.resolve().parent if self.file is not None else None
+
 
 def find(context_file: Path | None, environ: Mapping[str, str] = os.environ) -> "Settings":
     """Settings of the stack to talk to."""

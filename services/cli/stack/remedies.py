@@ -33,6 +33,8 @@ WORDS: Final[dict["Code", str]] = {
     "look_at_log": "look for {execution_id} in the {service}'s log: execution.waits",
     "set_clock": "set that machine's clock, and keep it with chrony or systemd-timesyncd; noetlctl doctor looks at all "
                  "of them",
+    "make_room": "free space on the broker's disk, or raise its limit: noetlctl doctor says which",
+    "after_store": "it goes on when the store accepts writes again; if not, ask again then",
     "execute": "noetlctl execute {path}",
     "execute_otherwise": "noetlctl execute {path} with another payload",
     "rerun_failed": "noetlctl rerun {execution_id} --failed",

@@ -12,6 +12,7 @@ from services.cli.why.world import Around
 from shared.answers.history.summary import Summary
 from shared.answers.why import explain as why
 from shared.answers.why import limits as why_limits
+from shared.answers.why import unwritable
 from shared.answers.why import waits as why_waits
 from shared.answers.why.facts import Answer, Reason, World
 from shared.answers.why.remedies import remedy
@@ -31,8 +32,11 @@ TRIES = 3  # for an execution that proceeds while it is looked at
 
 
 class Asker:
-    def __init__(self, bus: JetStreamBus, partitions: int, around: Around | None = None) -> None:
-        self._bus, self._partitions = bus, partitions
+    def __init__(
+        self, bus: JetStreamBus, partitions: int, around: Around | None = None, *, refusal: str = ""
+    ) -> None:
+        """`refusal`: why the broker accepts no writes."""
+        self._bus, self._partitions, self._refusal = bus, partitions, refusal
         self._around = around or Around(bus, partitions)
         self._plans = Plans(bus)
         self._asked: set[str] = set()
@@ -43,7 +47,8 @@ class Asker:
         if found is None or any(reason.kind == "over" for reason in found.reasons):
             return found
         aside = set_aside.reasons(await read_asides(self._bus, execution_id), found.path)
-        return replace(found, reasons=(*aside, *found.reasons)) if aside else found
+        found = replace(found, reasons=(*aside, *found.reasons)) if aside else found
+        return unwritable.explained(found, self._refusal, first=not depth) if self._refusal else found
 
     async def _answer(self, execution_id: str, depth: int) -> Answer | None:
         self._asked.add(execution_id)

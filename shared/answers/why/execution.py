@@ -63,16 +63,9 @@ def _after_refusal(error: dict[str, Any], path: str) -> Remedy:
 
 
 def held_up(view: View) -> Iterator[Reason]:
-    """What people asked for, and what follows from a failure."""
+    """That it is cancelled, and what follows from a failure."""
     state = view.state
     at_work = _at_work(view)
-    if state.paused and view.pause is not None:
-        yield Reason(
-            "paused", "blocked", f"it was paused by {view.pause.by or 'someone'}"
-            + (f": {view.pause.reason}" if view.pause.reason else "") + "; runs that workers have go on to their end, "
-            "and nothing follows", values={"by": view.pause.by, "reason": view.pause.reason, "at_work": at_work},
-            since=view.times["paused"], remedy=remedy("resume", execution_id=view.execution_id),
-        )
     if state.status == "cancelling":
         asked = view.cancelling
         yield Reason(

@@ -17,6 +17,7 @@ from shared.answers.why import clocks as why_clocks
 from shared.answers.why import execution as why_control
 from shared.answers.why import limits as why_limits
 from shared.answers.why import loops as why_loops
+from shared.answers.why import pauses as why_pauses
 from shared.answers.why import runs as why_runs
 from shared.answers.why import tokens as why_tokens
 from shared.answers.why import waits as why_waits
@@ -49,7 +50,7 @@ def without_source(view: View, world: World, error: str) -> Answer:
             "playbook.gone", "blocked", f"no service goes on with it: {error}",
             values={"digest": source_of(view.state.digest)}, remedy=remedy("register_same"),
         ))
-        reasons += [*why_control.held_up(view), *why_waits.waits(view, world)]
+        reasons += [*why_pauses.paused(view, None), *why_control.held_up(view), *why_waits.waits(view, world)]
     return _answer(view, reasons)
 
 
@@ -67,6 +68,7 @@ def _reasons(view: View, world: World, plans: Plans, values: Values) -> Iterator
     yield from why_tokens.denied(view.denials)
     if is_over(view.state):
         return
+    yield from why_pauses.paused(view, world)
     yield from why_control.held_up(view)
     yield from why_control.late(view, world, why_control.undecided(view, plans, world.now, values))
     yield from why_limits.waiting(view, world, why_limits.wanted(view, plans, values))
@@ -104,8 +106,8 @@ def _commands(view: View, plans: Plans, values: Values) -> list[Command]:
 
 
 def pools(view: View, plans: Plans, values: Values) -> list[str]:
-    """The pools whose workers should have something."""
-    return sorted({command.pool for command in _commands(view, plans, values)})
+    """The pools whose workers have something, or should have."""
+    return sorted({command.pool for command in _commands(view, plans, values)} | why_pauses.pools(view))
 
 
 def in_doubt(view: View, world: World, plans: Plans, values: Values) -> frozenset[str]:

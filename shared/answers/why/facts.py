@@ -20,7 +20,7 @@ CAUSES = frozenset({
     "limit.places", "limit.execution", "limit.rate", "lease.silent", "router.deciding", "scheduler.deciding",
     "router.gone", "scheduler.gone", "router.behind", "scheduler.behind", "router.silent", "scheduler.silent",
     "router.aside", "scheduler.aside",
-    "clock.skewed", "log.corrupt",
+    "clock.skewed", "log.corrupt", "store.refuses",
     "playbook.gone", "deadline", "more",
 })
 # What makes a cause go away, unless the reason itself says otherwise. All others do so by themselves: services that
@@ -28,7 +28,7 @@ CAUSES = frozenset({
 MOVERS: dict[str, Mover] = {
     **dict.fromkeys((
         "paused", "pool.unknown", "pool.paused", "pool.no_workers", "wait.signal", "router.gone", "scheduler.gone",
-        "playbook.gone",
+        "playbook.gone", "store.refuses",
     ), "someone"),
     **dict.fromkeys(("log.corrupt", "router.aside", "scheduler.aside"), "nothing"),
 }

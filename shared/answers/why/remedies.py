@@ -11,7 +11,7 @@ Code = Literal[
     "calls_end", "holder_ends", "holder_cancelled", "child_ends", "child_asked", "join_completes",
     # Services and workers
     "start_service", "start_pools", "start_worker", "scale_pool", "add_pool", "resume_pool", "resume_consumer",
-    "look_at_pool", "look_at_log", "set_clock",
+    "look_at_pool", "look_at_log", "set_clock", "make_room", "after_store",
     # The execution
     "execute", "execute_otherwise", "rerun_failed", "resume", "signal", "signal_payload", "register",
     "register_and_execute", "register_same", "change_rule", "change_join",

@@ -45,7 +45,7 @@ def due(view: View, world: World, command: Command) -> Reason:
     hold = view.holds.get(at)
     holder = world.holder((view.execution_id, *at))
     pool = world.pools.get(command.pool, Pool(command.pool))
-    if holder is not None and not is_silent(holder, world.now) and not _is_with(hold, world, (view.execution_id, *at)):
+    if holder is not None and not is_silent(holder, world.now) and not is_with(hold, world, (view.execution_id, *at)):
         found = no_turn(view, command, pool, [holder], start_worker(pool)) or _taken(holder, pool)
     elif hold is not None and hold.state == "held" and not is_on_its_way(view, world, command) \
             and not _has_let_go(hold, world, view, command) and not _has_lost(hold, world, pool, command):
@@ -53,7 +53,7 @@ def due(view: View, world: World, command: Command) -> Reason:
     else:
         found = not_taken(view, world, command, pool)
         if hold is not None and hold.state == "held":
-            found = replace(found, text=f"{found.text}; {hold.worker} had it before and {_left(hold, world, pool)}",
+            found = replace(found, text=f"{found.text}; {hold.worker} had it before and {left(hold, world, pool)}",
                             values={**found.values, "came_back_from": hold.worker, "leases": hold.holds})
     found = _with_lost(view, hold, command.step, found) if hold is not None and hold.lost else found
     if command.run_id in view.schedule.loops and not is_iteration(command.index):
@@ -86,7 +86,7 @@ def _with_lost(view: View, hold: Hold, step: str, found: Reason) -> Reason:
     return replace(found, text=text, values={**found.values, "lost_leases": lost})
 
 
-def _is_with(hold: Hold | None, world: World, key: Key) -> bool:
+def is_with(hold: Hold | None, world: World, key: Key) -> bool:
     """Who has it by the log says so too."""
     if hold is None or hold.state != "held" or _is_anew(hold, world):
         return False
@@ -128,7 +128,7 @@ def _has_lost(hold: Hold, world: World, pool: Pool, command: Command) -> bool:
     return is_back or (heard is not None and world.now > heard + BEAT_S + pool.lease_s)
 
 
-def _left(hold: Hold, world: World, pool: Pool) -> str:
+def left(hold: Hold, world: World, pool: Pool) -> str:
     heard = _heard(hold, world, pool)
     if heard is not None and is_silent(world.worker(hold.worker), world.now):
         return f"is silent since {_clock(stamp(heard))}"

@@ -43,10 +43,11 @@ def _prctl(what: int, value: int) -> None:
         _libc.prctl(what, value, 0, 0, 0)
 
 
-def go_below(lifeline: int, own: int) -> int:
-    """Returns in a copy of this process that is kept by two wardens, this one and a copy, and ends with them: the id of
-    the one above it. Sessions of their own: no signal to a group reaches two. `own` is a descriptor for it alone."""
-    home = 0
+def go_below(lifeline: int, own: int) -> tuple[int, int]:
+    """Returns in a copy of this process that is kept by two wardens, this one and a copy, and ends with them: the ids
+    of the one above it and of this one. Sessions of their own: no signal to a group reaches two. `own` is a descriptor
+    for it alone."""
+    first = home = os.getpid()
     for keeps_warden in (True, False):
         home, parent = os.getpid(), os.getppid()
         adopt_orphans()
@@ -58,7 +59,7 @@ def go_below(lifeline: int, own: int) -> int:
     os.close(lifeline)
     die_with(home)
     adopt_orphans()
-    return home
+    return home, first
 
 
 def guard(child: int, lifeline: int, parent: int, keeps_warden: bool) -> NoReturn:

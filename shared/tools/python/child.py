@@ -9,12 +9,13 @@ import os
 import socket
 import struct
 import sys
+import warnings
 from typing import Any
 
 import msgspec
 
 from shared.tools.base import warden
-from shared.tools.base.warden_watch import Keeper
+from shared.tools.base.warden_watch import Keepers
 from shared.tools.python.code import run
 from shared.tools.python.leftovers import Leftovers
 
@@ -74,11 +75,10 @@ class Output(io.TextIOBase):
 
 def main() -> None:
     ours, lifeline = int(sys.argv[1]), int(sys.argv[2])
-    keeper = warden.go_below(lifeline, ours)
-    work(ours, Keeper(keeper))
+    work(ours, Keepers(*warden.go_below(lifeline, ours)))
 
 
-def work(ours: int, keeper: Keeper) -> None:
+def work(ours: int, keepers: Keepers) -> None:
     os.set_inheritable(ours, False)
     channel = socket.socket(fileno=ours)
     channel.setblocking(True)
@@ -90,8 +90,7 @@ def work(ours: int, keeper: Keeper) -> None:
     while header := stream.read(HEADER.size):
         request = decoder.decode(stream.read(HEADER.unpack(header)[0]))
         done, said = _done(request)
-        if warden.has_children():  # the warden has work to do: is it there?
-            keeper.check()
+        keepers.check()  # one that was signalled ends this process: the call that did it fails, not the next one
         _say(channel, encoder.encode(Reply(**done, id=request.id, call=request.call, stdout=said)))
         if left := leftovers.found():  # after the answer, which does not wait for it
             _say(channel, encoder.encode(Reply(request.id, left)))
@@ -105,9 +104,10 @@ def _say(channel: socket.socket, reply: bytes) -> None:
 
 
 def _done(request: Request) -> tuple[dict[str, Any], str]:
-    """The fields of the reply, and what was printed. What the code sets in its context ends with it."""
+    """The fields of the reply, and what was printed. What the code sets in its context, and its filters of warnings,
+    end with it."""
     output = Output()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), warnings.catch_warnings():
         done = contextvars.copy_context().run(run, request.code, request.args, request.libs)
     output.write(_written_below())
     return done, output.text()

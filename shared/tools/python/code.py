@@ -4,6 +4,7 @@ called with the args it names."""
 import ast
 import asyncio
 import builtins
+import faulthandler
 import functools
 import hashlib
 import importlib
@@ -51,6 +52,8 @@ def run(code: str, args: dict[str, Any], libs: dict[str, str]) -> dict[str, Any]
         _only_at(home)
         return _reply(value)
     finally:
+        asyncio.set_event_loop_policy(None)  # with the loop that is current: a new process has none
+        faulthandler.cancel_dump_traceback_later()
         sys.modules.pop(MODULE, None)
         vars(module).clear()  # what the names held ends with the call, cycles or not
 

@@ -1,6 +1,7 @@
 """`kind: python`: one call, one answer; what a call leaves behind is not the next one's."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -33,6 +34,11 @@ if os.fork() == 0:
 os.wait()
 while not os.path.exists(file):
     time.sleep(0.01)
+"""
+TIMER = """
+import ctypes, signal
+event, timer = (ctypes.c_int * 16)(0, 0, signal.SIGUSR1, 0), ctypes.c_void_p()
+assert ctypes.CDLL(None).timer_create(1, event, ctypes.byref(timer)) == 0
 """
 FORKS = ["os.fork()", "ctypes.CDLL(None).fork()"]
 
@@ -181,7 +187,46 @@ LEAVES = {
                 "else 'C.UTF-8')",
     "a log handler": "import logging\nlogging.basicConfig()",
     "standard output": "import os\nos.dup2(os.open('/dev/null', os.O_WRONLY), 1)",
+    "standard input": "import os\nfd = os.open('/dev/zero', os.O_RDONLY)\nos.dup2(fd, 0)\nos.close(fd)",
+    "an alarm of its own time": "import signal\nsignal.setitimer(signal.ITIMER_VIRTUAL, 600)",
+    "an alarm of its whole time": "import signal\nsignal.setitimer(signal.ITIMER_PROF, 600)",
+    "a timer of the kernel": TIMER,
+    "a wakeup descriptor": "import os, signal\nos.set_blocking(0, False)\n"
+                           "signal.set_wakeup_fd(0, warn_on_full_buffer=False)",
+    "a signal handler of C": "import ctypes\nctypes.CDLL(None).signal(12, ctypes.c_void_p(1))",
+    "a priority": "import os\nos.setpriority(0, 0, 18 if os.nice(0) == 19 else 19)",
+    "a scheduling class": "import os\nos.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))",
+    "fewer processors": "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})",
+    "a limit of digits": "import sys\nsys.set_int_max_str_digits(640)",
+    "a limit of open files": "import resource\nhard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+                             "resource.setrlimit(resource.RLIMIT_NOFILE, (99, hard))",
+    "a limit of file sizes": "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (10**9, 10**9))",
+    "the switch interval": "import sys\nsys.setswitchinterval(1)",
+    "the collector's thresholds": "import gc\ngc.set_threshold(1)",
+    "a callback of the collector": "import gc\ngc.callbacks.append(lambda *given: None)",
+    "a trace of threads": "import threading\nthreading.settrace(lambda *given: None)",
+    "the size of stacks": "import threading\nthreading.stack_size(1 << 20)",
+    "an audit hook": "import sys\nsys.addaudithook(lambda *given: None)",
+    "the default of decimals": "import decimal\ndecimal.DefaultContext.prec = 3",
+    "fault handlers": "import faulthandler, os\nfaulthandler.enable(1)",
+    "a variable of C": "import os\nos.putenv('MINE', '1')",
+    "a time zone": "import os, time\nos.environ['TZ'] = 'XYZ-5'\ntime.tzset()\ndel os.environ['TZ']",
+    "no death with its warden": "import ctypes\nctypes.CDLL(None).prctl(1, 0, 0, 0, 0)",
+    "no new privileges": "import ctypes\nctypes.CDLL(None).prctl(38, 1, 0, 0, 0)",
+    "slack of timers": "import ctypes\nctypes.CDLL(None).prctl(29, 10**9, 0, 0, 0)",
+    "a score for the killer": "open('/proc/self/oom_score_adj', 'w').write('1000')",
+    "arguments": "import sys\nsys.argv.append('mine')",
 }
+ROOT_LEAVES = {
+    "another user": "import os\nos.setuid(65534)",
+    "another group": "import os\nos.setgid(65534)",
+    "other groups": "import os\nos.setgroups([65534])",
+    "another saved user": "import os\nos.setresuid(-1, -1, 65534)",
+    "another root": "import os\nos.chroot('/tmp')",
+    "a namespace": "import ctypes\nassert ctypes.CDLL(None).unshare(0x04000000) == 0",
+}
+if os.geteuid() == 0:
+    LEAVES |= ROOT_LEAVES
 
 
 @pytest.mark.parametrize("what", LEAVES)
@@ -195,6 +240,10 @@ async def test_a_process_in_which_something_was_left_is_not_used_again(tool, wha
 
 
 KEEPS = {
+    "many imports": "import decimal, faulthandler, sqlite3, ssl, unittest, urllib.request, ctypes",
+    "a loop of its own": "import asyncio\nasync def f(): pass\nasyncio.run(f())",
+    "filters of warnings": "import warnings\nwarnings.simplefilter('error')",
+    "a variable that it put back": "import os\nbefore = os.environ.pop('PATH')\nos.environ['PATH'] = before",
     "an import": "import fractions, xml.dom.minidom, concurrent.futures",
     "a package that fills in modules of its own": "import xml.etree.ElementTree, importlib.resources, os.path",
     "a file that the code forgot to close": "file = open('/dev/null')\ndef f(): return file",
@@ -223,6 +272,37 @@ async def test_decimal_precision_of_a_call_is_its_own(tool) -> None:
     await _run(tool, "import decimal\ndecimal.getcontext().prec = 3")
     outcome = await _run(tool, "import decimal\nresult = decimal.getcontext().prec")
     assert outcome.result == 28
+
+
+async def test_warnings_filters_of_a_call_are_its_own(tool) -> None:
+    await _run(tool, "import warnings\nwarnings.simplefilter('error')")
+    outcome = await _run(tool, "import warnings\nwarnings.warn('heard')\nresult = 'said'")
+    assert (outcome.error, outcome.result) == (None, "said")
+    assert "heard" in outcome.meta["stdout"]
+
+
+LOOPS = {
+    "a loop that was closed": "import asyncio\nloop = asyncio.new_event_loop()\n"
+                              "asyncio.set_event_loop(loop)\nloop.close()",
+    "no loop": "import asyncio\nasync def main(): return 'said'",
+    "a policy": "import asyncio\nclass Mine(asyncio.DefaultEventLoopPolicy):\n"
+                "    def get_event_loop(self): raise RuntimeError\nasyncio.set_event_loop_policy(Mine())",
+}
+
+
+@pytest.mark.parametrize("what", LOOPS)
+async def test_the_event_loop_of_a_call_is_its_own(tool, what) -> None:
+    """Code written for earlier versions of Python asks for the current loop, which a new process makes."""
+    await _run(tool, LOOPS[what])
+    outcome = await _run(tool, "import asyncio\nloop = asyncio.get_event_loop()\n"
+                               "result = loop.run_until_complete(asyncio.sleep(0, 'said'))\nloop.close()")
+    assert (outcome.error, outcome.result) == (None, "said")
+
+
+async def test_a_traceback_that_a_call_asked_for_ends_no_other_call(tool) -> None:
+    await _run(tool, "import faulthandler\nfaulthandler.dump_traceback_later(0.3, exit=True, file=1)")
+    outcome = await _run(tool, "import time\ntime.sleep(1)\nresult = 'said'")
+    assert (outcome.error, outcome.result) == (None, "said")
 
 
 @pytest.mark.parametrize(("kind", "config"), [

@@ -131,6 +131,27 @@ async def test_a_python_call_that_signals_its_parent_last_of_all_fails_too(opene
     assert await asyncio.to_thread(gone, int(written(file).split()[0]))
 
 
+ONLY_SIGNALS = """
+import os
+def parent(pid):
+    return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+os.kill([os.getppid(), parent(os.getppid())][aim], how)
+result = os.getpid()
+"""
+
+
+@pytest.mark.parametrize("how", SIGNALS)
+@pytest.mark.parametrize("aims", AIMS)
+async def test_no_other_call_fails_when_a_call_signals_a_warden_and_does_nothing_else(opened, aims, how) -> None:
+    tool, args = opened("python"), {"aim": AIMS[aims][0], "how": int(how)}
+    for _ in range(5):
+        guilty = await tool.run(call({"code": ONLY_SIGNALS, "args": args}, timeout_s=60.0))
+        others = [await tool.run(call({"code": "import os, time\ntime.sleep(0.02)\nresult = os.getpid()"}))
+                  for _ in range(2)]
+        assert [outcome.error for outcome in others] == [None, None]
+        assert (guilty.error or {}).get("kind") == "crash" or guilty.result not in [one.result for one in others]
+
+
 @pytest.mark.parametrize("how", SIGNALS)
 @pytest.mark.parametrize("kind", ["python", "shell"])
 async def test_a_call_that_signals_the_one_above_its_parent_leaves_nothing(opened, tmp_path, kind, how) -> None:

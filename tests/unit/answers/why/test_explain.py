@@ -192,6 +192,56 @@ def test_cancelling_names_what_still_runs() -> None:
     assert (reason.values["by"], reason.until) == ("ada", stall.state.until)
 
 
+def _paused(workflow: str) -> Stall:
+    stall = Stall(workflow)
+    stall.says(ev.StepStarted(), writer="iteration" if "loop" in workflow else "worker")
+    if "loop" in workflow:
+        stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1), index=0, writer="iteration")
+    stall.control_says(ev.PauseRequested("lunch", "ada", 1))
+    stall.control()
+    return stall
+
+
+LOCAL = LOOP.replace("max_in_flight: 2", "max_in_flight: 2, policy: {exec: local}")
+
+
+@pytest.mark.parametrize("workflow", [PLAIN, LOCAL])
+def test_a_pause_says_who_goes_on_with_what(workflow: str) -> None:
+    reason = _paused(workflow).reason("paused", workers=(worker("w1", ("x1", "start:1", -1)),))
+    assert reason.text.startswith("it was paused by ada: lunch; start:1 goes on to its end on w1")
+    assert reason.text.endswith("and nothing follows")
+    assert reason.values["at_work"][0]["workers"] == ["w1"]
+
+
+@pytest.mark.parametrize(("workers", "left"), [
+    ((), "w1 had it and is gone"),
+    ((worker("w2"),), "w1 had it and is gone"),
+    ((worker("w1"),), "w1 had it and has let go of it"),
+])
+def test_a_local_loop_whose_worker_is_lost_in_a_pause_continues_at_the_resume(
+    workers: tuple[Worker, ...], left: str
+) -> None:
+    stall = _paused(LOCAL)
+    reason = stall.reason("paused", workers=workers)
+    assert f"nobody has start:1 ({left}): its iterations in flight (1) continue after the resume" in reason.text
+    assert "on w1" not in reason.text
+    assert reason.values["at_work"] == [{"run_id": "start:1", "workers": [], "since": "", "had": ["w1"]}]
+    assert why.pools(stall.view(), lambda _: stall.plan, {}) == ["default"]
+
+
+def test_a_run_whose_worker_is_lost_in_a_pause_is_taken_by_another() -> None:
+    reason = _paused(PLAIN).reason("paused")
+    assert "nobody has start:1 (w1 had it and is gone): the next worker that takes it goes on to its end" in reason.text
+
+
+def test_a_pause_in_which_nothing_runs_says_so() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), ev.TaskWaiting("start_task", 1, "start_task/1", signal="go"), writer="waiting")
+    stall.control_says(ev.PauseRequested("", "ada", 1))
+    stall.control()
+    assert stall.reason("paused").text == "it was paused by ada; nothing runs, and nothing follows"
+
+
 def test_compensating_names_the_run_that_is_undone() -> None:
     stall = Stall("""
     - step: start

@@ -51,6 +51,8 @@ SAID: list[tuple[Remedy, str]] = [
      "look for x1 in the router's log: execution.waits"),
     (remedy("set_clock"),
      "set that machine's clock, and keep it with chrony or systemd-timesyncd; noetlctl doctor looks at all of them"),
+    (remedy("make_room"), "free space on the broker's disk, or raise its limit: noetlctl doctor says which"),
+    (remedy("after_store"), "it goes on when the store accepts writes again; if not, ask again then"),
     (remedy("execute", path="a/b"), "noetlctl execute a/b"),
     (remedy("execute_otherwise", path="a/b"), "noetlctl execute a/b with another payload"),
     (remedy("rerun_failed", execution_id="x1"), "noetlctl rerun x1 --failed"),
