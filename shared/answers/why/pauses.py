@@ -50,7 +50,7 @@ def _said(view: View, world: World | None, run: Run) -> str:
     before = f" ({lost})" if lost else ""
     then = "the next worker that takes it goes on to its end"
     if loop is not None and loop.is_local:
-        then = f"its iterations in flight ({len(loop.live)}) continue after the resume, each after its last task"
+        then = f"its iterations in flight ({len(loop.live)}) continue after the resume, each where it was"
     return f"nobody has {run.run_id}{before}: {then}"
 
 
