@@ -8,9 +8,21 @@ from shared.events.bounds import Count, ExecutionId, Index, Name, Text
 from shared.events.outcome import Ref, Result
 
 Patch = dict[str, Any]
+Path = tuple[str | int, ...]  # of keys and places, from the outside in
 PRIORITY = 5  # from 0 to MAX_PRIORITY; the highest goes first
 MAX_PRIORITY = 9
 Ending = Literal["completed", "failed", "cancelled"]
+
+
+class Growth(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a task adds to a value of `iter`: `value`, or the stored one, or what stands `at` a place in the result of
+    the same event."""
+
+    into: Name
+    how: Literal["append", "extend", "merge"]
+    value: Any = None
+    ref: Ref | None = None
+    at: Path | None = None
 
 
 class Scope(Struct, frozen=True, omit_defaults=True, gc=False):

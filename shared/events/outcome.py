@@ -23,12 +23,13 @@ class Ref(Struct, frozen=True, gc=False):
 
 class Result(Struct, frozen=True, omit_defaults=True, gc=False):
     """A step's or task's result; `shape` tells templates where its payload is, `fields` are the parts of it that
-    its task selected."""
+    its task selected, `into` is the name that it was collected under."""
 
     value: Any = None
     shape: Shape = "value"
     ref: Ref | None = None
     fields: dict[str, Any] = {}
+    into: Text = ""
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -46,6 +47,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True, gc=False):
     py: dict[str, Any] | None = None
     fields: dict[str, Any] = {}
     call: Text = ""
+    into: Text = ""
 
 
 def mark(key: str) -> str:

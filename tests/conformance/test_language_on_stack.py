@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.engine.values.stored_values import MAX_CTX_BYTES
+from shared.engine.values.ctx_patch import MAX_CTX_BYTES
 from tests.conformance.stand.api import Api
 from tests.conformance.stand.lab import Lab, playbook, rows
 from tests.support.paths import EXAMPLES
@@ -241,7 +241,7 @@ async def test_a_loop_whose_iterations_fail_at_length_still_ends(lab: Lab) -> No
 
 @pytest.mark.parametrize(
     ("items", "patch"),
-    [("{{ ['x' * 300000] }}", "{}"), ("{{ range(9) | list }}", "{last: \"{{ 'x' * 200000 }}\"}")],
+    [("{{ ['x' * 300000] }}", "{}"), ("{{ range(9) | list }}", "{last: {$append: \"{{ 'x' * 50000 }}\"}}")],
     ids=["element", "ctx"],
 )
 async def test_a_loop_that_carries_too_much_fails_with_kind_limit(lab: Lab, items: str, patch: str) -> None:

@@ -17,7 +17,7 @@ from services.cli.stack import context
 @render.option("json", "yaml")
 @context.option
 def command(execution: str, seq: int | None, path: str, raw: bool, output: str, context_file: Path | None) -> int:
-    """Print the context of an execution, now or at an earlier point."""
+    """Print the context of an execution, now or at an earlier point; values that lie outside the log are fetched."""
     from services.cli.console import run_async
 
     return run_async.run(_ctx(execution, seq, path, raw, output, context_file))
@@ -27,9 +27,11 @@ async def _ctx(
     execution_id: str, seq: int | None, path: str, raw: bool, output: str, context_file: Path | None
 ) -> int:
     from services.cli.executions import logbook, values
+    from services.cli.executions.result_output import whole_ctx
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
         book = await logbook.read(bus, execution_id, settings.partitions)
-    values.show(values.at(values.ctx_at(book.entries, seq), path), raw, output)
+        found = await whole_ctx(bus, values.ctx_at(book.entries, seq))
+    values.show(values.at(found, path), raw, output)
     return exits.OK

@@ -11,7 +11,7 @@ from services.cli.executions.generated_names import Origins, where
 from services.cli.executions.set_aside import sentence
 from shared.answers.history.summary import Summary, loop_results
 from shared.bus.ports import Bus
-from shared.engine.values.stored_values import resolve
+from shared.engine.values.stored_values import resolve, resolve_ctx
 from shared.events.outcome import Result
 from shared.runtime.stores.results import brought
 
@@ -23,7 +23,8 @@ async def show(
     aside: Sequence[Mapping[str, Any]] | None = None,
 ) -> int:
     """Prints the execution and returns the exit code of its status. `aside`: the service that has set it aside."""
-    shown = {**summary.as_dict(), "result": await whole(bus, summary.result)}
+    shown = summary.as_dict()
+    shown |= {"ctx": await whole_ctx(bus, shown["ctx"]), "result": await whole(bus, summary.result)}
     if aside is not None:
         shown["aside"] = list(aside)
     render.document(shown, output, "execution_id", lambda: _text(shown, origins or {}))
@@ -43,6 +44,12 @@ async def whole(bus: Bus, result: Result | None) -> Any:
     values: dict[str, Any] = {}
     found = await brought(bus, values, lambda: resolve(result, values))
     return loop_results(found) if found.shape == "loop" else found.value
+
+
+async def whole_ctx(bus: Bus, ctx: dict[str, Any]) -> dict[str, Any]:
+    """Likewise for the large values of ctx."""
+    stored: dict[str, Any] = {}
+    return await brought(bus, stored, lambda: resolve_ctx(ctx, stored))
 
 
 def _text(shown: dict[str, Any], origins: Origins) -> None:

@@ -7,6 +7,7 @@ from shared.answers.history.summary import awaited
 from shared.engine.routing.state import Run
 from shared.engine.scheduling.state import Loop
 from shared.engine.scheduling.waits import Wait
+from shared.engine.values.growth import sketched
 from shared.events import model as ev
 from shared.events.outcome import Result
 from shared.events.record import envelopes, event_type
@@ -99,7 +100,7 @@ def _progress(place: Place | None) -> dict[str, Any]:
     return {
         "task": at.task if at.state == "running" else None, "attempt": at.attempt if at.state == "running" else None,
         "worker": place.lease.worker, "epoch": list(place.lease.epoch), "set_ctx": list(at.patches),
-        "iter": at.iter, "tasks": {name: _value(result) for name, result in at.results.items()},
+        "iter": sketched(at.iter), "tasks": {name: _value(result) for name, result in at.results.items()},
     }
 
 

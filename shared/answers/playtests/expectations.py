@@ -12,6 +12,7 @@ from shared.answers.rehearsal.types import Rehearsed
 from shared.dsl.playtests.expectations import regex_of
 from shared.dsl.playtests.model import Expect, StepExpect
 from shared.dsl.templates.evaluate import evaluate, truth
+from shared.engine.values.stored_values import resolve_ctx
 from shared.errors import TemplateError
 from shared.events import model as ev
 
@@ -55,8 +56,9 @@ def came(found: Rehearsed) -> Came:
                     "failed": step.loop.failed if step.loop else 0} for name, step in summary.steps.items()}
     keys = {need.key: f"{need.step}.{need.task}" for need in found.calls}
     calls = {name: list(keys.values()).count(name) for name in sorted(set(keys.values()))}
+    ctx = resolve_ctx(found.state.ctx, found.values)
     return Came(
-        status=found.status, reason=found.reason, path=path, steps=steps, ctx=found.state.ctx, result=result_of(found),
+        status=found.status, reason=found.reason, path=path, steps=steps, ctx=ctx, result=result_of(found),
         error=found.state.error, calls=calls, elapsed=found.seconds, workload=found.state.workload,
     )
 

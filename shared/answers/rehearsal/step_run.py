@@ -12,6 +12,7 @@ from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.machine import RunMachine
+from shared.engine.values.growth import shown
 from shared.engine.values.stored_values import value_of
 from shared.events import model as ev
 from shared.events.command import Command
@@ -138,10 +139,10 @@ class Hold(LeaseHold):
             names = {**names, "keychain": effect.prepared.secrets}
         return Need(
             execution_id=command.execution_id, path=self._stage.plan.path, step=self.step.name, run_id=command.run_id,
-            index=command.index, iter=progress.iter, task=task.name, kind=task.kind, attempt=progress.attempt,
-            element=element, number=progress.ran + 1, config=asked.config, spec=asked.spec, auth=asked.auth,
-            credentials=asked.credentials, args=command.args, key=effect.key, at=self._stage.now, line=self.step.line,
-            names=names,
+            index=command.index, iter=shown(progress.iter, self.values), task=task.name, kind=task.kind,
+            attempt=progress.attempt, element=element, number=progress.ran + 1, config=asked.config, spec=asked.spec,
+            auth=asked.auth, credentials=asked.credentials, args=command.args, key=effect.key, at=self._stage.now,
+            line=self.step.line, names=names,
         )
 
     def _whole(self, outcome: Outcome) -> Outcome:

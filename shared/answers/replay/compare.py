@@ -7,7 +7,7 @@ both have it."""
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from shared.answers.history.history import BOUNDARY, History, Key
 from shared.answers.rehearsal.conditions import because_admission, because_arcs, because_rules
@@ -126,7 +126,8 @@ def _reported(entry: Entry, counts: dict[Subject, int]) -> Iterator[tuple[Subjec
         if not isinstance(event, ev.TaskDone | ev.TaskRetried):
             continue
         do = "retry" if isinstance(event, ev.TaskRetried) else event.do
-        value = {"do": do, "to": getattr(event, "to", ""), "set_iter": event.set_iter, "set_ctx": event.set_ctx}
+        value = {"do": do, "to": getattr(event, "to", ""), "set_iter": event.set_iter, "set_ctx": event.set_ctx,
+                 "grow": to_builtins(event.grow)}
         subject = ("task", lease.run_id, lease.index, event.task, event.attempt)
         decision = Decision(
             what="task", value=value, seq=seq, step=lease.step, run_id=lease.run_id, index=lease.index,

@@ -59,7 +59,8 @@ def _told(found: Divergence, value: Any) -> str:
         case "arcs":
             return f"{value['event']} to {', '.join(value['arcs']) or 'no step'}"
         case "task":
-            patches = "".join(f", {name} {_text(value[name])}" for name in ("set_iter", "set_ctx") if value[name])
+            names = [name for name in ("set_iter", "grow", "set_ctx") if value[name]]
+            patches = "".join(f", {name} {_text(value[name])}" for name in names)
             return f"{value['do']} {value['to']}".rstrip() + patches
         case "loop":
             return f"{value['count']} elements {_text(value['elements'])}"

@@ -271,7 +271,7 @@ SHAPES: dict[str, Shape] = {
         "max_delay": Key("seconds", "For retry: the longest delay in seconds.", default=300.0),
         "to": Key("text", "For jump: a task of the same step."),
         "error": Key("text", "For fail: an {{ expression }} that gives the error to report."),
-        "set_iter": Key("mapping", "Written to iter."),
+        "set_iter": Key("mapping", "Written to iter; a value may be a reducer, as in set_ctx."),
         "set_ctx": Key("mapping", "Written to ctx; a value may be a reducer: " + ", ".join(task_policy.REDUCERS) + "."),
         "result": Key("text", "What the task answers with: a task's name, _prev, or one {{ expression }}."),
         "set": _SET,

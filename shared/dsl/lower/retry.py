@@ -245,15 +245,9 @@ def gather(env: Env, retry: Retry, collect: Node, names: Names, *, once: bool = 
         env.error(collect, "DSL204", "collect needs into: <name> and strategy: append, extend or merge",
                   "write collect: {strategy: append, path: data.items, into: pages}")
         return {}
-    empty = "{}" if strategy == "merge" else "[]"
-    old = f"(ctx.{into} | default({empty}))" if once else f"iter.{into}"
     if not once:
         retry.inits.setdefault(into, {} if strategy == "merge" else [])
-    page = _page(env, collect, names)
-    if strategy == "merge":
-        return {into: "{{ dict(" + old + ", **(" + page + ")) }}"}
-    whole = f"{page} if {page} is sequence and {page} is not mapping and {page} is not string else [{page}]"
-    return {into: "{{ " + old + " + (" + whole + ") }}"}
+    return {into: {"$merge" if strategy == "merge" else "$extend": "{{ " + _page(env, collect, names) + " }}"}}
 
 
 def _page(env: Env, collect: Node, names: Names) -> str:

@@ -18,6 +18,7 @@ class KeySpec(Struct, frozen=True):
     credential: bool = False        # names a credential: the worker resolves it, as `auth` of the task
     choices: tuple[str, ...] = ()   # all it may be, unless it is a template
     most: int = 0  # characters of a text that is no template; the tool holds a rendered one to it. 0: any number
+    rows: bool = False  # of `args`: a row, a list of rows, or an expression that gives either
     fields: Mapping[str, "KeySpec"] = {}  # it is a mapping, and these are all its keys
 
 

@@ -13,7 +13,7 @@ from shared.dsl.templates.conditions import Known, truth
 MAX_ATTEMPTS = 1000
 ACTIONS = ("continue", "retry", "jump", "break", "fail")
 BACKOFFS = ("none", "linear", "exponential")
-REDUCERS = ("$add", "$append", "$max", "$min", "$union", "$merge")
+REDUCERS = ("$add", "$append", "$extend", "$max", "$min", "$union", "$merge")
 POLICY_KEYS = ("rules", "mode", "on_unmatched", "before", "after", "finally")
 _ONLY = {"attempts": "retry", "backoff": "retry", "delay": "retry", "multiplier": "retry", "max_delay": "retry",
          "to": "jump", "error": "fail"}
@@ -142,19 +142,19 @@ def _patch(reader: Reader, then: dict[str, Any], key: str, path: Path) -> dict[s
     patch = reader.mapping(then[key], at, f"write {key}: {{name: value}}")
     check_templates(reader, patch, at, secrets=False)
     for name, value in patch.items():
-        _reducer(reader, value, (*at, name), key == "set_ctx")
+        _reducer(reader, value, (*at, name))
     return patch
 
 
-def _reducer(reader: Reader, value: Any, path: Path, allowed: bool) -> None:
+def _reducer(reader: Reader, value: Any, path: Path) -> None:
     """A one-key mapping with `$` is a reducer (V10 §15); a plain value may not look like one."""
     if not isinstance(value, dict):
         return
     for name in value:
-        if not name.startswith("$") or (allowed and name in REDUCERS and len(value) == 1):
+        if not name.startswith("$") or (name in REDUCERS and len(value) == 1):
             continue
-        near = reader.nearest(name, REDUCERS) if allowed and name not in REDUCERS else ""
-        fix = "write the value itself" if not allowed else f"exactly one of: {', '.join(REDUCERS)}"
+        near = reader.nearest(name, REDUCERS) if name not in REDUCERS else ""
+        fix = f"exactly one of: {', '.join(REDUCERS)}"
         reader.key((*path, name), "DSL504", f"{short(name)} is not a reducer here",
                    f"did you mean {near}?" if near else fix)
 

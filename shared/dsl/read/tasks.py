@@ -15,6 +15,7 @@ from shared.dsl.read.spec_layers import effective_spec, read_knobs
 from shared.dsl.read.task_policy import read_task_policy
 from shared.dsl.read.template_fields import check_templates
 from shared.dsl.source.nodes import Path
+from shared.dsl.templates.analysis import facts
 
 COMMON_KEYS = ("name", "kind", "desc", "spec", "args", "auth", "assert", "output_select", "loop")
 _NOT_THE_TOOLS = ("name", "kind", "desc", "spec", "assert", "output_select", "loop")
@@ -109,7 +110,24 @@ def _common(reader: Reader, body: Mapping[str, Any], path: tuple[str | int, ...]
     if "auth" in body:
         read_auth(reader, body["auth"], (*path, "auth"), tool)
     if "args" in body:
-        reader.mapping(body["args"], (*path, "args"), "write args: {name: value}")
+        _args(reader, body["args"], (*path, "args"), rows="table" in body and tool is not None and _takes_rows(tool))
+
+
+def _takes_rows(tool: ToolSpec) -> bool:
+    return "args" in tool.keys and tool.keys["args"].rows
+
+
+def _args(reader: Reader, value: Any, path: Path, *, rows: bool) -> None:
+    """A mapping; with a table also a list of them, or an expression that gives either."""
+    if rows and isinstance(value, list):
+        for index, row in enumerate(value):
+            if not (isinstance(row, str) and "{{" in row):
+                reader.mapping(row, (*path, index), "write a row: {column: value}")
+        return
+    if rows and isinstance(value, str) and "{{" in value and facts(value).exact:
+        return
+    fix = "write args: {column: value}, or a list of such rows" if rows else "write args: {name: value}"
+    reader.mapping(value, path, fix)
 
 
 def _spec(reader: Reader, body: Mapping[str, Any], path: tuple[str | int, ...], tool: ToolSpec | None,

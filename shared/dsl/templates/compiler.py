@@ -67,11 +67,13 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 class Bound(NamedTuple):
     """An output of a SQL text: a value to bind, or an identifier that is text already. `doubled`: its
-    expression doubles single quotes, which a literal wants and a bound value does not."""
+    expression doubles single quotes, which a literal wants and a bound value does not. `expression` is the same for
+    the same expression in one text."""
 
     value: Any
     is_name: bool
     doubled: bool
+    expression: int = -1
 
     def undoubled(self) -> "Bound":
         if not self.doubled or not isinstance(self.value, str):
@@ -80,10 +82,11 @@ class Bound(NamedTuple):
 
 
 def _bound(value: Any, how: int) -> Bound:
-    return Bound(value, how == _NAME, how == _DOUBLED)
+    expression, kind = divmod(how, len(_KINDS))
+    return Bound(value, kind == _NAME, kind == _DOUBLED, expression)
 
 
-_VALUE, _NAME, _DOUBLED = 0, 1, 2
+_KINDS = _VALUE, _NAME, _DOUBLED = 0, 1, 2
 
 
 def _environment() -> _Environment:
@@ -189,14 +192,15 @@ def _meter(tree: nodes.Template) -> None:
         loop.iter = nodes.Getitem(loop.iter, nodes.Const(NODE * size), "#steps", lineno=loop.lineno)
 
 
-def _bind(node: nodes.Node) -> None:
-    """Every output becomes a bound value, but for those of `set` blocks, which only make a value."""
+def _bind(node: nodes.Node, known: dict[str, int]) -> None:
+    """Every output becomes a bound value, but for those of `set` blocks, which only make a value. `known` numbers the
+    expressions."""
     if isinstance(node, nodes.AssignBlock):
         return
     if isinstance(node, nodes.Output):
-        node.nodes = [n if isinstance(n, nodes.TemplateData) else _bound_node(n) for n in node.nodes]
+        node.nodes = [n if isinstance(n, nodes.TemplateData) else _bound_node(n, known) for n in node.nodes]
     for child in node.iter_child_nodes():
-        _bind(child)
+        _bind(child, known)
 
 
 def is_doubled(node: nodes.Expr) -> bool:
@@ -205,10 +209,11 @@ def is_doubled(node: nodes.Expr) -> bool:
             and [getattr(each, "value", None) for each in node.args] == ["'", "''"])
 
 
-def _bound_node(node: nodes.Expr) -> nodes.Expr:
+def _bound_node(node: nodes.Expr, known: dict[str, int]) -> nodes.Expr:
     how = _NAME if isinstance(node, nodes.Filter) and node.name == "identifier" else _VALUE
     if is_doubled(node):
         how = _DOUBLED
+    how += known.setdefault(repr(node), len(known)) * len(_KINDS)
     return nodes.Getitem(node, nodes.Const(how), "#bind", lineno=node.lineno)
 
 
@@ -218,7 +223,7 @@ def build(source: str, sql: bool) -> Program:
     if only is not None:
         tree.body = [nodes.Output([only], lineno=only.lineno)]
     if sql:
-        _bind(tree)
+        _bind(tree, {})
     _meter(tree)
     tree.set_environment(ENVIRONMENT)
     names: dict[str, Any] = dict(_NAMES)

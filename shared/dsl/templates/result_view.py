@@ -2,7 +2,8 @@
 
 A name is looked up in this order: the keys of the result's envelope (http: `status_code`, `headers`,
 `data`; sql: `rows`, `row_count`, `columns`; loop: `results`, `count`, `failed`), then the payload's keys,
-then what is known beside it (selected parts; `_ref`, `_store`, `_size_bytes` of a stored result), then `data`
+then what is known beside it (selected parts; the name it was collected under; `_ref`, `_store`, `_size_bytes` of a
+stored result), then `data`
 and `result`, which give the payload. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
 filters) acts on the payload. As the final value of an expression a view gives the result as stored.
 """
@@ -109,6 +110,8 @@ def view(result: Result) -> View:
     """A loop's value is stored as `{results, count, failed}`; its payload is the list."""
     value = result.value
     beside = {**(pointer(result.ref) if result.ref is not None else {}), **result.fields} or None
+    if result.into and (value is not None or result.ref is None):
+        beside = {**(beside or {}), result.into: value}
     if value is None and result.ref is not None:
         value = {"ref": msgspec.to_builtins(result.ref)}  # not loaded: templates can pass the reference on
         return View({}, value, value, beside)

@@ -15,9 +15,12 @@ from shared.dsl.templates.sql_writer import Writer
 from shared.dsl.templates.values import final, pay_written
 
 
-class Sql(Struct, frozen=True):
+class Sql(Struct, frozen=True, omit_defaults=True):
+    """`texts` are the numbers of the parameters that stand in quotes: a number there is a text."""
+
     text: str
     params: list[Any]
+    texts: tuple[int, ...] = ()
 
 
 def render_sql(source: str, scope: Mapping[str, Any]) -> Sql:
@@ -73,7 +76,7 @@ def _assemble(context: Context, source: str, outputs: list[Bound]) -> Sql:
     check_text(len(made))
     if writer.numbered and writer.params:
         raise TypeError("a SQL text has either `{{ }}` or numbered parameters such as `$1`, not both")
-    return Sql(made, writer.params)
+    return Sql(made, writer.params, tuple(sorted(writer.texts)))
 
 
 class Finding(NamedTuple):

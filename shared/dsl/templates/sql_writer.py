@@ -1,15 +1,22 @@
 """Writes a SQL text whose outputs are bound: what each output becomes depends on where it is.
 
-- in the open it is `$1`, `$2`, …; it may not touch a word, or `$1` and `5` would become `$15`;
+- in the open it is `$1`, `$2`, …; it may not touch a word, or `$1` and `5` would become `$15`; the same expression
+  with the same value and cast is the same parameter, or `GROUP BY x / {{ s }}` were not `SELECT x / {{ s }}`;
 - a literal with outputs in it, `'{{ x }}'` or `'a {{ x }} b'`, is one parameter: its text, rendered;
 - where SQL accepts only a name (`INTO {{ x }}`, `public.{{ x }}`, `"{{ x }}"`) it is a name, quoted as
   the filter `identifier` quotes it;
-- in a dollar-quoted text that it does not fill it is refused: that is a program, nothing is bound there;
+- in the program of a `DO $$ … $$`, where nothing can be bound, it is a literal: all of the above within the program,
+  with values between dollar quotes whose tag they do not contain, and the program itself between such quotes too;
+- in any other dollar-quoted text that it does not fill it is refused;
 - in a comment it is dropped.
 """
 
+import math
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import msgspec
 
 from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.compiler import Bound
@@ -19,6 +26,7 @@ from shared.dsl.templates.sql_tokens import MARK, Token, tokens
 from shared.dsl.templates.values import plain, require, text
 
 TOKEN = 12  # units
+LOOKED_AT = 6  # tokens behind an output, to see whether it is cast
 MAX_PARAMS = 32_767  # as many as Postgres accepts with one statement
 
 # Words only a name can follow, whatever the statement.
@@ -33,6 +41,13 @@ _TYPES = frozenset(("DATE", "TIME", "TIMETZ", "TIMESTAMP", "TIMESTAMPTZ", "INTER
 _UNITS = frozenset(("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"))
 _TOUCHES = "an output touches a word or another output: build the whole in one expression"
 _PROGRAM = "an output cannot stand in a dollar-quoted text: nothing can be bound there"
+_NO_BODY = "an output in a dollar-quoted text that does not end: close its quote"
+# A statement begins after these in a program.
+_BLOCKS = frozenset(("BEGIN", "THEN", "ELSE", "LOOP", "DECLARE"))
+_CASTS = ("CAST", "TRY_CAST")
+_TAGS = re.compile(r"\$v_*+")
+_EXECUTED = "an output in the text of EXECUTE would be run as SQL: pass it with USING, or join quote_literal({{ x }})"
+_SHARED = (str, int, float, bool, type(None))
 
 
 class Named(NamedTuple):
@@ -45,10 +60,14 @@ class Named(NamedTuple):
 class Writer:
     """`spend` is called with the units of every token."""
 
-    def __init__(self, outputs: list[Bound], spend: Callable[[int], None]) -> None:
-        self._spend = spend
+    def __init__(self, outputs: list[Bound], spend: Callable[[int], None], *, program: bool = False) -> None:
+        """`program`: the text is that of a `DO`, in which values are literals."""
+        self._spend, self._program = spend, program
+        self._known: dict[tuple[Any, ...], int] = {}  # parameters by the expressions they stand for
+        self._cast = ""             # the type that is said behind the output at hand
         self.made: list[str] = []
         self.params: list[Any] = []
+        self.texts: set[int] = set()  # numbers of parameters in quotes that hold no text
         self.named: list[Named] = []
         self.numbered = False
         self.at = -1                # the current output
@@ -60,8 +79,12 @@ class Writer:
         self._interval = False      # the last parameter is an interval's constant, a unit may follow
 
     def write(self, source: str) -> None:
-        for token in tokens(source):
+        found = list(tokens(source))
+        for index, token in enumerate(found):
             self._spend(TOKEN)
+            if MARK in token.text:
+                within = self._last[0] == "(" and self._last[1] in _CASTS
+                self._cast = _cast_after(found[index + 1 : index + 1 + LOOKED_AT], within)
             match token.kind:
                 case "comment" | "space":
                     self._skip(token)
@@ -115,7 +138,9 @@ class Writer:
             self.params[-1] = f"{text(self.params[-1])} {word}"
             self._interval = False
             return None
-        if not self._frames[-1]:
+        if self._program and word in _BLOCKS:
+            self._frames = [""]
+        elif not self._frames[-1]:
             self._frames[-1] = word
         self._word_at = len(self.made)
         return self._put(token.text, word, "word")
@@ -134,7 +159,7 @@ class Writer:
             return self._name(identifier(made))
         if not alone:
             raise TypeError(_TOUCHES)
-        return self._put(self._bind(plain(outputs[0].value)), "<value>", "param")
+        return self._put(self._bind(plain(outputs[0].value), outputs), "<value>", "param")
 
     def _name(self, made: str) -> None:
         if self._edge == "name":
@@ -168,10 +193,12 @@ class Writer:
         match token.kind:
             case "name":
                 self._quoted_name(token, outputs)
+            case "dollar" if self._frames[0] == "DO" and not exact:
+                self._do(token, outputs)
             case "dollar":
                 if not exact or outputs[0].is_name:
                     raise TypeError(_PROGRAM)
-                self._value(plain(outputs[0].value))
+                self._value(plain(outputs[0].value), outputs)
             case _:
                 self._literal(token, outputs)
 
@@ -190,28 +217,90 @@ class Writer:
             raise TypeError("an output in a literal that does not end: close its quote")
         if token.kind == "escaped" and "\\" in token.body:
             raise TypeError("an output in a literal with escapes: join its parts, as in E'\\n' || {{ x }}")
+        if self._program and self._last[0] == "EXECUTE":
+            raise TypeError(_EXECUTED)
         outputs = [output.undoubled() for output in outputs]
         if self._wants_table():  # DuckDB reads files by their name, which is no value either
             self._note(len(outputs), token.body == MARK)
             return self._name(_whole_name(_joined(token.body.replace("''", "'"), outputs)))
         if token.body == MARK:
-            return self._value(plain(outputs[0].value))
-        return self._value(_joined(token.body.replace("''", "'"), outputs))
+            return self._value(plain(outputs[0].value), outputs)
+        return self._value(_joined(token.body.replace("''", "'"), outputs), outputs, token.body)
 
-    def _value(self, value: Any) -> None:
+    def _value(self, value: Any, outputs: list[Bound], around: str = "") -> None:
         kind = self._last[0]
         if kind not in _TYPES:
-            return self._put(self._bind(value), "<value>", "param")
+            return self._put(self._bind(value, outputs, around or "''"), "<value>", "param")
         del self.made[self._word_at :]
-        self._put(f"CAST({self._bind(value)} AS {kind.lower()})", "<value>", "value")
-        self._interval = kind == "INTERVAL"
+        if kind == "INTERVAL":  # a unit that follows becomes part of the value
+            outputs = []
+        self._put(f"CAST({self._bind(value, outputs, around or kind)} AS {kind.lower()})", "<value>", "value")
+        self._interval = kind == "INTERVAL" and not self._program
         return None
 
-    def _bind(self, value: Any) -> str:
+    def _bind(self, value: Any, outputs: list[Bound], around: str = "") -> str:
+        """`outputs` make the value, with the text `around` them: nothing for one in the open."""
+        if self._program:
+            return literal(value)
+        key = (around, self._cast, *(output.expression for output in outputs))
+        shared = bool(outputs) and all(output.expression >= 0 for output in outputs)
+        if shared and (number := self._known.get(key, 0)) and _is_same(self.params[number - 1], value):
+            return f"${number}"
         self.params.append(value)
         if len(self.params) > MAX_PARAMS:
             raise Limit(f"too many parameters (limit {MAX_PARAMS})")
+        if shared:
+            self._known[key] = len(self.params)
+        if around and not isinstance(value, str):
+            self.texts.add(len(self.params))
         return f"${len(self.params)}"
+
+    def _do(self, token: Token, outputs: list[Bound]) -> None:
+        """The program of a `DO`, under a tag that is nowhere in it once its outputs are."""
+        if token.body is None:
+            raise TypeError(_NO_BODY)
+        writer = Writer(outputs, self._spend, program=True)
+        try:
+            writer.write(token.body)
+        finally:
+            self.at += writer.at + 1 - len(outputs)  # the one at fault, if one is
+        self.named += [named._replace(output=named.output + self.at + 1 - len(outputs)) for named in writer.named]
+        self._put(dollar_quoted("".join(writer.made)), "<dollar>", "dollar")
+
+
+def _cast_after(following: list[Token], within: bool) -> str:
+    """`int` of `{{ x }}::int` and of `CAST({{ x }} AS int)`: at a place with a type of its own a parameter is another
+    one than at a place with none."""
+    words = [token.text.upper() for token in following if token.kind not in ("space", "comment")]
+    if words[:2] == [":", ":"]:
+        return "".join(words[2:3])
+    return "".join(words[1:2]) if within and words[:1] == ["AS"] else ""
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and isinstance(one, _SHARED) and one == other)
+
+
+def literal(value: Any) -> str:
+    """A value as PostgreSQL's programs write it."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | float() if math.isfinite(value):
+            return str(value) if value >= 0 else f"({value})"  # two signs in a row would begin a comment
+        case str() | float():
+            return dollar_quoted(text(value))
+    return f"{dollar_quoted(msgspec.json.encode(value).decode())}::jsonb"
+
+
+def dollar_quoted(made: str) -> str:
+    """Between quotes that end nowhere before their end, whatever the text holds."""
+    if "\0" in made:
+        raise TypeError("a text in SQL cannot hold the character NUL")
+    tag = max((found.group()[1:] + "_" for found in _TAGS.finditer(made)), key=len, default="v")
+    return f"${tag}${made}${tag}$"
 
 
 def _joined(source: str, outputs: list[Bound]) -> str:

@@ -15,7 +15,7 @@ from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.decide import Progress
 from shared.engine.pipeline.render import Rendered
 from shared.engine.pipeline.task_loop import elements
-from shared.engine.values.stored_values import Unstorable, Values
+from shared.engine.values.stored_values import Unstorable, Values, stored_ref
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.failure import CANCELLED, INTERNAL, LIMIT, TIMEOUT, Failure
@@ -144,11 +144,22 @@ def folded(
     """The progress after events, which are in the log as `noted`. A list of elements' results is made of what
     the log has of them."""
     for event, small in zip(events, noted, strict=True):
-        if isinstance(event, ev.TaskDone) and isinstance(small, ev.TaskDone) and small.outcome.ref and event.of:
-            values[small.outcome.ref.checksum] = event.outcome.result
-            event = small
+        if isinstance(event, ev.TaskDone) and isinstance(small, ev.TaskDone):
+            if small.outcome.ref and event.of:
+                values[small.outcome.ref.checksum] = event.outcome.result
+                event = replace(event, outcome=small.outcome)
+            if event.collected:
+                event = _referring(event, small, values)
         progress = pipeline.evolve(step, progress, event)
     return progress
+
+
+def _referring(event: ev.TaskDone, small: ev.TaskDone, values: dict[str, Any]) -> ev.TaskDone:
+    """The event with what it collected into ctx as the log has it: the end of the run says it again."""
+    for key in event.collected:
+        if (ref := stored_ref(small.set_ctx.get(key))) is not None and stored_ref(event.set_ctx[key]) is None:
+            values[ref.checksum] = event.set_ctx[key]
+    return replace(event, set_ctx=small.set_ctx)
 
 
 def cut_short(progress: Progress, error: Unstorable) -> Progress:

@@ -12,6 +12,7 @@ after the last finished task.
 """
 
 import hashlib
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -25,19 +26,22 @@ from shared.dsl.templates.evaluate import evaluate, is_template, truth
 from shared.dsl.templates.result_view import view
 from shared.engine.pipeline.assertions import kept
 from shared.engine.pipeline.task_loop import Each, after, element_iter, listed
-from shared.engine.values.ctx_patch import apply_patch
+from shared.engine.values import growth
+from shared.engine.values.ctx_patch import apply_patch, lasting, refuse_stored, size_of
 from shared.engine.values.scope import visible
-from shared.engine.values.stored_values import Values, resolve, resolve_scope
+from shared.engine.values.stored_values import Values, loaded_scope, resolve, resolve_ctx, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.failure import LIMIT, POLICY, Failure, shortened
+from shared.events.fields import Growth
 from shared.events.outcome import Outcome, Result, failed
 
 MAX_DELAY_S = 300.0
 MAX_TASK_RUNS = 100_000  # per step-run: a jump cycle without a break must end
 MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops pass on; the task's outcome keeps it whole
 MAX_ERROR_TEXT = 2_000
+_ITER_KEY = re.compile(r"\{\{\s*iter\.(\w+)\s*\}\}")
 
 
 class Progress(Struct, frozen=True):
@@ -72,7 +76,7 @@ def begin(step: Step, command: Command, values: Values) -> Progress:
     iter_: dict[str, Any] = {}
     if step.loop is not None:
         iter_ = command.iter or {step.loop.iterator: command.item, "index": command.index, "count": command.count}
-    ctx = resolve_scope(command.scope, command.scope_ref, values).ctx
+    ctx = loaded_scope(command.scope, command.scope_ref, values).ctx
     for patch in command.ctx:
         ctx = apply_patch(ctx, patch)
     return Progress(step.tasks[0].name, iter=iter_, ctx=ctx)
@@ -111,9 +115,10 @@ def names(command: Command, progress: Progress, values: Values) -> dict[str, Any
     """What the task's templates see (PIPE: runtime variables)."""
     scope = resolve_scope(command.scope, command.scope_ref, values)
     results = {name: resolve(found, values) for name, found in progress.results.items()}
-    scope = replace(scope, ctx=progress.ctx, steps={**scope.steps, **results} if results else scope.steps)
+    ctx = resolve_ctx(progress.ctx, values)
+    scope = replace(scope, ctx=ctx, steps={**scope.steps, **results} if results else scope.steps)
     return visible(
-        command.execution_id, scope, command.args, progress.iter,
+        command.execution_id, scope, command.args, growth.shown(progress.iter, values),
         _prev=view(resolve(progress.prev, values)), _task=progress.task, _attempt=progress.attempt,
     )
 
@@ -154,13 +159,18 @@ def _by_rules(
         set_iter = evaluate(then.set_iter, seen) if then.set_iter else {}
         set_ctx = evaluate(then.set_ctx, seen) if then.set_ctx else {}
         if set_ctx:
+            refuse_stored(set_ctx)
             apply_patch(progress.ctx, set_ctx)  # a reducer that does not fit is the rule's fault
+        if then.do != "retry" and (then.result or then.error):
+            outcome = _answered(outcome, then, progress, seen)
+        added: tuple[Growth, ...] = ()
+        if set_iter:
+            set_iter, added = growth.reduced(then.set_iter, set_iter, progress.iter, seen.get("iter", {}), outcome)
         if then.do == "retry":
             delay = backoff(then, progress.attempt, _seconds(evaluate(then.delay, seen)), key)
-            return [ev.TaskRetried(task.name, progress.attempt, outcome, delay, set_iter, set_ctx)]
-        if then.result or then.error:
-            outcome = _answered(outcome, then, progress, seen)
-        return [_done(task, progress, outcome, then, set_iter, set_ctx)]
+            return [ev.TaskRetried(task.name, progress.attempt, outcome, delay, set_iter, set_ctx, added)]
+        collected = tuple(name for name, text in then.set_ctx.items() if _collected(text, progress))
+        return [replace(_done(task, progress, outcome, then, set_iter, set_ctx), grow=added, collected=collected)]
     if used_up:
         return [_done(task, progress, _used_up(task, progress, outcome), Directive("fail"), {}, {})]
     unmatched: list[ev.Event] = []
@@ -184,9 +194,16 @@ def _answered(outcome: Outcome, then: Directive, progress: Progress, seen: dict[
         error = given if isinstance(given, dict) else Failure(POLICY, str(given), retryable=False).error()
         return replace(outcome, status="error", error=error)
     if is_template(then.result):
-        return replace(outcome, result=evaluate(then.result, seen), shape="value", ref=None, fields={})
+        whole, into = evaluate(then.result, seen), _collected(then.result, progress)
+        return replace(outcome, result=whole, shape="value", ref=None, fields={}, into=into)
     other = progress.prev if then.result == PREVIOUS else progress.results.get(then.result, Result())
-    return replace(outcome, result=other.value, shape=other.shape, ref=other.ref, fields=other.fields)
+    return replace(outcome, result=other.value, shape=other.shape, ref=other.ref, fields=other.fields, into=other.into)
+
+
+def _collected(given: Any, progress: Progress) -> str:
+    """The name of what was collected, when an expression gives that and nothing else."""
+    found = _ITER_KEY.fullmatch(given) if isinstance(given, str) else None
+    return found[1] if found and isinstance(progress.iter.get(found[1]), growth.Grown) else ""
 
 
 def _done(
@@ -241,13 +258,13 @@ def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
         case ev.TaskRetried():
             if task_at(step, progress).loop is not None:
                 progress = entered(progress)
-            patched = _patched(progress, event.set_iter, event.set_ctx)
+            patched = _patched(progress, event)
             return replace(patched, attempt=event.attempt + 1, ran=progress.ran + 1, waiting="", answer=None)
         case ev.TaskDone(outcome=outcome):
-            result = Result(outcome.result, outcome.shape, outcome.ref, outcome.fields)
+            result = Result(outcome.result, outcome.shape, outcome.ref, outcome.fields, outcome.into)
             if event.element >= 0:
                 progress = entered(progress)
-            patched = _patched(progress, event.set_iter, event.set_ctx)
+            patched = _patched(progress, event)
             moved = replace(patched, attempt=1, ran=progress.ran + 1, waiting="", answer=None)
             each = progress.each
             if each is not None and event.do == "continue" and event.element + 1 < event.of:
@@ -278,10 +295,12 @@ def _follows(step: Step, progress: Progress, event: ev.TaskRetried | ev.TaskDone
     return True
 
 
-def _patched(progress: Progress, set_iter: ev.Patch, set_ctx: ev.Patch) -> Progress:
-    if not set_iter and not set_ctx:
+def _patched(progress: Progress, event: ev.TaskRetried | ev.TaskDone) -> Progress:
+    set_iter, set_ctx = event.set_iter, event.set_ctx
+    if not set_iter and not set_ctx and not event.grow:
         return progress
     iter_ = {**progress.iter, **set_iter} if set_iter else progress.iter
+    iter_ = growth.grow(iter_, event.grow, event.outcome) if event.grow else iter_
     if not set_ctx:
         return replace(progress, iter=iter_)
     return replace(
@@ -319,9 +338,8 @@ def _codes(outcome: Outcome) -> dict[str, Any]:
 
 def ending(progress: Progress, *, iteration: bool) -> ev.Event:
     """The terminal event of a run or iteration whose progress is over."""
+    patches = lasting(progress.patches, size_of(progress.patches))
     if progress.state == "failed":
         error = progress.error or {}
-        return ev.IterationFailed(error, progress.patches) if iteration else ev.StepFailed(error, progress.patches)
-    if iteration:
-        return ev.IterationDone(progress.prev, progress.patches)
-    return ev.StepDone(progress.prev, progress.patches)
+        return ev.IterationFailed(error, patches) if iteration else ev.StepFailed(error, patches)
+    return ev.IterationDone(progress.prev, patches) if iteration else ev.StepDone(progress.prev, patches)

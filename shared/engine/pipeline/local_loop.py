@@ -42,7 +42,7 @@ class LocalLoop:
         self._loop = _opened(command)
         self._begun: list[int] = []
         self._ctx: tuple[ev.Patch, ...] = ()
-        self._seen = 0
+        self._seen: tuple[ev.Patch, ...] = ()
         self._see_writes()
         self.index = -1
         self.error: dict[str, Any] | None = None
@@ -94,9 +94,11 @@ class LocalLoop:
 
     def _see_writes(self) -> None:
         """What further iterations may read of the writes to ctx."""
-        new = self._loop.patches[self._seen :]
-        self._ctx += tuple(patch for patch in new if scheduling.reads(self._step, patch))
-        self._seen += len(new)
+        seen, now = self._seen, self._loop.patches
+        if now[: len(seen)] != seen:  # a write has replaced earlier ones
+            self._ctx, seen = (), ()
+        self._ctx += tuple(patch for patch in now[len(seen) :] if scheduling.reads(self._step, patch))
+        self._seen = now
 
     @one_decision
     def ask(self, values: Values) -> None:

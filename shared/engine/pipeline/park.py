@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.engine.pipeline.decide import Progress
+from shared.engine.values.growth import without
 from shared.engine.values.scope import within
 from shared.engine.values.stored_values import Values, resolve_scope
 from shared.events import model as ev
@@ -42,4 +43,5 @@ def _iter(command: Command, progress: Progress, values: Values) -> dict[str, Any
     if not is_iteration(command.index) and progress.each is None:
         return {}
     caller = resolve_scope(command.scope, command.scope_ref, values).caller
-    return within(progress.iter, caller) if caller else progress.iter
+    own = without(progress.iter)
+    return within(own, caller) if caller else own

@@ -28,10 +28,9 @@ from shared.engine.routing.boundary_event import event_view
 from shared.engine.routing.joins import Move, next_move, wave_of
 from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, apply, draft, ended, is_over
 from shared.engine.scheduling.limits import limited
-from shared.engine.values.ctx_patch import apply_patch, work_of
+from shared.engine.values.ctx_patch import MAX_CTX_BYTES, apply_patch, work_of
 from shared.engine.values.scope import narrow, visible
 from shared.engine.values.stored_values import (
-    MAX_CTX_BYTES,
     MAX_RECORD_BYTES,
     MAX_WORKLOAD_BYTES,
     Values,

@@ -37,6 +37,7 @@ from shared.engine.scheduling import carried_loop, cursor_rows
 from shared.engine.scheduling.limits import limit_of
 from shared.engine.scheduling.nesting import Grown, Unusable, iter_at, nested
 from shared.engine.scheduling.state import Loop
+from shared.engine.values.ctx_patch import MAX_CTX_BYTES
 from shared.engine.values.scope import visible
 from shared.engine.values.stored_values import Values, item, manifest_item, resolve, resolve_scope, value_of
 from shared.errors import TemplateError
@@ -51,7 +52,6 @@ RESULT_WORK = 4  # units charged for each result that `stop_when` may read
 MAX_FAILURES_LISTED = 100
 MAX_FAILURES_BYTES = 65_536
 MAX_ITEM_BYTES = 262_144
-MAX_LOOP_CTX_BYTES = 262_144
 
 
 def decide(step: Step, execution_id: str, loop: Loop, now: float, values: Values) -> Iterable[ev.Event]:
@@ -164,9 +164,9 @@ def failure(step: Step, loop: Loop) -> ev.StepFailed | None:
     """Why the step fails now, if it does."""
     started = loop.started
     assert started is not None
-    if loop.patched_bytes > MAX_LOOP_CTX_BYTES:
+    if loop.patched_bytes > MAX_CTX_BYTES:
         what = f"the iterations wrote {loop.patched_bytes} bytes to ctx"
-        return _failed(step, loop, LIMIT, f"{what}, over {MAX_LOOP_CTX_BYTES}: keep them as results")
+        return _failed(step, loop, LIMIT, f"{what}, over {MAX_CTX_BYTES}: keep them as results")
     if (broken := _broken(loop)) is not None:
         return ev.StepFailed(broken, loop.patches, loop.event.run_id, step.name, loop.event.pool)
     tolerated = step.tolerate.of(loop.total)

@@ -25,7 +25,7 @@ from shared.engine.scheduling import limits as scheduling_limits
 from shared.engine.scheduling import waits as waiting
 from shared.engine.scheduling.waits import Wait
 from shared.engine.values.chunked import Chunked
-from shared.engine.values.ctx_patch import plain_keys
+from shared.engine.values.ctx_patch import lasting, plain_keys
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events.failure import CTX_CONFLICT, Failure, message_of, shortened
@@ -340,6 +340,8 @@ def settle(
         loop.written |= keys
         loop.patches += ctx
         loop.patched_bytes += len(msgspec.json.encode(ctx))
+        if (kept := lasting(loop.patches, loop.patched_bytes)) is not loop.patches:
+            loop.patches, loop.patched_bytes = kept, len(msgspec.json.encode(kept))
     if error is None:
         loop.results.put(index, result)
     else:

@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
+from shared.engine.values.ctx_patch import STORED, is_stored
 from shared.errors import Signal
 from shared.events import bounds
+from shared.events.fields import Growth, Patch
 from shared.events.model import (
     Event,
     FrameClaimed,
@@ -36,7 +38,6 @@ MAX_RESULT_BYTES = MAX_RECORD_BYTES // 3  # in a record, whatever max_payload_by
 MAX_RESTORED_BYTES = 512         # of each result that is taken over, when all are too large for the record
 MAX_VALUE_BYTES = bounds.MAX_STORED_BYTES
 MAX_WORKLOAD_BYTES = 262_144
-MAX_CTX_BYTES = 262_144
 MAX_BYTES_PER_CHARACTER = 6      # in JSON: \u0000
 
 Values = Mapping[str, Any]
@@ -70,7 +71,8 @@ def shrink_result(execution_id: str, result: Result, limit: int, blobs: Blobs) -
     data = _encode(result.value)
     if len(data) <= limit:
         return result
-    return Result(None, result.shape, refer(execution_id, data, result.shape, blobs), result.fields)
+    ref = refer(execution_id, data, result.shape, blobs)
+    return Result(None, result.shape, ref, result.fields, result.into)
 
 
 def shrink_outcome(execution_id: str, outcome: Outcome, limit: int, blobs: Blobs) -> Outcome:
@@ -120,10 +122,37 @@ def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> 
         case StepDone(result=result) | IterationDone(result=result) | LoopDone(result=result):
             small = shrink_result(execution_id, result, limit, blobs)
             return event if small is result else msgspec.structs.replace(event, result=small)
-        case TaskDone(outcome=outcome) | TaskRetried(outcome=outcome):
-            less = shrink_outcome(execution_id, outcome, limit, blobs)
-            return event if less is outcome else msgspec.structs.replace(event, outcome=less)
+        case TaskDone() | TaskRetried():
+            return _shrink_task(execution_id, event, limit, blobs)
     return event
+
+
+def _shrink_task(execution_id: str, event: TaskDone | TaskRetried, limit: int, blobs: Blobs) -> Event:
+    less = shrink_outcome(execution_id, event.outcome, limit, blobs)
+    if less is not event.outcome:
+        event = msgspec.structs.replace(event, outcome=less)
+    if event.grow:
+        added = tuple(_shrink_growth(execution_id, each, limit, blobs) for each in event.grow)
+        event = msgspec.structs.replace(event, grow=added)
+    if isinstance(event, TaskDone) and event.collected:
+        patch = _shrink_patch(execution_id, event.set_ctx, event.collected, limit, blobs)
+        event = msgspec.structs.replace(event, set_ctx=patch)
+    return event
+
+
+def _shrink_growth(execution_id: str, added: Growth, limit: int, blobs: Blobs) -> Growth:
+    if added.value is None or _is_small(added.value, limit) or len(data := _encode(added.value)) <= limit:
+        return added
+    return msgspec.structs.replace(added, value=None, ref=refer(execution_id, data, "part", blobs))
+
+
+def _shrink_patch(execution_id: str, patch: Patch, keys: tuple[str, ...], limit: int, blobs: Blobs) -> Patch:
+    """What was collected leaves the patch when it is large."""
+    found = patch
+    for key in keys:
+        if key in patch and not is_stored(patch[key]) and len(data := _encode(patch[key])) > limit:
+            found = {**found, key: {STORED: msgspec.to_builtins(refer(execution_id, data, "value", blobs))}}
+    return found
 
 
 def _shrink_restored(execution_id: str, event: PlaybookRestored, limit: int, blobs: Blobs) -> PlaybookRestored:
@@ -170,7 +199,7 @@ def resolve(result: Result, values: Values) -> Result:
     if result.shape == "loop":
         items = [item(each, values) for each in value["results"]]
         return Result({**value, "results": items}, "loop", fields=result.fields)
-    return result if result.ref is None else Result(value, result.shape, result.ref, result.fields)
+    return result if result.ref is None else msgspec.structs.replace(result, value=value)
 
 
 def manifest_item(result: Result) -> Any:
@@ -218,9 +247,33 @@ def value_of(ref: Ref, values: Values) -> Any:
 
 
 def resolve_scope(scope: Scope, ref: Ref | None, values: Values) -> Scope:
-    if ref is not None:
-        scope = msgspec.convert(value_of(ref, values), Scope)
-    if all(found.ref is None and found.shape != "loop" for found in scope.steps.values()):
+    scope = loaded_scope(scope, ref, values)
+    ctx = resolve_ctx(scope.ctx, values)
+    if ctx is scope.ctx and all(found.ref is None and found.shape != "loop" for found in scope.steps.values()):
         return scope
     steps = {name: resolve(found, values) for name, found in scope.steps.items()}
-    return Scope(scope.workload, scope.ctx, steps, scope.caller)
+    return Scope(scope.workload, ctx, steps, scope.caller)
+
+
+def loaded_scope(scope: Scope, ref: Ref | None, values: Values) -> Scope:
+    """The scope, with what it refers to left where it is."""
+    return scope if ref is None else msgspec.convert(value_of(ref, values), Scope)
+
+
+def resolve_ctx(ctx: dict[str, Any], values: Values) -> dict[str, Any]:
+    """ctx with the values that it refers to. What only looks like a reference stays as it is."""
+    found = ctx
+    for key, value in ctx.items():
+        if (ref := stored_ref(value)) is not None:
+            found = {**found, key: value_of(ref, values)}
+    return found
+
+
+def stored_ref(value: Any) -> Ref | None:
+    """What a value of ctx refers to, if it does."""
+    if not is_stored(value):
+        return None
+    try:
+        return msgspec.convert(value[STORED], Ref)
+    except msgspec.ValidationError:
+        return None

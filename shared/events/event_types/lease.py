@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from shared.events.bounds import Attempt, Count, Delay, Index, Name, Text, Time
-from shared.events.fields import Base, Child, Patch
+from shared.events.fields import Base, Child, Growth, Patch
 from shared.events.outcome import Outcome, Ref, Result
 
 
@@ -28,7 +28,8 @@ class TaskStarted(Base, frozen=True, tag="task.started"):
 
 class TaskDone(Base, frozen=True, tag="task.done"):
     """A finished attempt with its directive; enough to continue after it on another worker. `element` is the index
-    in the task's own loop, which has `of` elements."""
+    in the task's own loop, which has `of` elements. `grow` adds to values of `iter`;
+    `collected` are the keys of `set_ctx` that have grown so, and are kept by reference when they are large."""
 
     task: Name
     attempt: Attempt
@@ -39,6 +40,8 @@ class TaskDone(Base, frozen=True, tag="task.done"):
     set_ctx: Patch = {}
     element: Index = -1
     of: Count = 0
+    grow: tuple[Growth, ...] = ()
+    collected: tuple[Name, ...] = ()
     entity = "tool"
     state = "success"
 
@@ -52,6 +55,7 @@ class TaskRetried(Base, frozen=True, tag="task.retried"):
     delay: Delay = 0.0
     set_iter: Patch = {}
     set_ctx: Patch = {}
+    grow: tuple[Growth, ...] = ()
     entity = "retry"
 
 

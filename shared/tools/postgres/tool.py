@@ -10,7 +10,8 @@ from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call, Keep, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, guarded
 from shared.tools.postgres import connections as pg_pools
-from shared.tools.postgres.params import WrongType, convert
+from shared.tools.postgres.params import WrongType
+from shared.tools.postgres.typed import Typed
 from shared.tools.scripts.loader import Scripts
 from shared.tools.sql import call as sql_call
 from shared.tools.sql.call import BATCH, ROW_LIMIT, Results, Rows, no_rows
@@ -131,20 +132,21 @@ async def _execute(connection: "AnyConnection", statements: list[Statement], res
     cannot be in any."""
     own = any(statement.verb in TRANSACTION or _ALONE.match(statement.text) for statement in statements)
     together = len(statements) > 1 and not own
+    typed = Typed(connection)
     async with connection.transaction() if together else contextlib.nullcontext():
         for statement in statements:
-            results.add(await _one(connection, statement))
+            results.add(await _one(connection, statement, typed))
 
 
 async def _claim(connection: "AnyConnection", statements: list[Statement], results: Results, *, keep: Keep) -> None:
     """All statements are one transaction, which ends after `keep` has seen what they gave."""
     if any(statement.verb in TRANSACTION or _ALONE.match(statement.text) for statement in statements):
         raise BadCall("a claim is one transaction of its own: write no statement that begins or ends one")
-    transaction = connection.transaction()
+    transaction, typed = connection.transaction(), Typed(connection)
     await transaction.start()
     try:
         for statement in statements:
-            results.add(await _one(connection, statement))
+            results.add(await _one(connection, statement, typed))
         wanted = await keep(ok(results.result(), shape="sql", pg=codes(None)))
     except BaseException:
         await transaction.rollback()
@@ -152,11 +154,10 @@ async def _claim(connection: "AnyConnection", statements: list[Statement], resul
     await (transaction.commit() if wanted else transaction.rollback())
 
 
-async def _one(connection: "AnyConnection", statement: Statement) -> dict[str, Any]:
+async def _one(connection: "AnyConnection", statement: Statement, typed: Typed) -> dict[str, Any]:
     if statement.verb == "COPY" and _STREAM.search(statement.text):
         raise BadCall("COPY through the connection has nothing to read from or write to: use INSERT or SELECT")
-    prepared = await connection.prepare(statement.text)
-    values = convert(statement.params, tuple(_type_name(kind) for kind in prepared.get_parameters()))
+    prepared, values = await typed.prepare(statement)
     columns = [attribute.name for attribute in prepared.get_attributes()]
     if not columns:
         await prepared.fetch(*values)
@@ -176,10 +177,6 @@ async def _read(prepared: "PreparedStatement[Any]", values: list[Any], rows: Row
     cursor = await prepared.cursor(*values)
     while batch := await cursor.fetch(min(BATCH, ROW_LIMIT + 1)):
         rows.add(batch)
-
-
-def _type_name(kind: Any) -> str:
-    return str(kind.name)
 
 
 def _affected(status: str | None) -> int:

@@ -30,8 +30,9 @@ _PLAIN = re.compile(r"[^\W\d][\w$]*", re.ASCII)
 _QUOTED = re.compile(r'"(?:[^"]|"")+"')
 
 
-def split(text: str, params: Sequence[Any]) -> list[Statement]:
-    """Without params `$1` is Snowflake's own: a column of a staged file."""
+def split(text: str, params: Sequence[Any], _texts: frozenset[int] = frozenset()) -> list[Statement]:
+    """Without params `$1` is Snowflake's own: a column of a staged file. A value is of its own type here, in
+    quotes or not."""
     found: list[Statement] = []
     texts: list[str] = []  # between the values: one more than those
     values: list[Any] = []

@@ -27,7 +27,7 @@ KEYS = {
     "params": KeySpec("List of values for $1, $2 …, instead of expressions in the command."),
     "table": KeySpec("Instead of a command: the table that `args` is inserted into."),
     "args": KeySpec("With table: a row as a mapping from column to value, or a list of rows. With script: the "
-                    "values of {{ name }} in it, bound as in a command."),
+                    "values of {{ name }} in it, bound as in a command.", rows=True),
     "mode": KeySpec("With table: upsert updates the row with the same key instead of failing; insert unless given.",
                     choices=MODES),
     "key": KeySpec("With mode upsert: the column, or a list of columns, that tells rows apart."),
@@ -43,7 +43,7 @@ _encoder = msgspec.json.Encoder()
 
 def statements(
     call: Call, insert: Callable[[Any, Any, Any, Any], list[Statement]] = insert,
-    split: Callable[[str, list[Any]], list[Statement]] = split,
+    split: Callable[[str, list[Any], frozenset[int]], list[Statement]] = split,
 ) -> list[Statement]:
     """Of a call whose script, if it has one, is loaded; `insert` and `split` are those of the kind's own SQL."""
     given = one_of(call.config, "command", "query", "table")
@@ -52,7 +52,7 @@ def statements(
     name, value = given
     if name == "table":
         return insert(value, call.config.get("args"), call.config.get("mode"), call.config.get("key"))
-    found = split(*bound(value, call.config.get("params")))
+    found = split(*bound(value, call.config.get("params")), texts_of(value))
     if not found:
         raise BadCall(f"{name} holds no statement")
     return found
@@ -71,6 +71,11 @@ def bound(command: Any, params: Any) -> tuple[str, list[Any]]:
     if own:
         raise BadCall("give either params or expressions in the command, not both")
     return text, list(params)
+
+
+def texts_of(command: Any) -> frozenset[int]:
+    """The numbers of a rendered command's parameters that stand in quotes."""
+    return frozenset(getattr(command, "texts", ()))
 
 
 class Results:

@@ -3,7 +3,7 @@ written as literals where a statement accepts none."""
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -35,20 +35,23 @@ _TOKEN = re.compile(
 
 
 class Statement(Struct, frozen=True):
-    """`verb` is its first word in upper case; `params` are the values of its own `$1`, `$2` …"""
+    """`verb` is its first word in upper case; `params` are the values of its own `$1`, `$2` …, of which those with a
+    number in `texts` stand where a text does."""
 
     text: str
     verb: str
     params: list[Any]
+    texts: frozenset[int] = frozenset()
 
 
 class _Scan:
     """One pass over the text. `depth` counts what a semicolon does not end: parentheses and the bodies
     of `BEGIN ATOMIC … END`."""
 
-    def __init__(self, text: str, params: list[Any]) -> None:
+    def __init__(self, text: str, params: list[Any], texts: frozenset[int]) -> None:
         self.text = text
         self.params = params
+        self.texts = texts
         self.statements: list[Statement] = []
         self._reset(0)
 
@@ -107,33 +110,57 @@ class _Scan:
         text = "".join((*self.parts, self.text[self.copied : end])).strip()
         if self.words or self.parts:
             values = [self.params[number - 1] for number in self.numbers]
-            self.statements.append(Statement(text, self.words[0] if self.words else "", values))
+            texts = frozenset(new for number, new in self.numbers.items() if number in self.texts)
+            self.statements.append(Statement(text, self.words[0] if self.words else "", values, texts))
         if len(self.statements) > MAX_STATEMENTS:
             raise BadCall(f"a command has at most {MAX_STATEMENTS} statements")
 
 
-def split(text: str, params: list[Any]) -> list[Statement]:
-    return _Scan(text, params).run()
+def split(text: str, params: list[Any], texts: frozenset[int] = frozenset()) -> list[Statement]:
+    return _Scan(text, params, texts).run()
 
 
 def inlined(statement: Statement, *, escapes: bool = True) -> Statement:
     """The statement as it can be sent: if it accepts no parameters, its values are quoted literals."""
     if not statement.params or statement.verb in BINDABLE:
         return statement
-    return Statement("".join(_with_literals(statement, escapes)), statement.verb, [])
+    made = _replaced(statement.text, lambda number: literal(statement.params[number - 1], escapes=escapes))
+    return Statement(made, statement.verb, [])
 
 
-def _with_literals(statement: Statement, escapes: bool) -> Iterator[str]:
-    text, copied, position = statement.text, 0, 0
+def cast(statement: Statement, types: Mapping[int, str]) -> Statement:
+    """The statement with these parameters of these types."""
+    made = _replaced(statement.text, lambda number: f"${number}::{types[number]}" if number in types else f"${number}")
+    return Statement(made, statement.verb, statement.params, statement.texts)
+
+
+def unshared(statement: Statement) -> Statement:
+    """The statement with a parameter of its own at every place."""
+    values: list[Any] = []
+    texts: set[int] = set()
+
+    def own(number: int) -> str:
+        values.append(statement.params[number - 1])
+        if number in statement.texts:
+            texts.add(len(values))
+        return f"${len(values)}"
+
+    made = _replaced(statement.text, own)
+    return Statement(made, statement.verb, values, frozenset(texts))
+
+
+def _replaced(text: str, made: Callable[[int], str]) -> str:
+    """The text with something else for each parameter, by its number."""
+    parts: list[str] = []
+    copied = position = 0
     while match := _TOKEN.search(text, position):
         position = match.end()
         if match.group() == "/*":
             position = comment_end(text, position)
         elif match.lastgroup == "param":
-            yield text[copied : match.start()]
-            yield literal(statement.params[int(match.group()[1:]) - 1], escapes=escapes)
+            parts += (text[copied : match.start()], made(int(match.group()[1:])))
             copied = position
-    yield text[copied:]
+    return "".join((*parts, text[copied:]))
 
 
 def literal(value: Any, *, escapes: bool = True) -> str:

@@ -10,7 +10,7 @@ from shared.errors import ToolError
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call
 from shared.tools.base.guard import BadCall, mapping, one_of
-from shared.tools.sql.call import bound
+from shared.tools.sql.call import bound, texts_of
 from shared.tools.sql.rows import Batch
 
 MODES = {"append": "append", "insert": "append", "replace": "replace", "truncate": "replace", "upsert": "upsert",
@@ -36,6 +36,10 @@ class End(Struct, frozen=True):
     def text(self) -> tuple[str, list[Any]] | None:
         given = one_of(self.config, "query", "command")
         return bound(given[1], self.config.get("params")) if given else None
+
+    def texts(self) -> frozenset[int]:
+        given = one_of(self.config, "query", "command")
+        return texts_of(given[1]) if given else frozenset()
 
     def failed(self, kind: str, message: str, **fields: Any) -> EndFailed:
         return EndFailed(failed(kind, f"{self.name}: {message}", **fields))

@@ -8,6 +8,7 @@ from shared.tools.base.guard import BadCall
 from shared.tools.postgres.connections import Busy, Pools, target, waiting
 from shared.tools.postgres.params import WrongType, convert
 from shared.tools.postgres.tool import DATA_EXCEPTION, RETRYABLE_CLASSES, RETRYABLE_STATES, codes
+from shared.tools.postgres.typed import Typed
 from shared.tools.sql.rows import Batch, Query, key_columns, row_query, target_columns
 from shared.tools.sql.text import quote, split
 from shared.tools.transfer.ends import End, Into, into
@@ -76,7 +77,7 @@ class _Connected:
 class PostgresSource(_Connected):
     def __init__(self, end: End, pools: Pools) -> None:
         super().__init__(end, pools)
-        found = split(*(end.text() or ("", [])))
+        found = split(*(end.text() or ("", [])), end.texts())
         if len(found) != 1:
             raise BadCall("source.query must be one statement that gives rows")
         self._statement = found[0]
@@ -85,12 +86,11 @@ class PostgresSource(_Connected):
         connection = await self.connect()
         with self.told():
             async with connection.transaction(readonly=True):
-                prepared = await connection.prepare(self._statement.text)
+                prepared, values = await Typed(connection).prepare(self._statement)
                 fields = [attribute.name for attribute in prepared.get_attributes()]
                 if not fields:
                     raise BadCall("source.query gives no rows")
-                types = tuple(str(kind.name) for kind in prepared.get_parameters())
-                cursor = await prepared.cursor(*convert(self._statement.params, types))
+                cursor = await prepared.cursor(*values)
                 while rows := await cursor.fetch(size):
                     yield Batch(fields, [tuple(row) for row in rows])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.dsl.templates.sql import Sql
+from shared.dsl.templates.sql import Sql, render_sql
 from shared.tools.sql import call as sql_call
 from tests.support.calls import call
 
@@ -57,6 +57,11 @@ async def test_params_are_bound(run) -> None:
     command = "CREATE TABLE t (a int, j json); INSERT INTO t VALUES ($1, $2); SELECT j FROM t WHERE a = $1"
     sql = Sql(command, [1, {"k": [1]}])
     assert (await run(sql)).result["rows"] == [{"j": {"k": [1]}}]
+
+
+async def test_the_same_expression_is_the_same_parameter(run) -> None:
+    text = "SELECT id // {{ n }} AS part, {{ n }} * {{ n }} AS m FROM range(5) AS t(id) GROUP BY id // {{ n }}"
+    assert (await run(render_sql(text, {"n": 5}))).result["rows"] == [{"part": 0, "m": 25}]
 
 
 async def test_without_a_file_every_call_starts_empty(run) -> None:

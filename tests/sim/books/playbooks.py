@@ -160,10 +160,10 @@ workflow:
             rules:
               - when: "{{ outcome.status == 'error' }}"
                 then: {do: retry, attempts: 9, delay: 0.3}
-              - else: {then: {do: continue, set_iter: {got: "{{ iter.got + [outcome.result.data.item] }}"}}}
+              - else: {then: {do: continue, set_iter: {got: {$append: "{{ outcome.result.data }}"}}}}
       - name: more
         kind: noop
-        args: {v: "{{ iter.got }}"}
+        args: {v: "{{ iter.got | map(attribute='item') | list }}"}
         spec:
           policy:
             rules:

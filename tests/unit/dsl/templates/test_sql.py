@@ -1,5 +1,6 @@
 """SQL texts: outputs are bound, never spliced (LANGUAGE: SQL)."""
 
+import re
 from typing import Any
 
 import pytest
@@ -22,10 +23,10 @@ SCOPE: dict[str, Any] = {"x": 1, "s": "a'b", "l": [1, 2], "t": "public.us\"ers",
     [
         ("SELECT 1", "SELECT 1", []),
         ("SELECT * FROM u WHERE id = {{ x }}", "SELECT * FROM u WHERE id = $1", [1]),
-        ("a = {{ x }} AND b = {{ s }} OR c={{ x }}", "a = $1 AND b = $2 OR c=$3", [1, "a'b", 1]),
+        ("a = {{ x }} AND b = {{ s }} OR c={{ x }}", "a = $1 AND b = $2 OR c=$1", [1, "a'b"]),
         ("v = '{{ s }}'", "v = $1", ["a'b"]),
         ("v = '{{ s }}'::text, '{{ x }}'", "v = $1::text, $2", ["a'b", 1]),
-        ("v = E'{{ s }}' OR N'{{ s }}'", "v = $1 OR $2", ["a'b", "a'b"]),
+        ("v = E'{{ s }}' OR N'{{ s }}'", "v = $1 OR $1", ["a'b"]),
         ("('{{ s }}')", "($1)", ["a'b"]),
         ("v = 'it''s' AND w = {{ x }}", "v = 'it''s' AND w = $1", [1]),
         (r"v = E'it\'s' AND w = {{ x }}", r"v = E'it\'s' AND w = $1", [1]),
@@ -35,7 +36,7 @@ SCOPE: dict[str, Any] = {"x": 1, "s": "a'b", "l": [1, 2], "t": "public.us\"ers",
         ("SELECT \"it's\", {{ x }}", "SELECT \"it's\", $1", [1]),
         ("$$ it's $$, {{ x }}", "$$ it's $$, $1", [1]),
         ("$f$ ' $$ $f$, {{ x }}", "$f$ ' $$ $f$, $1", [1]),
-        ("SELECT $${{ x }}$$, $t${{ x }}$t$", "SELECT $1, $2", [1, 1]),
+        ("SELECT $${{ x }}$$, $t${{ x }}$t$", "SELECT $1, $1", [1]),
         ("a$b$c, {{ x }}", "a$b$c, $1", [1]),
         ("1 -- it's {{ gone }}\n, {{ x }}", "1 -- it's \n, $1", [1]),
         ("1 /* it's /* {{ x }} */ ' */ + {{ x }}", "1 /* it's /*  */ ' */ + $1", [1]),
@@ -56,7 +57,8 @@ def test_outputs_are_bound(source: str, text: str | None, params: list[Any]) -> 
         with pytest.raises(TemplateError, match="touches"):
             render_sql(source, SCOPE)
         return
-    assert render_sql(source, SCOPE) == Sql(text, params)
+    found = render_sql(source, SCOPE)
+    assert (found.text, found.params) == (text, params)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,10 @@ def test_outputs_are_bound(source: str, text: str | None, params: list[Any]) -> 
         ("'{{ t | identifier }}'", "identifier is not a text"),
         ('FROM "a{{ t | identifier }}"', r"\| identifier"),
         ('FROM "{{ s }}', r"\| identifier"),
-        ("DO $$ {{ x }} $$", "dollar-quoted"),
+        ("CREATE FUNCTION f() RETURNS int AS $$ SELECT {{ x }} $$", "dollar-quoted"),
+        ("DO $$ BEGIN EXECUTE 'SELECT {{ s }}'; END $$", "EXECUTE"),
+        ("DO $$ a{{ x }} $$", "touches"),
+        ("DO $$ {{ x }}", "does not end"),
         ("SELECT $${{ x }}!$$", "dollar-quoted"),
         ("SELECT $a${{ x }}$b$", "dollar-quoted"),
         ("SELECT $${{ t | identifier }}$$", "dollar-quoted"),
@@ -118,7 +123,7 @@ def test_what_cannot_be_bound_is_refused_with_the_reason(source: str, message: s
         ("'{{ x }}''{{ x }}'", "$1", ["1'1"]),
         ("'it''s {{ d.k }}'", "$1", ["it's None"]),
         ("""'{"a": "{{ x }}"}'::jsonb""", "$1::jsonb", ['{"a": "1"}']),
-        ("N'a{{ x }}' || E'a{{ x }}'", "$1 || $2", ["a1", "a1"]),
+        ("N'a{{ x }}' || E'a{{ x }}'", "$1 || $1", ["a1"]),
         ("'a\n{{ x }}'", "$1", ["a\n1"]),
         ("'-- {{ x }}' -- {{ x }}", "$1 -- ", ["-- 1"]),
         ("'{% if on %}{{ x }}{% endif %}!'", "$1", ["1!"]),
@@ -126,7 +131,8 @@ def test_what_cannot_be_bound_is_refused_with_the_reason(source: str, message: s
     ],
 )
 def test_a_literal_with_outputs_is_one_parameter_with_its_rendered_text(source: str, text: str, params: Any) -> None:
-    assert render_sql(source, SCOPE) == Sql(text, params)
+    found = render_sql(source, SCOPE)
+    assert (found.text, found.params) == (text, params)
 
 
 @pytest.mark.parametrize(
@@ -223,3 +229,46 @@ def test_a_statement_has_as_many_parameters_as_a_server_takes() -> None:
 def test_no_filter_makes_a_value_a_name() -> None:
     with pytest.raises(TemplateError, match="there is no filter"):
         render_sql("= {{ ['x; y'] | map('#name') | first }}", SCOPE)
+
+
+@pytest.mark.parametrize(("source", "text", "params", "texts"), [
+    ("SELECT x / {{ x }} AS y GROUP BY x / {{ x }}", "SELECT x / $1 AS y GROUP BY x / $1", [1], set()),
+    ("SELECT {{ x }}, '{{ x }}', '{{ x }}'", "SELECT $1, $2, $2", [1, 1], {2}),
+    ("{{ x }}, {{ x }}::text, {{ x }}::TEXT, CAST({{ x }} AS text)", "$1, $2::text, $2::TEXT, CAST($2 AS text)",
+     [1, 1], set()),
+    ("{{ x }} + {{ x + 0 }}", "$1 + $2", [1, 1], set()),
+    ("{{ l }} || {{ l }}", "$1 || $1", [[1, 2]], set()),
+    ("{% for i in [1, 1, 2] %}SELECT {{ i }};{% endfor %}", "SELECT $1;SELECT $1;SELECT $2;", [1, 2], set()),
+    ("date '{{ s }}', interval '{{ s }}' day, interval '{{ s }}' day",
+     "CAST($1 AS date), CAST($2 AS interval) , CAST($3 AS interval) ", ["a'b", "a'b DAY", "a'b DAY"], set()),
+])
+def test_the_same_expression_is_the_same_parameter(
+    source: str, text: str, params: list[Any], texts: set[int]
+) -> None:
+    """Unless its value is another one, or a cast or quotes give one of the places a type of its own."""
+    assert render_sql(source, SCOPE) == Sql(text, params, tuple(texts))
+
+
+@pytest.mark.parametrize(("source", "text"), [
+    ("DO $$ BEGIN PERFORM {{ x }}, '{{ s }}', 'n {{ s }}'; END $$",
+     "DO $v_$ BEGIN PERFORM 1, $v$a'b$v$, $v$n a'b$v$; END $v_$"),
+    ("DO LANGUAGE plpgsql $b$ BEGIN x := {{ d }}; y := {{ none }}; z := -{{ -2 }}; END $b$",
+     'DO LANGUAGE plpgsql $v_$ BEGIN x := $v${"k":null}$v$::jsonb; y := NULL; z := -(-2); END $v_$'),
+    ("DO $$ BEGIN IF true THEN SELECT 1 FROM {{ t }}; END IF; -- {{ s }}\nEND $$; SELECT {{ x }}",
+     'DO $v$ BEGIN IF true THEN SELECT 1 FROM "public"."us""ers"; END IF; -- \nEND $v$; SELECT $1'),
+    ("DO $${{ s }}$$", "DO $1"),
+])
+def test_the_program_of_a_do_has_literals(source: str, text: str) -> None:
+    assert render_sql(source, SCOPE).text == text
+
+
+@pytest.mark.parametrize(
+    "value", ["$$", "$v$", "$v", "$v_$ $v__", "'; DROP TABLE t; --", "\\'", "$$; SELECT 1; $$", "$"])
+def test_no_value_ends_the_quotes_around_it_or_the_program(value: str) -> None:
+    made = render_sql("DO $$ BEGIN PERFORM {{ x }}; END $$", {"x": value}).text
+    outer = re.fullmatch(r"DO (\$v_*\$)(.*)\1", made, re.DOTALL)
+    assert outer is not None
+    assert made.count(outer[1]) == 2
+    inner = re.fullmatch(r" BEGIN PERFORM (\$v_*\$)(.*)\1; END ", outer[2], re.DOTALL)
+    assert inner is not None
+    assert (inner[2], outer[2].count(inner[1])) == (value, 2)

@@ -211,7 +211,7 @@ def test_an_iteration_carries_what_its_tasks_name_and_not_the_collection() -> No
 
 
 def test_ctx_writes_over_the_limit_fail_the_loop() -> None:
-    text = WRITES.replace("MODE", "sequential").replace("PATCH", '{last: "{{ outcome.result }}"}')
+    text = WRITES.replace("MODE", "sequential").replace("PATCH", '{all: {$append: "{{ outcome.result }}"}}')
     run = Driver(plan_of(text, "{items: [1, 2, 3]}"), lambda *_: ok("x" * 200_000)).run()
     assert run.state.error is not None
     assert run.state.error["kind"] == "limit"
