@@ -3,6 +3,9 @@
 How a run advances is the machine's (`shared/engine/pipeline/machine.py`); what the outside is like is known here alone.
 An effect that fails is raised inside the machine, where it was asked for. A cancellation leaves the machine where it
 stands: then `stopped`, `give_up` or `release` says the last word.
+
+Whatever a machine is told of a call has the values of the run's credentials taken out of it here. It is the one place:
+a machine has nothing to write that it was not told.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +23,9 @@ from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline.effects import Effect, Steps
 from shared.engine.pipeline.notes import Notes
+from shared.engine.values.redaction import Secrets
 from shared.events.command import Command
+from shared.events.outcome import Outcome
 from shared.events.record import Lease
 from shared.runtime.stores import results
 from shared.tools.toolbox import Tools
@@ -59,6 +64,7 @@ class Interpreter(ABC):
         self._plan, self._command, self._hold, self._looked = plan, command, hold, looked
         self._machine, self._lease = machine, machine.notes.lease
         self._journal = Journal(outside.bus, outside.clock, machine.notes, outside.partitions, command.cause)
+        self._secrets: Secrets | None = None  # that calls of the run were given
 
     # -- words from the worker -----------------------------------------------------------
 
@@ -72,11 +78,12 @@ class Interpreter(ABC):
 
     async def give_up(self, error: Exception) -> None:
         """Ends it as failed after an error of the worker itself."""
-        await self.drive(self._machine.give_up(pipeline_call.internal(error)))
+        why = pipeline_call.internal(error)
+        await self.drive(self._machine.give_up(self._secrets.value(why) if self._secrets else why))
 
     async def release(self, why: str) -> None:
         """Says that the lease is handed back on purpose."""
-        await self._journal.release(why)
+        await self._journal.release(self._secrets.value(why) if self._secrets else why)
 
     def pause(self, at: int) -> None:  # noqa: B027 - what is in flight finishes: most leases have nothing to do
         """Its execution pauses."""
@@ -120,9 +127,14 @@ class Interpreter(ABC):
             case ef.Bring(ref=ref):
                 return await results.load(self._bus, ref)
             case ef.FindCredentials():
-                return await calls.find(self._bus, effect)
+                found = await calls.find(self._bus, effect)
+                if isinstance(found, ef.Found):
+                    self._learn(found.auth, found.others)
+                return found
             case ef.FindKeychain():
-                return await calls.keychain(self._bus, self._plan)
+                keychain = await calls.keychain(self._bus, self._plan)
+                self._learn(keychain)
+                return keychain
             case ef.Read():
                 return await self._read()
             case ef.Extend():
@@ -134,6 +146,14 @@ class Interpreter(ABC):
             case _:
                 raise AssertionError(f"nobody does {type(effect).__name__} here")
         return None
+
+    def _learn(self, *credentials: Any) -> None:
+        if self._secrets is None:
+            self._secrets = Secrets()
+        self._secrets.learn(*credentials)
+
+    async def _hidden(self, outcome: Outcome) -> Outcome:
+        return await calls.hidden(self._secrets, outcome) if self._secrets else outcome
 
     @abstractmethod
     async def _read(self) -> Any:

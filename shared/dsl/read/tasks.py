@@ -41,8 +41,8 @@ def read_task(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec],
     config = {key: value for key, value in body.items() if key not in _NOT_THE_TOOLS}
     for key, value in config.items():
         if tool is None or key not in tool.keys or tool.keys[key].template:
-            # a pure tool answers with its own keys, and the answer is recorded
-            check_templates(reader, value, (*path, key), secrets=tool is None or not tool.pure)
+            # a pure tool answers with its own keys, and the answer is recorded; so is what a task waits for
+            check_templates(reader, value, (*path, key), secrets=tool is None or not (tool.pure or tool.waits))
     kind = tool.kind if tool else ""
     expects, returns = read_assert(reader, body, path)
     return Task(source.name, kind, config, effective_spec(tool, (*outer, knobs)), rules, expects, returns,

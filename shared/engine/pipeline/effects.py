@@ -141,7 +141,8 @@ class Judged(Struct, frozen=True):
 
 
 class Ended(Effect, frozen=True):
-    """The call has ended so, or is not made for this reason; its turn is another's. Answered with the time."""
+    """The call has ended so, or is not made for this reason; its turn is another's. Answered with the time, and with
+    the outcome as it may be known: without the secrets that calls of the run were given."""
 
     progress: Progress
     outcome: Outcome

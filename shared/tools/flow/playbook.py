@@ -10,7 +10,7 @@ from shared.events.bounds import MAX_NESTING, MAX_PATH, MAX_STEP_NAME, MAX_VERSI
 from shared.events.model import Child
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
-from shared.tools.base.guard import BadCall, mapping, own_limit, scrubbed
+from shared.tools.base.guard import BadCall, mapping, own_limit
 
 MODES = ("sync", "detached")
 
@@ -44,7 +44,7 @@ def answer(call: Call) -> Outcome | Waits:
     try:
         return Waits(_child(call), timeout_s=own_limit(call))
     except BadCall as error:
-        return scrubbed(failed("config", str(error)), call)
+        return failed("config", str(error))
 
 
 def _child(call: Call) -> Child:

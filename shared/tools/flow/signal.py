@@ -6,7 +6,7 @@ from typing import Any
 from shared.events import subjects
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
-from shared.tools.base.guard import BadCall, mapping, own_limit, scrubbed
+from shared.tools.base.guard import BadCall, mapping, own_limit
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -36,7 +36,7 @@ def answer(call: Call) -> Outcome | Waits:
     try:
         return Waits(signal=_name(call.config), schema=_schema(call.config), timeout_s=own_limit(call))
     except BadCall as error:
-        return scrubbed(failed("config", str(error)), call)
+        return failed("config", str(error))
 
 
 def _name(config: Any) -> str:

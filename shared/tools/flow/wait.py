@@ -7,7 +7,7 @@ from shared.dsl.model.durations import seconds_of
 from shared.events.outcome import Outcome, failed
 from shared.events.stamp import stamp
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
-from shared.tools.base.guard import BadCall, one_of, scrubbed
+from shared.tools.base.guard import BadCall, one_of
 
 MAX_WAIT_S = 366 * 86_400.0
 
@@ -41,7 +41,7 @@ def answer(call: Call) -> Outcome | Waits:
         name, value = given
         return Waits(for_s=duration(value)) if name == "for" else Waits(until=_time(value))
     except BadCall as error:
-        return scrubbed(failed("config", str(error)), call)
+        return failed("config", str(error))
 
 
 def duration(value: Any) -> float:
