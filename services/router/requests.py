@@ -48,7 +48,10 @@ MAX_DELIVERIES = 50  # with the pauses between them, three quarters of an hour
 LONGEST_PAUSE_S = 60.0
 FULL_S = 600.0  # after there was no room: for so long, a request that came often was only held
 INBOX = re.compile(subjects.INBOX + r"[A-Za-z0-9_-]{0,128}(\.[A-Za-z0-9_-]{1,128}){1,8}")
+VERBS = ", ".join(sorted(each.rpartition(".")[2] for each in (*control_requests.SUBJECTS, subjects.EXECUTE,
+                                                              subjects.RERUN)))
 Adopt = Callable[[int, str, Execution], None]
+Name = tuple[str, str, str]  # of a playbook in a request: path, version, id
 
 
 class Requests:
@@ -97,20 +100,20 @@ class Requests:
             self._full_at = self._clock.now()
         else:
             self._held.clear()
-        wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]] = {}
+        wanted: dict[Name, list[tuple[Delivery, Request]]] = {}
         await self._wish_all([delivery for delivery in batch if delivery.subject in control_requests.SUBJECTS])
         for delivery in batch:
             if delivery.subject not in control_requests.SUBJECTS:
                 await self._safely(delivery, self._sort(delivery, wanted))
-        for (path, version), group in wanted.items():
-            plan = await self._plan(path, version)
+        for name, group in wanted.items():
+            plan = await self._plan(*name)
             for delivery, request in group:
                 if isinstance(plan, NoetlError):
                     await self._later(delivery, plan, request.execution_id)
                 else:
                     await self._safely(delivery, self._begin(delivery, request, plan))
 
-    async def _sort(self, delivery: Delivery, wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]]) -> None:
+    async def _sort(self, delivery: Delivery, wanted: dict[Name, list[tuple[Delivery, Request]]]) -> None:
         """What asks for an execution of a playbook is put to the others that do."""
         self._check(delivery)
         match delivery.subject:
@@ -121,15 +124,15 @@ class Requests:
                 if reason := reason or self._given_up(delivery):  # who waits for it is told
                     await self._begin(delivery, replace(request, path=request.path[:MAX_PATH], payload={}), reason)
                 else:
-                    wanted.setdefault((request.path, request.version), []).append((delivery, request))
+                    wanted.setdefault(_name(request), []).append((delivery, request))
             case subjects.EXECUTE:
                 request = decode(delivery.data)
                 if self._room.full:
                     await self._refuse(delivery)
                 else:
-                    wanted.setdefault((request.path, request.version), []).append((delivery, request))
+                    wanted.setdefault(_name(request), []).append((delivery, request))
             case _:
-                raise Corrupt("no router takes requests of this subject")
+                raise Corrupt(f"no router takes requests of this subject: {subjects.REQUESTS} has {VERBS}")
 
     async def _safely(self, delivery: Delivery, work: Awaitable[None]) -> None:
         """Whatever is in one request, the others are served: it is buried, and does not come again."""
@@ -195,9 +198,11 @@ class Requests:
         request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         return derive_id("id", request_id) if request_id else derive_id("seq", self._epoch, delivery.seq)
 
-    async def _plan(self, path: str, version: str) -> Plan | str | NoetlError:
+    async def _plan(self, path: str, version: str, playbook_id: str) -> Plan | str | NoetlError:
         """The plan, the reason why there is none, or what is in the way just now."""
         try:
+            if playbook_id:
+                return await self._plans.load(await catalog.find_id(self._bus, playbook_id))
             entry = await catalog.find(self._bus, path, version)
             return await self._plans.load(entry.digest)
         except (catalog.NotRegistered, Corrupt, Refused) as error:
@@ -218,6 +223,7 @@ class Requests:
     ) -> None:
         request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         execution_id = request.execution_id or self._execution_id(delivery)
+        request = _named(request, plan)
         ts = stamp(self._clock.now())
         partition = subjects.partition_of(execution_id, self._partitions)
         values: dict[str, Any] = {}
@@ -318,6 +324,19 @@ class Requests:
             return
         await self._reply(delivery, "", "failed", {"kind": "request", "message": short(reason, MAX_LETTER_REASON)})
         await delivery.ack()
+
+
+def _name(request: Request) -> Name:
+    return request.path, request.version, request.playbook_id
+
+
+def _named(request: Request, plan: Plan | str) -> Request:
+    """The log says by path and version which playbook an id stands for; an unknown id as it was given."""
+    if not request.playbook_id:
+        return request
+    if isinstance(plan, Plan):
+        return replace(request, path=plan.path, version=plan.version)
+    return replace(request, path=request.playbook_id[:MAX_PATH])
 
 
 def pause_s(delivered: int) -> float:

@@ -115,6 +115,11 @@ class Lab:
         request = Request(path, version, payload or {}, execution_id)
         async with asyncio.timeout(LIMIT_S):
             await requests.start(self.bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
+        return await self.finished(execution_id)
+
+    async def finished(self, execution_id: str) -> Ran:
+        partitions = self.stack.options.partitions
+        async with asyncio.timeout(LIMIT_S):
             summary = await requests.finish(self.bus, execution_id, partitions, _Silent())
         records = await history(self.bus, execution_id, partitions)
         return Ran(summary, records, [_as_read(event) for record in records for event in envelopes(record)])
