@@ -39,6 +39,7 @@ from shared.events.request import Request, decode, decode_child, decode_control,
 from shared.events.stamp import seconds, stamp
 from shared.runtime.stores import catalog, pool_offers, results
 from shared.runtime.stores.plans import Plans
+from shared.runtime.stores.readiness import Readiness
 
 log = structlog.get_logger()
 PREFETCH = 256
@@ -58,7 +59,8 @@ class Requests:
     """`adopt(partition, execution_id, state)` is told of every execution started here."""
 
     def __init__(
-        self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes, room: Room
+        self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes, room: Room,
+        readiness: Readiness,
     ) -> None:
         self._bus = bus
         self._clock = clock
@@ -67,6 +69,7 @@ class Requests:
         self._adopt = adopt
         self._notes = notes
         self._room = room
+        self._readiness = readiness
         self._held: set[int] = set()
         self._full_at = float("-inf")
         self._wishes = control_requests.Wishes(bus, partitions, notes)
@@ -96,6 +99,7 @@ class Requests:
     async def take(self, batch: Sequence[Delivery]) -> None:
         """One look into the catalogue per path and version for the whole batch."""
         self._offers = None
+        self._readiness.forget()
         if self._room.full:
             self._full_at = self._clock.now()
         else:
@@ -218,6 +222,10 @@ class Requests:
             self._offers = await pool_offers.read(self._bus, self._clock.now())
         return pool_offers.choose(plan.steps, self._offers)
 
+    async def _unready(self, plan: Plan | str) -> tuple[str, str] | None:
+        found = await self._readiness.unready(plan) if isinstance(plan, Plan) else None
+        return None if found is None else (found.kind, found.message)
+
     async def _begin(
         self, delivery: Delivery, request: Request, plan: Plan | str, restored: ev.PlaybookRestored | None = None
     ) -> None:
@@ -229,10 +237,11 @@ class Requests:
         values: dict[str, Any] = {}
 
         def start() -> list[ev.Event]:
-            return routing.start(execution_id, request, request_id, plan, seconds(ts), restored, values, pools)
+            return routing.start(
+                execution_id, request, request_id, plan, seconds(ts), restored, values, pools, unready)
 
         try:
-            pools = await self._pools(plan)
+            pools, unready = await self._pools(plan), await self._unready(plan)
             events, blobs = shrink(execution_id, await results.brought(self._bus, values, start))
             record = Record(execution_id, "router", 1, ts, tuple(events))
             await results.store(self._bus, execution_id, blobs)

@@ -18,6 +18,7 @@ from shared.runtime.service.background import run_until
 from shared.runtime.service.health import hindrance
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores.plans import Plans
+from shared.runtime.stores.readiness import Readiness
 
 
 class Router:
@@ -32,7 +33,9 @@ class Router:
                 bus, clock, partition, settings.partitions, core, self._plans, self._notes.send, loads, quota
             ),
         )
-        self.requests = Requests(bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room)
+        self.requests = Requests(
+            bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room,
+            Readiness(bus, settings.pools))
 
     def _adopt(self, partition: int, execution_id: str, state: Execution) -> None:
         shell = self.partitions.shells.get(partition)

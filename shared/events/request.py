@@ -109,8 +109,8 @@ def wrong(request: Request, data: bytes) -> str:
 
 
 def unknown(data: bytes, shape: type[Struct]) -> str:
-    """A field that nobody reads is a mistake of whoever wrote it: it would be missed, and nobody would say so. Corrupt when
-    not even its name can be read."""
+    """A field that nobody reads is a mistake of whoever wrote it: it would be missed, and nobody would say so. Corrupt
+    when not even its name can be read."""
     known = shape.__struct_fields__
     for name in read(_fields, data, "a request with fields", MAX_REQUEST_BYTES):
         if name not in known:
