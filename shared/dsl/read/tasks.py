@@ -24,8 +24,6 @@ _KIND_HINTS = {
     "iterator": "put loop: {in: …, iterator: …} on the step",
     "workbook": "write the task out in the step",
     "loop": "put loop: {in: …, iterator: …} on the step",
-    "secrets": "a result is recorded, and a secret must not be: declare it under keychain and read "
-               "{{ keychain.<name>.<field> }} in the task that uses it",
 }
 
 
