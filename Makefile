@@ -45,9 +45,9 @@ lock:
 run: setup
 	@$(BIN)/noetlctl run examples/hello.yaml --folder .noetl/run
 
-# Files in two processes: most tests wait for servers and processes, not for the processor.
+# Files in three processes: most tests wait for servers and processes, not for the processor.
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: setup
 	$(BIN)/ruff check $(wildcard $(CODE))

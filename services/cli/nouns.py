@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from services.cli.console import times
+from services.cli.console import exits, render, times
 from services.cli.console.render import Column, labels
+from services.cli.stack import context
 from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.runtime.stores import catalog, heartbeats
@@ -125,3 +127,11 @@ NOUNS = {
         Column("IN-FLIGHT", "in_flight"),
     )),
 }
+
+
+async def show(noun: str, output: str, context_file: Path | None) -> int:
+    """Lists all there are of it."""
+    kind = NOUNS[noun]
+    async with context.connected(context.find(context_file)) as bus:
+        render.rows(await kind.load(bus), kind.columns, output, kind.name)
+    return exits.OK

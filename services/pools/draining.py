@@ -1,4 +1,4 @@
-"""How a drain goes on: nothing is delivered any more, and what is held is waited for until its time is over."""
+"""The course of a drain: nothing more is delivered, and what is held is waited for until the time is over."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ class Drains:
     def advance(
         self, name: str, entry: Entry, before: Status, queue: Queue | None, beats: Sequence[Beat]
     ) -> DrainStatus | None:
-        """Where the drain stands; None when none is wanted."""
+        """How far the drain is; None when none is wanted."""
         if entry.drain is None:
             self._idle.pop(name, None)
             return None
@@ -44,7 +44,8 @@ class Drains:
         return now - self._idle.setdefault(name, now) > IDLE_S
 
     def reported(self, drain: DrainStatus, queue: Queue | None, beats: Sequence[Beat]) -> DrainStatus:
-        """`beats` are of workers that are not ours to end. Said once: what comes later has nothing to do with it."""
+        """`beats` are of workers that this service does not end. Reported once: what comes later has nothing to do with
+        it."""
         if drain.report is not None:
             return drain
         held, in_flight = sum(len(beat.held) for beat in beats), queue.in_flight if queue is not None else 0

@@ -25,7 +25,7 @@ class Leadership:
         self.held = False
 
     async def look(self) -> bool:
-        """Whether this instance leads now. While nobody can be asked, it stays as it is: nobody else can take the
+        """Whether this instance leads now. While the broker does not answer, it stays as it is: nobody else can get the
         lease either."""
         now = self._clock.now()
         if self.held and now - self._renewed < RENEW_S:

@@ -1,5 +1,5 @@
 """Workers as children of this service: started again with backoff when they die, ended with SIGTERM, with a second
-one when their time is over (they hand back what they hold), and at last for certain. One that is frozen is killed, and
+one when their time is over (they hand back what they hold), and killed at last. One that is frozen is killed, and
 started again. When this service is killed, the kernel tells them to end."""
 
 import asyncio
@@ -177,7 +177,7 @@ class ProcessBackend:
             del self._workers[name]
 
     def _password(self, pool: str) -> str | None:
-        """Empty without users on the broker. The file may be written anew at this moment."""
+        """Empty without users on the broker. The file may be being rewritten at this moment."""
         if not self._settings.passwords:
             return None if self._settings.nats_user else ""
         try:

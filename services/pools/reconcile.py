@@ -1,6 +1,6 @@
-"""One look at every pool: what people want and what is there, the next steps, and what became of it.
+"""One look at every pool: what people want and what is there, the next steps, and their results.
 
-Only the leader looks. Everything it needs to go on is in KV and in what the workers say, so the next leader goes on
+Only the leader looks. Everything it needs is in KV and in what the workers say, so the next leader continues
 where it stopped."""
 
 import hashlib
@@ -26,7 +26,7 @@ from shared.events.stamp import seconds, stamp
 from shared.runtime.stores import pools
 from shared.runtime.stores.pools import Crash, DrainStatus, Entry, Status, WorkerStatus
 
-CLOCKS_S = 1.0  # a pause that ends so much earlier or later than wanted is the same
+CLOCKS_S = 1.0  # a pause that ends this much earlier or later than wanted is the same
 MAX_CRASHES = 20  # of a pool, remembered
 log = structlog.get_logger()
 
@@ -85,12 +85,13 @@ class Reconciler:
         paused = entry.pause_at(self._clock.now()) is not None
         state = engine.state(wanted, seen, paused=paused, crashes=len(crashes))
         if state == "drained" and drain is not None and drain.report is None:
-            left = await pool_consumer.look(self._bus, name)  # anew: someone may have finished at the last moment
+            left = await pool_consumer.look(self._bus, name)  # again: someone may have finished at the last moment
             drain = self._drains.reported(drain, left, () if wanted.ours else beats)
         workers = tuple(self._told(each.status) for each in backend.workers(name))
         return Status(
-            entry.generation, state, _message(state, wanted, workers, crashes, pool), socket.gethostname(),
-            workers, drain, engine.settled(wanted, seen), crashes,
+            generation=entry.generation, state=state, message=_message(state, wanted, workers, crashes, pool),
+            host=socket.gethostname(), workers=workers, drain=drain, settled=engine.settled(wanted, seen),
+            crashes=crashes,
         )
 
     def _seen(self, running: Sequence[Running], beats: Sequence[Beat]) -> list[Seen]:
@@ -107,7 +108,7 @@ class Reconciler:
         return found
 
     def _told(self, status: WorkerStatus) -> WorkerStatus:
-        """With since when it is silent, if it is."""
+        """With the time since which it is silent, if it is."""
         heard = self._hearing.of(status.name, status.pid)
         silent = heard is not None and heard.silent_s > engine.SILENT_S
         return replace(status, silent_since=heard.at) if heard is not None and silent else status
@@ -120,7 +121,7 @@ class Reconciler:
         return tuple(found[at] for at in sorted(found) if at[0] > late)[-MAX_CRASHES:]
 
     async def _deliver(self, name: str, entry: Entry) -> Queue | None:
-        """The consumer delivers, or does not, as people want it; it may have been made anew."""
+        """The consumer delivers, or does not, as people want it; it may have been recreated."""
         queue = await pool_consumer.look(self._bus, name)
         if queue is None:
             return None
@@ -155,9 +156,9 @@ def _wanted(pool: Pool, entry: Entry, drain: DrainStatus | None, blocked: str, b
     """Of a pool that others run, whatever workers there are."""
     ours = pool.backend == "process"
     return Wanted(
-        entry.workers if ours else sum(not beat.draining for beat in beats), _template(pool, entry), pool.drain_s,
-        entry.drain is not None, drain is not None and drain.over, entry.deleting, blocked, ours,
-        pool.silent_s,
+        workers=entry.workers if ours else sum(not beat.draining for beat in beats), template=_template(pool, entry),
+        drain_s=pool.drain_s, drain=entry.drain is not None, drain_over=drain is not None and drain.over,
+        deleting=entry.deleting, blocked=blocked, ours=ours, silent_s=pool.silent_s,
     )
 
 
@@ -172,7 +173,7 @@ def _said(beats: Sequence[Beat]) -> list[Seen]:
 
 
 def _template(pool: Pool, entry: Entry) -> str:
-    """Whatever a worker is started with."""
+    """Everything that a worker is started with."""
     parts = (pool.slots, pool.provides, pool.tools_disabled, pool.drain_s, entry.restarts)
     return hashlib.blake2b(repr(parts).encode(), digest_size=6).hexdigest()
 

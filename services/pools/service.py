@@ -13,11 +13,11 @@ from shared.bus.permissions import WANTED
 from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError
 from shared.events import subjects
-from shared.runtime.service.background import run_until
+from shared.runtime.service.background import Tasks, run_until
 from shared.runtime.service.settings import Settings
 from shared.runtime.service.supervise import sleep_or_stop
 
-TICK_S = 0.5  # workers and consumers change without a word
+TICK_S = 0.5  # workers and consumers change without notice
 SETTLE_S = 15.0  # by then it says that it is ready, whatever the workers do
 MARGIN_S = 3.0
 log = structlog.get_logger()
@@ -31,15 +31,13 @@ class Pools:
         self._backends: dict[str, Backend] = {"process": process, "external": External()}
         self._reconciler = Reconciler(bus, clock, self._backends)
         self._changed = asyncio.Event()
-        self._telling: set[asyncio.Future[None]] = set()
+        self._telling = Tasks()
         self._began = clock.now()
         self._stands_by = False
 
     def _tell(self, pool: str, worker: str) -> None:
-        """Schedulers need not wait for its silence. Said once: if it is lost, they notice by themselves."""
-        task = asyncio.ensure_future(self._bus.publish(subjects.ended(pool), f"{pool}.{worker}".encode()))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        """So that schedulers need not wait for its silence. Sent once: if it is lost, they notice by themselves."""
+        self._telling.start(self._bus.publish(subjects.ended(pool), f"{pool}.{worker}".encode()))
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         await run_until(stop, self._look_after(ready), self._hear(), finish=self._end(stop))
@@ -68,7 +66,7 @@ class Pools:
             await self._close()
 
     async def _hear(self) -> None:
-        """What people say is done at once; what was said unheard, at the next look."""
+        """What people ask for is done at once; a change that was missed, at the next look."""
         inbox = await self._bus.subscribe(WANTED)
         try:
             while True:

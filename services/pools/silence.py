@@ -11,7 +11,7 @@ from shared.events import subjects
 from shared.events.beat import Beat
 from shared.runtime.stores.heartbeats import Unreadable, readable
 
-GAP_S = 2.0  # so much of the time between two looks counts at most
+GAP_S = 2.0  # at most this much of the time between two looks counts
 Life = tuple[str, int]  # a worker's name, and its process
 
 

@@ -1,4 +1,4 @@
-"""What people want of executions that are there: each becomes a fact in the execution's log, and the log's owner
+"""What people want of existing executions: each request becomes a fact in the execution's log, and the log's owner
 decides. The same request twice is the same fact."""
 
 import structlog
@@ -8,6 +8,7 @@ from shared.bus.ports import Bus, Delivery
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events import subjects
+from shared.events.failure import REQUEST, Failure
 from shared.events.headers import MESSAGE_ID
 from shared.events.note import Note
 from shared.events.request import Control, decode_control, derive_id
@@ -25,7 +26,8 @@ class Wishes:
         self._bus, self._partitions, self._notes = bus, partitions, notes
 
     async def take(self, delivery: Delivery) -> dict[str, object] | None:
-        """The answer for whoever asked; None: the execution may come yet. Corrupt when it will never be understood."""
+        """The answer for the caller; None: the execution may still come. Raises Corrupt if it will never be
+        understood."""
         asked = decode_control(delivery.data)
         event = _event(delivery, asked)
         if await standing(self._bus, asked.execution_id, self._partitions) == "unknown":
@@ -36,12 +38,12 @@ class Wishes:
     def _unknown(self, delivery: Delivery, asked: Control) -> dict[str, object] | None:
         if delivery.epoch[1] < MAX_TRIES:
             return None
-        error = {"kind": "request", "message": f"there is no execution {asked.execution_id}"}
-        return {"execution_id": asked.execution_id, "status": "failed", "error": error}
+        failure = Failure(REQUEST, f"there is no execution {asked.execution_id}")
+        return {"execution_id": asked.execution_id, "status": "failed", "error": failure.error()}
 
 
 def about(delivery: Delivery) -> str:
-    """The execution it is about; nothing when it cannot be read."""
+    """The execution it is about; empty if it cannot be read."""
     try:
         return decode_control(delivery.data).execution_id
     except Corrupt:

@@ -1,7 +1,6 @@
-"""What executions tell each other: appended to the other's log until the broker has it. Told twice, it is the
-same fact; what was not told when the router stops is told by its successor."""
+"""Notes between executions: appended to the other's log until the broker has it. Written twice, it is the
+same fact; what is unwritten when the router stops is written by its successor."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -16,6 +15,7 @@ from shared.events import subjects
 from shared.events.note import Note
 from shared.events.record import Record, encode
 from shared.events.stamp import stamp
+from shared.runtime.service.background import Tasks
 
 log = structlog.get_logger()
 RETRY_S = 0.5
@@ -24,17 +24,13 @@ RETRY_S = 0.5
 class Notes:
     def __init__(self, bus: Bus, clock: Clock, partitions: int) -> None:
         self._bus, self._clock, self._partitions = bus, clock, partitions
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def send(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
-        task = asyncio.ensure_future(self._tell_all(messages, then))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._tell_all(messages, then))
 
     async def stop(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _tell_all(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
         for message in messages:
@@ -47,7 +43,7 @@ class Notes:
             try:
                 await self.tell(note)
                 return
-            except Refused as error:  # it will not be taken later either
+            except Refused as error:  # it will not be accepted later either
                 await self._bury(note, error)
                 return
             except NoetlError as error:
@@ -55,7 +51,7 @@ class Notes:
                 await self._clock.sleep(RETRY_S)
 
     async def _bury(self, note: Note, error: Refused) -> None:
-        """Whoever waits for it waits on: people have to look."""
+        """The parent keeps waiting: people have to look into it."""
         log.error("note.refused", execution_id=note.execution_id, source=note.source, error=str(error))
         with suppress(NoetlError):
             place = f"note {note.source} to {note.execution_id}"

@@ -22,6 +22,7 @@ from services.router.notes import Notes
 from services.router.reruns import Reruns
 from shared.bus import dead_letters, topology
 from shared.bus.ports import Bus, Clock, Delivery
+from shared.dsl.model.edition import plan_name
 from shared.dsl.model.plan import Plan
 from shared.engine.pools import placement
 from shared.engine.routing import decide as routing
@@ -31,12 +32,14 @@ from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.bounds import MAX_LETTER_REASON, MAX_PATH, MAX_REQUEST_ID
+from shared.events.failure import CAPACITY, REQUEST, Failure
 from shared.events.headers import MESSAGE_ID, REPLY_TO
 from shared.events.letter import short
 from shared.events.record import Record, encode
 from shared.events.record import decode as decode_record
 from shared.events.request import Request, decode, decode_child, decode_control, derive_id
 from shared.events.stamp import seconds, stamp
+from shared.runtime.service.background import Tasks
 from shared.runtime.stores import catalog, pool_offers, results
 from shared.runtime.stores.plans import Plans
 from shared.runtime.stores.readiness import Readiness
@@ -47,7 +50,7 @@ HOLD_S = 5.0
 MAX_HELD = 1024  # of the 4,096 requests that may be with routers
 MAX_DELIVERIES = 50  # with the pauses between them, three quarters of an hour
 LONGEST_PAUSE_S = 60.0
-FULL_S = 600.0  # after there was no room: for so long, a request that came often was only held
+FULL_S = 600.0  # after there was no room: within this time, a request that was delivered often was only held
 INBOX = re.compile(subjects.INBOX + r"[A-Za-z0-9_-]{0,128}(\.[A-Za-z0-9_-]{1,128}){1,8}")
 VERBS = ", ".join(sorted(each.rpartition(".")[2] for each in (*control_requests.SUBJECTS, subjects.EXECUTE,
                                                               subjects.RERUN)))
@@ -56,7 +59,7 @@ Name = tuple[str, str, str]  # of a playbook in a request: path, version, id
 
 
 class Requests:
-    """`adopt(partition, execution_id, state)` is told of every execution started here."""
+    """`adopt(partition, execution_id, state)` is called for every execution started here."""
 
     def __init__(
         self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes, room: Room,
@@ -76,7 +79,7 @@ class Requests:
         self._reruns = Reruns(bus, plans, partitions)
         self._epoch = 0
         self._offers: list[placement.Offer] | None = None  # read once for a batch that asks for it
-        self._answers: set[asyncio.Task[None]] = set()
+        self._answers = Tasks()
 
     async def run(self) -> None:
         """Takes requests for ever; cancel to stop: what was not started is handed back."""
@@ -97,7 +100,7 @@ class Requests:
                 await self._clock.sleep(1.0)
 
     async def take(self, batch: Sequence[Delivery]) -> None:
-        """One look into the catalogue per path and version for the whole batch."""
+        """Reads the catalogue once per path and version for the whole batch."""
         self._offers = None
         self._readiness.forget()
         if self._room.full:
@@ -118,14 +121,14 @@ class Requests:
                     await self._safely(delivery, self._begin(delivery, request, plan))
 
     async def _sort(self, delivery: Delivery, wanted: dict[Name, list[tuple[Delivery, Request]]]) -> None:
-        """What asks for an execution of a playbook is put to the others that do."""
+        """Requests for an execution of a playbook are collected, to be started together."""
         self._check(delivery)
         match delivery.subject:
             case subjects.RERUN:
                 await (self._refuse if self._room.full else self._rerun)(delivery)
-            case subjects.CHILD:  # there is always room for one: it lets its parent come to its end
+            case subjects.CHILD:  # there is always room for one: its parent cannot end without it
                 request, reason = decode_child(delivery.data)
-                if reason := reason or self._given_up(delivery):  # who waits for it is told
+                if reason := reason or self._given_up(delivery):  # whoever waits for it gets an answer
                     await self._begin(delivery, replace(request, path=request.path[:MAX_PATH], payload={}), reason)
                 else:
                     wanted.setdefault(_name(request), []).append((delivery, request))
@@ -139,7 +142,8 @@ class Requests:
                 raise Corrupt(f"no router takes requests of this subject: {subjects.REQUESTS} has {VERBS}")
 
     async def _safely(self, delivery: Delivery, work: Awaitable[None]) -> None:
-        """Whatever is in one request, the others are served: it is buried, and does not come again."""
+        """Whatever is wrong with one request, the others are served: it becomes a dead letter, and does not come
+        again."""
         try:
             await work
         except Unavailable as error:
@@ -151,14 +155,15 @@ class Requests:
             await self._bury(delivery, f"no router could handle it: {type(error).__name__}")
 
     def _given_up(self, delivery: Delivery) -> str:
-        """Tried too often: whoever tried it may have ended with it. What waited for room is not counted."""
+        """Delivered too often: it may have ended the routers that tried it. Deliveries while there was no room do not
+        count."""
         tried = delivery.epoch[1]
         if tried <= MAX_DELIVERIES or self._clock.now() - self._full_at < FULL_S:
             return ""
         return f"tried {tried - 1} times without an end: the routers' logs say why"
 
     def _check(self, delivery: Delivery) -> None:
-        """Whatever the request is about; Corrupt says why not."""
+        """Handles any request; raises Corrupt with the reason if it cannot."""
         request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         if len(request_id) > MAX_REQUEST_ID or not request_id.isprintable():
             raise Corrupt(f"{MESSAGE_ID} is not a line of at most {MAX_REQUEST_ID} characters")
@@ -170,7 +175,7 @@ class Requests:
         await delivery.nak(pause_s(delivery.epoch[1]))
 
     async def _wish_all(self, deliveries: Sequence[Delivery]) -> None:
-        """In order for each execution; thousands that are told to go on do not wait for each other."""
+        """In order for each execution; thousands that are resumed do not wait for each other."""
         groups: dict[str, list[Delivery]] = {}
         for delivery in deliveries:
             groups.setdefault(control_requests.about(delivery), []).append(delivery)
@@ -192,7 +197,7 @@ class Requests:
     async def _rerun(self, delivery: Delivery) -> None:
         prepared = await self._reruns.prepare(decode_control(delivery.data), self._execution_id(delivery))
         if isinstance(prepared, str):
-            await self._reply(delivery, "", "failed", {"kind": "request", "message": prepared})
+            await self._reply(delivery, "", "failed", Failure(REQUEST, prepared).error())
             await delivery.ack()
         else:
             await self._begin(delivery, prepared.request, prepared.plan, prepared.restored)
@@ -203,12 +208,12 @@ class Requests:
         return derive_id("id", request_id) if request_id else derive_id("seq", self._epoch, delivery.seq)
 
     async def _plan(self, path: str, version: str, playbook_id: str) -> Plan | str | NoetlError:
-        """The plan, the reason why there is none, or what is in the way just now."""
+        """The plan, the reason why there is none, or the error that is in the way for now."""
         try:
             if playbook_id:
                 return await self._plans.load(await catalog.find_id(self._bus, playbook_id))
             entry = await catalog.find(self._bus, path, version)
-            return await self._plans.load(entry.digest)
+            return await self._plans.load(plan_name(entry.digest))
         except (catalog.NotRegistered, Corrupt, Refused) as error:
             return str(error)
         except NoetlError as error:
@@ -263,9 +268,7 @@ class Requests:
             answer = self._answer(delivery, state)
         else:
             answer = self._not_begun(delivery, partition, record, error)
-        task = asyncio.ensure_future(self._safely(delivery, answer))
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
+        self._answers.start(self._safely(delivery, answer))
 
     async def _answer(self, delivery: Delivery, state: Execution) -> None:
         status = "started" if state.status != "failed" else "failed"
@@ -282,7 +285,7 @@ class Requests:
 
     async def _again(self, delivery: Delivery, partition: int, execution_id: str) -> None:
         """The same request before may have started a child that was over at once, and no one said so. On replicas it
-        may also be on its way and never arrive: it is taken when it is in the log."""
+        may also be on its way and never arrive: it is done when it is in the log."""
         subject = subjects.event(partition, execution_id, "router")
         known = await self._bus.read(topology.events_stream(partition), [subject])
         if not known:
@@ -293,7 +296,7 @@ class Requests:
         await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))
 
     async def _tell_end(self, delivery: Delivery, state: Execution) -> None:
-        """The request is taken when whoever waits for an execution that is over already knows."""
+        """The request is done when the parent that waits for an execution that is already over knows of its end."""
         for note in routing.told(state):
             await self._notes.tell(note)
         await delivery.ack()
@@ -302,7 +305,7 @@ class Requests:
         """There is no room. Whoever waits for an answer gets it; what nobody waits for stays in the queue, up to a
         number that leaves the queue open for cancels and signals, and is a dead letter beyond it."""
         if REPLY_TO in (delivery.headers or {}):
-            await self._reply(delivery, "", "failed", {"kind": "capacity", "message": self._room.full})
+            await self._reply(delivery, "", "failed", Failure(CAPACITY, self._room.full).error())
             await delivery.ack()
         elif delivery.seq in self._held or len(self._held) < MAX_HELD:
             self._held.add(delivery.seq)
@@ -317,7 +320,7 @@ class Requests:
 
     async def _send(self, delivery: Delivery, answer: dict[str, object]) -> None:
         inbox = (delivery.headers or {}).get(REPLY_TO, "")
-        if INBOX.fullmatch(inbox):  # nothing else: the router may write where whoever asks may not
+        if INBOX.fullmatch(inbox):  # nothing else: the router may write where the caller may not
             with suppress(NoetlError):  # the caller can ask again; the execution does not depend on it
                 await self._bus.publish(inbox, msgspec.json.encode(answer))
 
@@ -331,7 +334,7 @@ class Requests:
         except NoetlError as error:
             await self._later(delivery, error)
             return
-        await self._reply(delivery, "", "failed", {"kind": "request", "message": short(reason, MAX_LETTER_REASON)})
+        await self._reply(delivery, "", "failed", Failure(REQUEST, short(reason, MAX_LETTER_REASON)).error())
         await delivery.ack()
 
 
@@ -349,7 +352,7 @@ def _named(request: Request, plan: Plan | str) -> Request:
 
 
 def pause_s(delivered: int) -> float:
-    """Before the next try: soon at first, and a minute in the end."""
+    """The pause before the next try: short at first, a minute in the end."""
     return float(min(LONGEST_PAUSE_S, 2 ** max(0, min(delivered, 10) - 3)))
 
 

@@ -1,4 +1,4 @@
-"""A new execution that goes on where an earlier one failed, or from a step of it."""
+"""A new execution that continues where an earlier one failed, or from a step of it."""
 
 import asyncio
 from functools import partial
@@ -10,9 +10,10 @@ from msgspec import Struct
 from shared.answers.rerun import rerun
 from shared.bus import topology
 from shared.bus.ports import Bus
+from shared.dsl.model.edition import plan_name, source_of
 from shared.dsl.model.plan import Plan
 from shared.engine.routing.state import Execution, evolve, is_over
-from shared.engine.values.stored_values import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, TooLarge, shrink
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Unstorable, shrink
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.readers import FOLDED
@@ -35,7 +36,7 @@ class Reruns:
         self._bus, self._plans, self._partitions = bus, plans, partitions
 
     async def prepare(self, asked: Control, execution_id: str) -> Prepared | str:
-        """Or the reason why it cannot be. Large results are stored for the new execution before it starts."""
+        """Or the reason why there can be none. Large results are stored for the new execution before it starts."""
         entries = await self._entries(asked.execution_id)
         state = Execution(asked.execution_id)
         for seq, record in entries:
@@ -54,7 +55,7 @@ class Reruns:
         assert isinstance(first, ev.ExecutionRequested)
         try:
             (restored,), blobs = shrink(execution_id, [found])
-        except TooLarge as error:
+        except Unstorable as error:
             return f"execution {asked.execution_id} cannot be taken over: {error}"
         assert isinstance(restored, ev.PlaybookRestored)
         size = len(msgspec.json.encode(restored))
@@ -62,7 +63,7 @@ class Reruns:
             return f"execution {asked.execution_id} cannot be taken over: {size} bytes of ctx and args"
         await results.store(self._bus, execution_id, blobs)
         request = Request(first.path, first.version, state.workload, execution_id, labels=first.labels, by=asked.by)
-        return Prepared(request, await self._plans.load(state.digest), restored)
+        return Prepared(request, await self._plans.load(plan_name(source_of(state.digest))), restored)
 
     async def _what_failed(self, execution_id: str) -> ev.PlaybookRestored | str:
         """What the iterations of loops left is read for this alone; a large loop takes a second or two to fold."""

@@ -14,6 +14,7 @@ from shared.runtime.control.letter_quota import Quota
 from shared.runtime.control.load_pacing import Loads
 from shared.runtime.control.partitions import Partitions
 from shared.runtime.control.shell import Shell
+from shared.runtime.control.surroundings import Surroundings
 from shared.runtime.service.background import run_until
 from shared.runtime.service.health import hindrance
 from shared.runtime.service.settings import Settings
@@ -26,12 +27,13 @@ class Router:
         self.room = Room()
         self._plans = Plans(bus)
         self._notes = Notes(bus, clock, settings.partitions)
-        core, loads, quota = RouterCore(self._plans), Loads(), Quota(clock.now, ORIGIN)
+        around = Surroundings(
+            bus=bus, clock=clock, partitions=settings.partitions, core=RouterCore(self._plans), plans=self._plans,
+            send=self._notes.send, loads=Loads(), quota=Quota(clock.now, ORIGIN),
+        )
         self.partitions: Partitions[Execution] = Partitions(
             bus, clock, "router", settings.instance, settings.partitions,
-            lambda partition: Shell(
-                bus, clock, partition, settings.partitions, core, self._plans, self._notes.send, loads, quota
-            ),
+            lambda partition: Shell(around, partition),
         )
         self.requests = Requests(
             bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room,

@@ -103,7 +103,7 @@ class Automation:
                         self._read(message)
                         await asyncio.sleep(0)  # thousands of documents are read without holding the others up
                     self._changed.set()
-            except NoetlError as error:  # the bucket is gone, or was made anew: what is there now counts
+            except NoetlError as error:  # the bucket is gone, or was recreated: what is there now counts
                 log.warning("schedules.reread", error=str(error))
                 self._watches.clear()
                 self._triggers.clear()

@@ -1,14 +1,20 @@
 """Which commands go to a pool's queue next, when more are due than its workers can begin.
 
-An execution and all that descend from it (`kind: playbook`) are one family, named by its root: what one may have under
-way does not grow with the number of children it starts.
+An execution and all that descend from it (`kind: playbook`) are one family, named by its root: what a family may have
+under way does not grow with the number of children it starts.
 
-1. Every family has at least one command under way, whatever the others do: nothing starves.
-2. Beyond the first of each, as many are under way as the workers say they have room for (`Beat.room`); they are
-   shared evenly: the family that has the fewest gets the next, and in it the execution that has the fewest.
-3. A higher priority goes first, in all of this.
-A command is under way from here until the log says that its run has ended or waits. What is held back is in memory
-only: it follows from the log, and whoever loads the execution offers it again.
+1. Every family gets a first command under way before any family of the same priority gets a further one, so one with a
+   single step never waits behind a wide loop. `most` bounds everything that is under way, and with it how many families
+   have their first; the others wait for theirs in turn.
+2. Beyond the first of each, as many are under way as the workers say they have room for (`Beat.room`), shared evenly:
+   the family that has the fewest gets the next, and in it the execution that has the fewest.
+3. A higher priority goes first in all of this. A lower one waits for as long as there is enough work of a higher one.
+
+A command is under way from its release here until the log says that its run has ended or waits. What is held back is in
+memory only: it follows from the log, and whoever loads the execution offers it again.
+
+Ranks are kept in heaps. A change of rank pushes a new entry and leaves the old one where it is; `rank` of a lane or
+family is the one valid entry, and `_best` drops the others when they come up. That keeps every operation logarithmic.
 """
 
 import heapq
@@ -19,7 +25,7 @@ from typing import Generic, TypeVar
 from shared.events.beat import Key
 
 T = TypeVar("T")
-Rank = tuple[int, int, int, str]  # priority (the highest first), how many are under way, turn, execution or root
+Rank = tuple[int, int, int, str]  # the lowest is next: negated priority, how many under way, turn, execution or root
 
 
 class Lane(Generic[T]):
@@ -32,7 +38,7 @@ class Lane(Generic[T]):
         self.priority = 0
         self.held: deque[tuple[Key, T]] = deque()
         self.under_way: set[Key] = set()
-        self.rank: Rank | None = None  # its valid place among the executions of the family
+        self.rank: Rank | None = None  # its valid entry in the family's order
 
 
 class Family:
@@ -45,7 +51,7 @@ class Family:
         self.lanes = 0
         self.under_way = 0
         self.order: list[Rank] = []
-        self.rank: Rank | None = None  # its valid place in a heap
+        self.rank: Rank | None = None  # its valid entry in one of the heaps
 
 
 class Fair(Generic[T]):
@@ -65,7 +71,7 @@ class Fair(Generic[T]):
         return bool(self._held)
 
     def offer(self, key: Key, item: T, priority: int, root: str = "") -> bool:
-        """False when it is there already: held back, or under way. Without a root, the execution is its own."""
+        """False if it is known already, held back or under way. Without a root, the execution is its own root."""
         lane = self._lanes.get(key[0])
         if lane is None:
             lane = self._new_lane(key[0], root or key[0])
@@ -86,7 +92,7 @@ class Fair(Generic[T]):
         return lane is not None and key in lane.under_way
 
     def released(self, most: int, room: int) -> Iterator[T]:
-        """What goes out now. `most` bounds everything under way, `room` what is beyond the first of each family."""
+        """What goes out now. `most` bounds everything under way, `room` what goes beyond the first of each family."""
         while (family := self._next(most, room)) is not None:
             lane = self._lanes[family.order[0][3]]
             key, item = lane.held.popleft()
@@ -100,7 +106,7 @@ class Fair(Generic[T]):
             yield item
 
     def free(self, execution_id: str, run_id: str = "", index: int | None = None) -> None:
-        """A run has ended or waits, all iterations of it, or everything of the execution."""
+        """The iteration, the run with all its iterations, or everything of the execution has ended or waits."""
         lane = self._lanes.get(execution_id)
         if lane is None:
             return
@@ -112,7 +118,7 @@ class Fair(Generic[T]):
             self._drop(execution_id, lane, [key for key in known if not run_id or key[1] == run_id])
 
     def keep(self, due: Callable[[Key], bool]) -> None:
-        """Forgets what is not due any more."""
+        """Forgets what is no longer due."""
         for execution_id, lane in list(self._lanes.items()):
             known = [*lane.under_way, *(key for key, _ in lane.held)]
             self._drop(execution_id, lane, [key for key in known if not due(key)])
@@ -147,7 +153,7 @@ class Fair(Generic[T]):
         self._place(execution_id, lane)
 
     def _place(self, execution_id: str, lane: Lane[T]) -> None:
-        """Puts the lane where it belongs now, and its family; what was pushed before is not valid any more."""
+        """Ranks the lane and its family by what they have now; entries pushed before become invalid."""
         lane.rank, family = None, lane.family
         if lane.held:
             lane.rank = (-lane.priority, len(lane.under_way), self._turn, execution_id)
@@ -172,7 +178,7 @@ R = TypeVar("R", Family, Lane)  # type: ignore[type-arg]
 
 
 def _best(heap: list[Rank], known: Mapping[str, R]) -> R | None:
-    """Whose valid place is the first; it is then the heap's first."""
+    """The owner of the first valid entry, which is then at the top of the heap."""
     while heap:
         found = known.get(heap[0][3])
         if found is not None and found.rank == heap[0]:

@@ -1,8 +1,8 @@
 """How large a family may grow: an execution and all that descend from it (`kind: playbook`).
 
 A playbook that starts itself a thousand times, each of which does so again, would take all memory there is. So a family
-has a bound; beyond it, a child that is asked for fails at once, and its parent is told why. It is counted anew from the
-states at hand, because a number that is kept would have to be right after every end that was not heard of.
+has a bound; beyond it, a child that is requested fails at once, and its parent learns why. The size is counted from the
+states in memory each time: a number that is kept would be wrong after the first end that was missed.
 """
 
 from collections import Counter
@@ -15,8 +15,8 @@ from shared.engine.scheduling.state import Schedule
 from shared.events.request import Request
 
 MAX_FAMILY = 100_000  # executions, runs and iterations of one root that are live at the same time
-COUNT_S = 1.0  # a count is good for so long,
-COUNT_EVERY = 32  # and for so many children: each may begin a wide loop
+COUNT_S = 1.0  # a count is used for this long,
+COUNT_EVERY = 32  # and for this many children: each may begin a wide loop
 
 
 class Families:

@@ -1,8 +1,8 @@
-"""Hears what the workers say of themselves, and what others know of them: the broker, of connections that closed, and
-whoever runs them, of processes that ended."""
+"""Listens to the beats of workers, and to what others know about them: the broker about connections that closed, a
+supervisor about processes that ended."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from shared.events import subjects
 from shared.events.bounds import MAX_WORD_BYTES
 from shared.events.decoding import read
 from shared.runtime.control.letter_quota import Quota
+from shared.runtime.service.listener import listen
 from shared.runtime.stores.heartbeats import Unreadable
 
 log = structlog.get_logger()
@@ -30,7 +31,7 @@ class _Client(Struct):
 
 
 class _Closed(Struct):
-    """What the broker says of a connection that is over, as far as it matters here."""
+    """What matters here of the broker's advisory about a connection that closed."""
 
     client: _Client
 
@@ -45,8 +46,8 @@ class Hearing:
         self._quota = Quota(asyncio.get_running_loop().time, ORIGIN)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._hear_beats(), self._hear(subjects.closed("*"), self._closed),
-                self._hear(subjects.ended("*"), self._ended)]
+        return [self._hear_beats(), listen(self._bus, subjects.closed("*"), self._closed),
+                listen(self._bus, subjects.ended("*"), self._ended)]
 
     async def _hear_beats(self) -> None:
         inbox = await self._bus.subscribe(kv.changes_of(topology.WORKERS))
@@ -59,7 +60,7 @@ class Hearing:
             await inbox.close()
 
     async def _hear_earlier(self) -> None:
-        """A worker may have died with the scheduler before this one: its last beat is there for a while."""
+        """A worker may have died together with the previous scheduler: its last beat is kept for a while."""
         try:
             beats = await self._bus.kv_all(topology.WORKERS)
         except NoetlError as error:
@@ -83,7 +84,8 @@ class Hearing:
         self._takeover.heard(worker, beat)
 
     async def _bury(self, worker: str, message: Message, error: Corrupt) -> None:
-        """Its entry is gone in a moment: a letter of the key stays. Keys can be made up."""
+        """Its entry expires in a moment; a dead letter of the key stays. There is a quota, since keys can be
+        invented."""
         if not self._quota.take(worker.partition(".")[0]):
             return
         try:
@@ -95,19 +97,11 @@ class Hearing:
         self._rooms.ended(worker)
         self._takeover.ended(worker)
 
-    async def _hear(self, subject: str, take: Callable[[bytes], None]) -> None:
-        inbox = await self._bus.subscribe(subject)
-        try:
-            while True:
-                take(await inbox.next())
-        finally:
-            await inbox.close()
-
     def _ended(self, data: bytes) -> None:
         self._end(data.decode(errors="replace"))
 
     def _closed(self, data: bytes) -> None:
-        """Said by brokers whose configuration lets this account hear it (`shared/bus/permissions.py`)."""
+        """From brokers whose configuration lets this account hear it (`shared/bus/permissions.py`)."""
         try:
             client = read(_closed, data, "a word of the broker", MAX_WORD_BYTES).client
         except Corrupt as error:

@@ -1,9 +1,9 @@
-"""Places of keys that many executions share: asks for them in the keys' ledgers, says in each execution's log what it
-got, and gives back what is over.
+"""Places of keys that many executions share: asks for them in the ledgers of the keys, writes each grant to its
+execution's log, and gives back the places of what is over.
 
-A ledger is an entry of `noetl_limits`, settled by compare-and-set. What it says follows from the logs: a grant that
-did not get into its log is told again, a holder whose run is over by its log is struck out, and a ledger that was
-lost is written anew by those who hold its places.
+A ledger is an entry of `noetl_limits`, settled by compare-and-set (`shared/engine/scheduling/limit_ledger.py`). It
+follows from the logs: a grant that did not reach its log is written again, a holder whose run is over by its log is
+struck out, and the holders of a ledger that was lost are entered again.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ from shared.runtime.stores.execution_status import standing
 
 log = structlog.get_logger()
 RETRY_S = 0.5
-TELL_AGAIN_S = 3.0  # a grant that its log does not show by then
-SUSPECT_S = 5.0  # a holder that nobody here knows of is looked up in its log
+TELL_AGAIN_S = 3.0  # a grant that its log does not show by then is written again
+SUSPECT_S = 5.0  # then a holder that is unknown here is looked up in its log
 SWEEP_S = 10.0
 MAX_TRIES = 50  # at one ledger, while others write it too
 # Whether a holder's run is live: None when the execution is not in memory here; asking brings it there.
@@ -37,7 +37,7 @@ Knows = Callable[[str, str], bool | None]
 
 
 class Limits:
-    """`owns(execution_id)`: it is looked after here; `others()`: the schedulers that are there."""
+    """`owns(execution_id)`: this scheduler looks after it; `others()`: the schedulers that are alive."""
 
     def __init__(
         self, bus: Bus, clock: Clock, instance: str, partitions: int,
@@ -49,7 +49,7 @@ class Limits:
         self._of: dict[str, dict[str, str]] = {}
         self._gone: dict[str, set[str]] = {}
         self._told: dict[str, float] = {}
-        self._late: dict[str, list[tuple[float, float]]] = {}  # of a key with a rate: when given, when said
+        self._late: dict[str, list[tuple[float, float]]] = {}  # of a key with a rate: when given, when written
         self._suspects: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self._wake = asyncio.Event()
@@ -108,7 +108,7 @@ class Limits:
             await inbox.close()
 
     def _is_concerned(self, key: str, found: Ledger) -> bool:
-        """Someone here waits, or a holder is to be looked after that is not known."""
+        """Some run here waits, or there is an unknown holder of an execution owned here."""
         mine = self._keys.get(key, {})
         if any(not want.granted for want in mine.values()):
             return True
@@ -182,7 +182,7 @@ class Limits:
         raise Conflict(f"the ledger of {key} is written by too many at once")
 
     def _let_go(self, key: str) -> None:
-        """What another scheduler looks after now is taken from the log there, and here if it comes back."""
+        """What another scheduler owns now it reads from the log; so does this one, if it comes back."""
         mine = self._keys.get(key, {})
         for who, want in list(mine.items()):
             if not self._owns(want.execution_id):
@@ -209,7 +209,7 @@ class Limits:
             del self._keys[key]
 
     async def _tell(self, key: str, want: Want) -> bool:
-        """Said once more if the log does not show it after a while. Whether it was said now."""
+        """Written again if the log does not show it after a while. Whether it was written now."""
         now = self._clock.now()
         self._settle_soon(key, now + TELL_AGAIN_S)
         if now - self._told.get(want.holder, float("-inf")) < TELL_AGAIN_S:
@@ -230,7 +230,7 @@ class Limits:
     # -- holders nobody speaks for -------------------------------------------------------------
 
     async def _leaked(self, key: str, found: Ledger) -> set[str]:
-        """Holders of executions looked after here whose runs are over: their end was not heard of."""
+        """Holders whose runs are over, of executions owned here: their end was missed."""
         mine, now, gone = self._keys.get(key, {}), self._clock.now(), set[str]()
         for who in found.holders:
             execution_id, _, at = who.partition("/")

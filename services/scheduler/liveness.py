@@ -1,12 +1,13 @@
-"""Which workers are alive, as far as their beats and those who know more say, and what the dead ones held.
+"""Which workers are alive, according to their beats and to those who know more, and what the dead ones held.
 
-    its supervisor says so    it saw the exit
-    its key is deleted        by itself: one that stops in order first says that it holds nothing
-    its connection closed     and no beat came for CLOSED_S: one that connects again says so at once
-    a beat of a later life    under the same name: the earlier one is over
-    no beat for SILENT_S      of the time in which beats would have been heard
+A worker is dead when
+    its supervisor says so    it saw the process exit
+    its key is deleted        by the worker itself: one that stops in order first says that it holds nothing
+    its connection closed     and no beat came for CLOSED_S: one that reconnects beats at once
+    a later life beats        under the same name: the earlier one is over
+    it is silent              no beat for SILENT_S of the time in which beats would have been heard
 
-A worker that is taken for dead and is not does no harm: what it held is issued again under a higher epoch, and it is
+A worker that is considered dead and is not does no harm: what it held is issued again under a higher epoch, and it is
 fenced. It costs a repeated call.
 """
 
@@ -42,8 +43,8 @@ class Lives:
         self._lives: dict[str, Life] = {}
 
     def heard(self, name: str, beat: Beat) -> Gone | None:
-        """What an earlier life under this name held. A late word of one is not heard: two workers under one name
-        would take each other for dead with every beat."""
+        """What an earlier life under this name held. A late beat of an earlier life is ignored: otherwise two workers
+        under one name would each end the other's life with every beat."""
         known = self._lives.get(name)
         if known is not None and beat.started < known.beat.started:
             return None
@@ -57,7 +58,7 @@ class Lives:
         return None if life is None else _gone(name, life, why)
 
     def mark(self, name: str) -> Life | None:
-        """What is known now: another one after the next beat."""
+        """An object that stands for what is known now; after the next beat it is another one."""
         return self._lives.get(name)
 
     def listened(self, seconds: float) -> Iterator[Gone]:

@@ -1,4 +1,4 @@
-"""What the workers of each pool say they have room for, heard from their beats as they come."""
+"""How much room the workers of each pool have, according to their beats."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,8 @@ from shared.bus import topology
 from shared.bus.ports import Clock
 from shared.events.beat import Beat
 
-UNKNOWN_SLOTS = 64  # of a pool from which nothing was heard yet
-FIRSTS = 4  # commands under way for every slot of the pool, each the only one of its execution
+UNKNOWN_SLOTS = 64  # of a pool whose workers have not been heard yet
+FIRSTS = 4  # commands under way for every slot of the pool, at most
 
 
 class Heard(Struct, frozen=True):
@@ -20,14 +20,14 @@ class Heard(Struct, frozen=True):
 
 
 class Rooms:
-    """`share` is the part of all executions that this scheduler looks after."""
+    """`share` is the fraction of all executions that this scheduler looks after."""
 
     def __init__(self, clock: Clock, share: Callable[[], float], changed: Callable[[], None]) -> None:
         self._clock, self._share, self._changed = clock, share, changed
         self._heard: dict[str, Heard] = {}
 
     def room(self, pool: str) -> int:
-        """Commands beyond the first of each execution."""
+        """How many commands may be under way beyond the first of each family."""
         known = self._of(pool)
         return self._part(sum(heard.room for heard in known) if known else UNKNOWN_SLOTS)
 
@@ -49,7 +49,7 @@ class Rooms:
         self._heard.pop(worker, None)
 
     def heard(self, worker: str, beat: Beat) -> None:
-        if beat.draining:  # it takes nothing any more
+        if beat.draining:  # it accepts nothing more
             self.ended(worker)
             return
         known = self._heard.get(worker)

@@ -1,7 +1,18 @@
-"""Hands what is due to the broker, in order, and again until the broker has it. Requests for children go out the same
-way, to a stream that is kept.
+"""Hands messages to the broker, in the order in which they come, until the broker has each of them.
 
-Nothing goes out over a connection before the queue was looked at over it: else its loss could go unnoticed.
+1. *Until it is there.* `Batch.then` is called when the broker has every message of the batch, and the cursor of the log
+   waits for that. A crash before loses nothing: the successor reads the same records and sends again.
+2. *Pipelined.* Sends do not wait for answers. A message without an answer, or refused, is put at the end of the line
+   after a pause. So order is not a promise: a stop that overtakes its command is remembered (`stops.py`), and between
+   commands of different runs order means nothing.
+3. *Duplicate is success.* The subject holds a message already, or the broker remembers the id: somebody, perhaps this
+   scheduler, has sent it. The exception is a command after a wait, whose predecessor may not be acknowledged yet.
+4. *Fresh only if certain.* A worker starts a fresh command without reading the log, so `fresh` must never be wrong. It
+   is taken off a command that waited longer than FRESH_S, that was meant for an earlier connection, or that was sent
+   and not answered: it may have reached a worker. A fresh one is written only to the connection for which it was
+   checked (`on`); check and write are one step in the client.
+5. *Look first.* Nothing goes out over a connection before the queue was looked at over it (`looked`). Otherwise new
+   commands would raise the sequence of a queue that was lost and made again, and hide the loss.
 """
 
 import asyncio
@@ -24,8 +35,8 @@ from shared.events.stop import Stop
 
 log = structlog.get_logger()
 RETRY_S = 0.25
-NOT_FREE_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-REFUSED_S = 10.0  # someone has to change something first
+NOT_FREE_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # pauses while the command before a wait is unacknowledged
+REFUSED_S = 10.0  # it will be refused until an operator changes something
 
 
 class Batch:
@@ -43,8 +54,8 @@ class Batch:
 
 
 class Waiting:
-    """A message on its way to the broker, since when, and over how many connections so far. `instead` is the sequence
-    of the message in whose place it comes, if it is issued again."""
+    """A message on its way to the broker: `at` is when it was handed over, `connections` the connection it is meant
+    for. `instead`, if it is issued again, is the sequence of the message that it replaces."""
 
     __slots__ = ("at", "batch", "connections", "held", "instead", "item", "tries")
 
@@ -54,14 +65,14 @@ class Waiting:
         self.held = False
 
     def let_go(self) -> None:
-        """Whoever sent it need not wait until it is its turn: the log says that it is due."""
+        """Its sender need not wait until it is its turn: the log says that it is due, and will say so to the next."""
         self.batch.taken()
         self.batch = Batch(1, nothing)
 
     def is_next_try(self) -> bool:
-        """After a wait, the worker whose task waited may not have acknowledged its command yet: soon it has.
-        If another one holds the run, it gets to the end of the wait by itself; if that is lost, the sweep
-        finds the run."""
+        """Whether to try again although the subject is occupied. After a wait, the worker whose task waited may not
+        have acknowledged its command yet, and will in a moment. If another worker holds the run, it comes to the end of
+        the wait by itself; if that worker is lost, the sweep finds the run."""
         self.tries += 1
         is_after_wait = isinstance(self.item, Command) and self.item.since > 0 and not self.instead
         return is_after_wait and self.tries <= len(NOT_FREE_S)
@@ -74,7 +85,7 @@ class Publishing:
         self._waiting: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._looked_over = 0
-        self.highest = 0  # of the sequences the queue has answered with
+        self.highest = 0  # sequence that the queue has answered with
 
     def looked(self, connections: int) -> None:
         """The queue was looked at over this connection."""
@@ -86,7 +97,7 @@ class Publishing:
         self._wake.set()
 
     def again(self, item: Command, instead: int) -> None:
-        """`instead`: the sequence of the message in whose place it comes; 0: there is none known."""
+        """`instead`: the sequence of the message that it replaces; 0: none is known."""
         self.add(Waiting(stale(item), Batch(1, nothing), self._clock.now(), self._bus.connections, instead))
 
     async def close(self) -> None:
@@ -132,7 +143,7 @@ class Publishing:
             self._not_sent(waiting, error)
 
     def _not_sent(self, waiting: Waiting, error: BaseException) -> None:
-        """Not fresh any more: an unanswered publish may have reached a worker."""
+        """No longer fresh: an unanswered publish may have reached a worker."""
         pause = RETRY_S
         if not isinstance(error, Unavailable):
             log.error("command.refused", execution_id=waiting.item.execution_id, error=str(error))
@@ -157,9 +168,9 @@ def stale(item: Outgoing) -> Outgoing:
 
 
 def message_of(item: Outgoing, instead: int = 0) -> tuple[str, bytes, str]:
-    """Subject, data and id. Another scheduler may believe it owns the partition too. The broker remembers ids
-    for longer than twice FRESH_S: a fresh command is refused if the run ever had one, a command after a
-    wait if that wait's end had one, and one that is issued again if another came in place of the same message."""
+    """Subject, data and id. The ids are for two schedulers that both believe they own the partition. The broker
+    remembers them for longer than twice FRESH_S, and in that time stores no second fresh command of a run, no second
+    command after the same wait, and no second replacement of the same message."""
     match item:
         case Command():
             subject = subject_of(item)

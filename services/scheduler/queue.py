@@ -1,6 +1,27 @@
-"""The command queue as the scheduler sees it. How many commands are in it at a time, and whose, is decided in
-`fair.py`; `publishing.py` hands them to the broker. What gets lost on the way is issued again: all of it when the
-queue is lost and single commands that nobody has (`loss.py`), and what a dead worker held (`takeover.py`).
+"""The command queue as the scheduler sees it. Begin reading the room here.
+
+Theory of operation
+-------------------
+The queue is a stream in the broker's memory. Everything in it follows from the log
+(`shared/engine/scheduling/core.py`), so it may be lost at any time; what must not get lost is the knowledge that it
+was.
+
+1. *On the way out.* A command is first offered to its pool's `Fair` (`fairness.py`), which holds it back until it is
+   its turn, then handed to the publisher (`publisher.py`), which sends it until the broker has it. Other messages skip
+   the first station. Requests for children are counted on the way (`families.py`): over the bound, they carry the
+   refusal.
+2. *Who waits for what.* The shell's cursor may pass a record once the messages that follow from it are with the broker
+   (`Batch`). A command that is held back is the exception, and is let go at once (`let_go`): it may wait for an hour,
+   and is not lost with this process, because whoever loads the execution next derives and offers it again.
+3. *Under way.* A command counts as under way from its release until the log says that its run ended or waits (`Free`).
+   An end that was missed must not keep others back for ever. So where commands are held and nothing ends, and once in
+   COMPARE_S in any case, what is under way is compared with what the log says is due.
+4. *Lost on the way.* `queue_loss.py` watches for the loss of the whole queue and of single commands; `takeover.py` for
+   workers that died with what they held. Both issue commands again in the one way there is (`reissue.py`).
+5. *Repeating is safe.* The queue accepts one message per subject, and there is one subject for each run, iteration,
+   frame and local loop. A second command of the same run is refused while the first is queued or held. If one gets
+   through all the same, its lease has a higher epoch and the earlier holder is fenced by the log: at worst a call is
+   repeated.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -24,11 +45,11 @@ from shared.events.beat import Key
 from shared.events.command import Command, key_of
 from shared.events.request import Request
 
-COMPARE_S = 60.0  # what is under way is compared with the log at least so often: it takes a second when 100,000 are due
+COMPARE_S = 60.0  # at least this often (rule 3); not more, since it takes a second when 100,000 commands are due
 
 
 class Log(Protocol):
-    """What the log says is outstanding in the partitions that are looked after here; `share` is their part of all."""
+    """What the log says is outstanding in the partitions of this scheduler; `share` is their fraction of all."""
 
     def due(self) -> Iterable[Command]: ...
     def live(self) -> Iterable[Schedule]: ...
@@ -101,22 +122,22 @@ class CommandQueue:
                     self._publishing.add(waiting)
 
     def _out(self) -> Iterable[Command]:
-        """What should be in the queue or with a worker. What is held back is not lost: it would get there before its
-        turn, with all others that wait for theirs."""
+        """What should be in the queue or with a worker. Commands held back are left out: they are not lost, and issuing
+        them again would send all of them before their turn."""
         for item in self._log.due():
             fair = self._pools.get(item.pool)
             if fair is None or not fair.is_held(key_of(item)):
                 yield item
 
     def _look(self, listened: float) -> None:
-        """Every second or so; for so many seconds since the last time, beats would have been heard."""
+        """Called about once a second. `listened`: for how many seconds since the last call beats would have been
+        heard."""
         self._takeover.listened(listened)
         self._rooms.forget_silent()
         self._look_at_held()
 
     def _look_at_held(self) -> None:
-        """An end that was not heard of must not hold the others back for ever: not where nothing ends any more, and not
-        where others do."""
+        """Finds ends that were missed (rule 3)."""
         now = self._clock.now()
         late = now - self._compared > COMPARE_S
         stuck = [

@@ -1,14 +1,19 @@
-"""Looks after the queue as a whole: whether it is still the one that was there before, and whether it lost single
-commands.
+"""Watches the queue: whether it is still the one that was there before, and whether it lost single commands.
 
-The queue is in memory. When the broker restarts it is gone, and its creation time is new; when a whole cluster does,
-the time is the old one, but the sequences begin anew. Then every command that the log says is due is issued again,
-except those a live worker still holds. A run skipped for that reason is looked at until its worker reports or is gone.
+1. *The whole queue.* It is in memory. When the broker restarts, it is gone, and a new one has a new creation time. When
+   a whole cluster restarts, the creation time is the old one, but sequences begin again: then the last sequence is
+   lower than one this scheduler has seen. Either way everything that the log says is due is issued again.
+2. *Except what a live worker holds.* Workers get GRACE_S to connect again and say what they hold; those runs are
+   skipped and looked at until their worker reports or is gone. Skipping is an economy: issuing them too would repeat
+   calls.
+3. *Single commands.* The broker accepts an acknowledgement from a lease that is over, and so removes the command that a
+   later lease holds. And a message can be in the queue while its consumer considers it done: it is never delivered, and
+   its subject stays occupied (`stranded.py`). So a sweep looks for commands that were due and held by nobody in two
+   sweeps in a row. Once would not do: a command that is just being handed over is held by nobody for a moment.
+4. *Hearing.* Silence of a worker counts only while this scheduler could have heard it (`_listened`). One that was
+   frozen or cut off itself would otherwise take every worker for dead when it wakes.
 
-Single commands get lost too. The queue takes an acknowledgement from a lease that is over, and with it goes the
-command that a later lease holds. And a message can be in the queue while its consumer takes it for done, if someone
-purged by subject: it never comes again, and its subject is taken. So a sweep looks for what was due and held by
-nobody twice in a row. `due` is without what the scheduler itself holds back.
+`due` leaves out what the scheduler itself holds back: it is not lost, only not sent yet.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -32,12 +37,12 @@ WATCH_S = 1.0
 RECONNECT_S = 0.1  # nothing goes out before the first look over a new connection
 GRACE_S = 2.0  # after a loss, workers get this long to connect again and say what they hold
 SWEEP_S = 20.0
-MAX_SWEEP = 2000  # commands; the oldest first, and a queue in order gets to the oldest first too
-MAX_GAP_S = 2 * WATCH_S + 0.5  # between two looks: longer, and this scheduler was away itself
+MAX_SWEEP = 2000  # commands in one sweep, the oldest first: a healthy queue delivers those first too
+MAX_GAP_S = 2 * WATCH_S + 0.5  # between two looks; after a longer gap this scheduler was away itself
 
 
 class Loss:
-    """`looked(seconds)` is called with every look; for so long since the one before, this scheduler could hear."""
+    """`looked(seconds)` is called with every look: for how long since the one before this scheduler could hear."""
 
     def __init__(
         self, bus: Bus, clock: Clock, remake: Callable[[], Awaitable[object]], due: Callable[[], Iterable[Command]],
@@ -70,8 +75,8 @@ class Loss:
             await self._clock.sleep(min(RECONNECT_S, WATCH_S))
 
     def _listened(self) -> float:
-        """The broker has just answered, and so it did at the last look, over the same connection and not long ago:
-        what it had to say in between was heard. A scheduler that was frozen or cut off takes nobody for dead."""
+        """The broker has just answered. If it also did at the last look, over the same connection and not long ago,
+        then what it had to say in between was heard, and the time counts; otherwise none of it does (rule 4)."""
         now, over = self._clock.now(), self._bus.connections
         gap = now - self._heard_at if over == self._heard_over else MAX_GAP_S + 1
         self._heard_at, self._heard_over = now, over
@@ -133,7 +138,7 @@ class Loss:
         await self._stranded.look(lost)
 
     async def _held(self) -> set[Held]:
-        """By the pool of who says so: a worker cannot hold what is another pool's."""
+        """What live workers say they hold, with their own pool: a worker cannot hold what belongs to another pool."""
         found = await heartbeats.read_all(self._bus, self._unreadable)
         return {(beat.pool, key) for beat in found.values() for key in beat.held}
 

@@ -1,6 +1,6 @@
-"""The one way to issue a command a second time: exactly the message that is lost leaves the queue, and the command
-comes anew, not fresh, under an id made of that message. So two schedulers at once issue it once, and whoever still
-holds the lost message is fenced: the new one has a higher epoch.
+"""The one way to issue a command a second time: exactly the message that is lost is deleted from the queue, and the
+command is published again, not fresh, under an id made of that message. So two schedulers that do this at once issue it
+once, and whoever still holds the lost message is fenced: the new one has a higher epoch.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Again:
         self._bus, self._send = bus, send
 
     async def issue(self, lost: Sequence[Lost]) -> int:
-        """How many were issued: what is in the queue as another message is not lost."""
+        """Returns how many were issued: a run that is in the queue as another message is not lost."""
         count = 0
         for first in range(0, len(lost), AT_ONCE):
             count += sum(await asyncio.gather(*(self._issue(*each) for each in lost[first : first + AT_ONCE])))

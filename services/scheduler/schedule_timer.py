@@ -26,7 +26,7 @@ RETRY_S = 1.0
 
 
 class Watch:
-    """A schedule and where it stands as far as this timekeeper knows."""
+    """A schedule and its state, as far as this timekeeper knows."""
 
     def __init__(self, schedule: Schedule, entry: Entry, partition: int) -> None:
         self.schedule, self.entry, self.partition = schedule, entry, partition
@@ -100,7 +100,7 @@ class Timekeeper:
     async def _ask(self, schedule: Schedule, fire: Fire) -> None:
         try:
             request = msgspec.json.encode(automation_schedules.request(schedule, fire.at))
-            decode(request)  # the router would not take it
+            decode(request)  # the router would reject it
             await self._bus.append(subjects.EXECUTE, request)
         except (TemplateError, Corrupt, Refused, RecursionError, TypeError, ValueError) as error:
             await self._report(schedule, replace(fire, verdict="failed", why=str(error)))

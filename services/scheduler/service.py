@@ -23,6 +23,7 @@ from shared.runtime.control.letter_quota import Quota
 from shared.runtime.control.load_pacing import Loads
 from shared.runtime.control.partitions import Partitions
 from shared.runtime.control.shell import Shell
+from shared.runtime.control.surroundings import Surroundings
 from shared.runtime.service.background import run_until
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores.plans import Plans
@@ -32,17 +33,19 @@ class Scheduler:
     def __init__(
         self, bus: Bus, settings: Settings, clock: Clock, remake_queue: Callable[[], Awaitable[object]]
     ) -> None:
-        plans, loads, quota = Plans(bus), Loads(), Quota(clock.now, ORIGIN)
+        plans = Plans(bus)
         self._core = SchedulerCore(plans)
         self.limits = Limits(
             bus, clock, settings.instance, settings.partitions, self._owns, lambda: self.partitions.members, self._knows
         )
         self.queue = CommandQueue(bus, clock, remake_queue, self, self.limits)
+        around = Surroundings(
+            bus=bus, clock=clock, partitions=settings.partitions, core=self._core, plans=plans, send=self.queue.send,
+            loads=Loads(), quota=Quota(clock.now, ORIGIN),
+        )
         self.partitions: Partitions[Schedule] = Partitions(
             bus, clock, "scheduler", settings.instance, settings.partitions,
-            lambda partition: Shell(
-                bus, clock, partition, settings.partitions, self._core, plans, self.queue.send, loads, quota
-            ),
+            lambda partition: Shell(around, partition),
         )
         self.automation = Automation(
             bus, clock, settings.instance, settings.partitions, lambda: frozenset(self.partitions.shells)
@@ -83,8 +86,9 @@ class Scheduler:
                     yield actor.state
 
     def known(self, execution_id: str) -> Known:
-        """What is outstanding of one execution: those that are live are all in memory, or are being loaded. Whoever
-        looks after it may be gone as well, and this one next."""
+        """What is outstanding of one execution. Live ones that this scheduler owns are all in memory or being loaded,
+        so an unknown one has nothing outstanding. None for one it does not own: the owner may be dead, and this the
+        next."""
         shell = self._shell(execution_id)
         if shell is None:
             return None
@@ -92,7 +96,7 @@ class Scheduler:
         return () if actor is None else self._commands(shell, actor)
 
     def _commands(self, shell: Shell[Schedule], actor: Actor[Schedule]) -> Known:
-        """A state that lacks something is loaded anew, which publishes its commands too."""
+        """A state that lacks something is loaded again, which publishes its commands too."""
         if actor.state is None:
             return None
         try:

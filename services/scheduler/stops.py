@@ -1,7 +1,5 @@
-"""Runs that are to stop: their commands leave the queue, and their workers are told, more than once, because a
-word on a subject may get lost."""
-
-import asyncio
+"""Runs that are to stop: their commands are deleted from the queue, and their workers are notified. That is done more
+than once, because a message without a stream may get lost."""
 
 import msgspec
 import structlog
@@ -12,11 +10,12 @@ from shared.errors import NoetlError
 from shared.events import subjects
 from shared.events.command import Command
 from shared.events.stop import Stop
+from shared.runtime.service.background import Tasks
 
 log = structlog.get_logger()
 AGAIN_S = (0.3, 1.0, 3.0, 6.0)
-PAUSE_AGAIN_S = (0.3, 1.0)  # it may soon be over
-MAX_REMOVED = 1000  # commands of one run at a time; what is left is removed when it is said again
+PAUSE_AGAIN_S = (0.3, 1.0)  # not for long: the pause may be over by then
+MAX_REMOVED = 1000  # commands of one run at a time; the rest is removed at the next repetition
 REMEMBER_S = 60.0  # a command that was on its way when its run was stopped is not published
 
 
@@ -24,7 +23,7 @@ class Stops:
     def __init__(self, bus: Bus, clock: Clock) -> None:
         self._bus, self._clock = bus, clock
         self._stopped: dict[tuple[str, str], float] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def is_stopped(self, command: Command) -> bool:
         return (command.execution_id, command.run_id) in self._stopped
@@ -32,9 +31,7 @@ class Stops:
     async def say(self, stop: Stop) -> None:
         if not stop.pause:
             self._remember(stop)
-        task = asyncio.ensure_future(self._again(stop))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._again(stop))
 
     def _remember(self, stop: Stop) -> None:
         now = self._clock.now()
@@ -65,6 +62,4 @@ class Stops:
                 await self._bus.delete(topology.COMMANDS, after)
 
     async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()

@@ -1,5 +1,6 @@
-"""Commands that are due and that nobody holds: those that are not in the queue are published, and those that are in it
-and will never be delivered are issued again."""
+"""Commands that are due and that nobody holds: those that are not in the queue are published; those that are in it and
+will never be delivered are issued again.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,8 +18,8 @@ log = structlog.get_logger()
 
 
 def is_stranded(seq: int, consumer: ConsumerState, *, seen: bool) -> bool:
-    """In the stream, delivered once, and neither pending nor held: the consumer takes it for done, or holds nothing at
-    all. Or it is said to be held, and no worker has said so since it was `seen` a sweep ago."""
+    """Delivered once, and neither pending nor held: the consumer considers it done, or holds nothing at all. Or the
+    consumer says it is held, and no worker has named it since it was `seen` a sweep ago."""
     return seq <= consumer.last and (seq <= consumer.floor or not consumer.held or seen)
 
 

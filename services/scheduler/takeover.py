@@ -1,5 +1,15 @@
-"""What a dead worker held is issued again at once, by the one who looks after its execution: nobody waits for the
-lease. `lives.py` says who is dead."""
+"""What a dead worker held is issued again at once, without waiting for its leases to run out.
+
+1. `liveness.py` says who is dead. Being wrong is harmless: a worker that lives is fenced by the higher epoch of the new
+   command, and a call is repeated. So a takeover needs no agreement between schedulers.
+2. A worker's last beat names what it held, with the sequence of each message. A command is issued again if the log says
+   it is due, it belongs to the worker's pool, and no live worker of that pool says it holds it. The beat alone decides
+   nothing: a worker may claim to hold anything.
+3. Only the scheduler that owns the execution acts. One that is loading it, or may be about to own it because its owner
+   died as well, tries again until GIVE_UP_S; by then the leases are almost over, and the broker delivers again.
+4. The replaced message is named by its sequence (`reissue.py`): if the queue holds another message of the run by then,
+   somebody was faster, and nothing is done.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,11 +23,12 @@ from shared.bus.ports import Clock
 from shared.errors import NoetlError
 from shared.events.beat import Beat, Key
 from shared.events.command import Command, key_of
+from shared.runtime.service.background import Tasks
 
 log = structlog.get_logger()
 RETRY_S = 0.5
-GIVE_UP_S = 10.0  # by then the lease is almost over, and that brings it back too
-Known = Sequence[Command] | None  # the commands due of an execution; None: it is being loaded, or not looked after
+GIVE_UP_S = 10.0  # by then the lease is almost over, and its end brings the command back too
+Known = Sequence[Command] | None  # the commands of an execution that are due; None: it is being loaded, or not owned
 
 
 class _Lost(Struct):
@@ -27,14 +38,14 @@ class _Lost(Struct):
 
 
 class Takeover:
-    """`known` says what is due of an execution."""
+    """`known` gives the commands of an execution that are due."""
 
     def __init__(self, clock: Clock, known: Callable[[str], Known], again: Again) -> None:
         self._clock, self._known, self._again = clock, known, again
         self._lives = Lives()
         self._lost: dict[Key, _Lost] = {}
         self._wake = asyncio.Event()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = Tasks()
 
     def heard(self, worker: str, beat: Beat) -> None:
         self._take(self._lives.heard(worker, beat))
@@ -44,9 +55,7 @@ class Takeover:
 
     def closed(self, worker: str) -> None:
         if self._lives.mark(worker) is not None:
-            task = asyncio.ensure_future(self._wait(worker))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._closing.start(self._wait(worker))
 
     async def _wait(self, worker: str) -> None:
         mark = self._lives.mark(worker)
@@ -77,8 +86,7 @@ class Takeover:
                     if self._lost:
                         await self._clock.sleep(RETRY_S)
         finally:
-            for task in self._closing:
-                task.cancel()
+            self._closing.cancel()
 
     async def _look(self) -> None:
         now, due, later = self._clock.now(), list[tuple[Command, int]](), dict[Key, _Lost]()
@@ -89,7 +97,7 @@ class Takeover:
                 later |= {key: lost for key, lost in taken.items() if key[0] == execution_id and lost.until > now}
                 continue
             wanted = {key_of(command): command for command in commands}
-            due += [  # what a worker said of another pool's runs is not so
+            due += [  # a worker cannot have held what belongs to another pool
                 (wanted[key], lost.seq) for key, lost in taken.items()
                 if key in wanted and wanted[key].pool == lost.pool
             ]

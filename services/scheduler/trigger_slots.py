@@ -13,7 +13,7 @@ from shared.runtime.stores.execution_status import standing, standings
 from shared.runtime.stores.schedules import Holders
 
 CORE_KEPT_S = 600.0  # a core message may be lost after it got its place and before its request is out
-FULL_S = 0.9  # found full, it is not looked at again for so long, however many wait
+FULL_S = 0.9  # found full, it is not looked at again for this long, however many wait
 TRIES = 10
 
 

@@ -9,6 +9,7 @@ from shared.bus.ports import Bus
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import effects as ef
 from shared.engine.values.redaction import Secrets
+from shared.events.failure import AUTH
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call
 
@@ -27,7 +28,7 @@ async def find(bus: Bus, effect: ef.FindCredentials) -> ef.Found | Outcome:
         auth = await credentials.resolve(bus, effect.auth) if effect.auth is not None else None
         others = {path: await credentials.resolve(bus, each) or {} for path, each in effect.others.items()}
     except credentials.NoCredential as error:
-        return failed("auth", str(error))
+        return failed(AUTH, str(error))
     return ef.Found(auth, others)
 
 

@@ -1,8 +1,8 @@
 """How many commands a worker wants under way: enough to fill its slots with calls, and no more in front of others
 than it gets through at once.
 
-Alone, an execution may have all there is. As soon as there are others, what is beyond the calls that really run only
-stands in their way: a loop of short tasks would fill every queue on the path, and whoever comes next would wait for
+Alone, an execution may have all there is. As soon as there are others, what is beyond the calls that run only
+delays them: a loop of short tasks would fill every queue on the path, and the next execution would wait for
 all of it.
 """
 
@@ -24,7 +24,7 @@ class Room:
 
     @property
     def _alone(self) -> int:
-        """Twice the slots: the next ones are at hand when a run ends."""
+        """Twice the slots: the next ones are already there when a run ends."""
         return 2 * self._slots
 
     def took(self, execution_id: str) -> None:

@@ -9,10 +9,8 @@ from services.worker.hold import Hold
 from services.worker.interpreter import Interpreter, Outside, lease_of
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import effects as ef
-from shared.engine.pipeline import ownership
 from shared.engine.pipeline.effects import Effect
 from shared.engine.pipeline.frame_machine import FrameMachine
-from shared.engine.pipeline.history import History
 from shared.events.command import Command
 from shared.events.outcome import Outcome
 from shared.tools.base.contract import Claiming
@@ -30,17 +28,6 @@ class FrameRun(Interpreter):
         failed = await self.drive(self._frame.run())
         if failed is not None:
             log.warning("frame.not_committed", run_id=self._command.run_id, error=failed.error)
-
-    async def look(self) -> None:
-        """Raises Fenced when the log says that the frame is not ours any more."""
-        await self._known()
-
-    async def _read(self) -> History:
-        return await self._outside.histories.read(self._command)
-
-    async def _known(self) -> None:
-        known = await self._read()
-        ownership.check(self._lease, known.epoch, over=known.over)
 
     async def _do(self, effect: Effect) -> Any:
         if isinstance(effect, ef.ClaimRows):

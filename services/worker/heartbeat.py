@@ -1,7 +1,7 @@
-"""What a worker says of itself, again and again: that it is there, what it holds, how much room it has.
+"""The beats of a worker: that it is alive, what it holds, how much room it has.
 
-Every BEAT_S; as soon as there is more or less room; after the connection broke; and soon after a run was taken that
-lasts, so that whoever gives a dead worker's runs to others knows of it.
+Every BEAT_S; as soon as there is more or less room; after the connection broke; and soon after a run was begun that
+lasts, so that the schedulers, which give a dead worker's runs to others, know of it.
 """
 
 import asyncio
@@ -15,10 +15,9 @@ import msgspec
 import structlog
 
 from services.worker.capacity import LOOK_S, Room
-from services.worker.hold import Hold
-from services.worker.presence import BEAT_S, Presence
+from services.worker.hold import Around, Hold
+from services.worker.presence import BEAT_S
 from shared.bus import topology
-from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError
 from shared.events.beat import Beat, Key, key_of
 from shared.runtime.service.settings import Settings
@@ -26,20 +25,20 @@ from shared.tools.toolbox import Tools
 
 log = structlog.get_logger()
 AGAIN_S = 0.3   # after a beat that was lost
-LASTS_S = 0.3   # a run that is held for so long is named soon
+LASTS_S = 0.3   # a run that is held for this long is named soon
 OFTEN_S = 0.5   # and not more often than this
 
 
 class Beating:
     def __init__(
-        self, bus: Bus, clock: Clock, settings: Settings, presence: Presence, holds: Mapping[Key, Hold], room: Room,
-        tools: Tools, draining: Callable[[], bool],
+        self, around: Around, settings: Settings, holds: Mapping[Key, Hold], room: Room, tools: Tools,
+        draining: Callable[[], bool],
     ) -> None:
-        self._bus, self._clock, self._settings, self._presence = bus, clock, settings, presence
+        self._bus, self._clock, self._settings, self._presence = around.bus, around.clock, settings, around.presence
         self._holds, self._room, self._tools, self._draining = holds, room, tools, draining
         self._now = asyncio.get_running_loop().time
         self._taken = asyncio.Event()
-        self._started, self._version = clock.now(), _version()
+        self._started, self._version = around.clock.now(), _version()
         self._key = key_of(settings.pool, settings.instance)
 
     def took(self) -> None:
@@ -94,7 +93,7 @@ class Beating:
         )
 
     async def goodbye(self) -> None:
-        """A last beat, with nothing held, for whoever follows them; then the entry goes."""
+        """A last beat, with nothing held, for those who follow beats; then the entry is deleted."""
         try:
             await self._bus.kv_put(topology.WORKERS, self._key, msgspec.json.encode(self._beat()))
             await self._bus.kv_delete(topology.WORKERS, self._key)

@@ -49,7 +49,7 @@ class Histories:
         return accept(ask.records, command.run_id, command.index, known(command))
 
     async def _look(self, execution_id: str, own: str, asks: set[_Ask]) -> None:
-        """If this fails, each of the others looks for itself when its turn comes."""
+        """If this fails, each of the others reads on its own when it gets the lock."""
         partition = subjects.partition_of(execution_id, self._partitions)
         writers = (own, subjects.WAITING, subjects.SCHEDULER)
         filters = subjects.written(partition, execution_id, writers)

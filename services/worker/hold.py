@@ -1,10 +1,21 @@
-"""A run that this worker holds: the delivery it is held by, what it runs as, and whether it is still ours.
+"""A run that this worker holds: the delivery it is held by, what runs, and whether it is still ours.
 
-The command of a run that is held may come again: its lease was lost and this worker was given the next one, or a
-scheduler took the worker for dead. The run goes on, and the new delivery takes the place of the old one for
-acknowledgements and extensions (it is *adopted*). Records keep the epoch of the first one: nobody else can have claimed
-a higher one, unless the log shows it; if it does, the run ends here, and the adopted delivery is begun like any other.
-The command that comes after a wait is not the same: it is kept until the present one has ended.
+1. *A worker holds a run, not a message.* The command of a held run may come again: its lease was lost and this
+   worker was given the next one, or a scheduler took the worker for dead. Then the run continues, and the new delivery
+   replaces the old one for acknowledgements and extensions: it is *adopted*.
+2. *The records keep the first epoch.* This worker has the newest lease, so a higher epoch can be in the log only if
+   somebody else had one in between. The worker looks once (`doubt`). If it is so, the run ends here as fenced, and the
+   adopted delivery is begun like any other, with a claim of its own (`renew`).
+3. *A command with a later `since` is another one.* It comes after a wait, while this worker is still writing that the
+   task waits. It is kept (`later`) and begun when the present one has ended.
+4. *After an absence nothing is certain.* The worker was frozen or cut off for so long that others may have its runs
+   (`presence.py`). So before everything that cannot be undone, `stay` extends the lease, waits until a successor would
+   have claimed the run, and asks the log. Without an absence it costs nothing.
+5. *Whoever claims says so* to the others of the pool (`say_claimed`), so that a former holder's call is cut short. The
+   word may get lost and is never believed by itself: who hears it looks into the log.
+6. *Nothing is kept by accident.* Ending and handing back repeat until the delivery they dealt with is still the current
+   one, because another may be adopted while they wait for the broker. A delivery left behind would keep the run
+   invisible until its lease is over.
 """
 
 import asyncio
@@ -27,21 +38,21 @@ from shared.events.command import Command, is_fresh
 from shared.events.record import Epoch
 
 RELEASE_S = 1.0
-SAID_S = 1.8  # a claim is said every half second for so long
-SETTLE_S = 0.2  # after an absence: whoever was given the run meanwhile has claimed it by then, if it is well
+SAID_S = 1.8  # for this long, a claim is announced every half second
+SETTLE_S = 0.2  # after an absence: a healthy worker that was given the run meanwhile has claimed it by then
 
 
 class Run(Protocol):
-    """A run, a frame's claim or a local loop, on this worker, from its command to its last word."""
+    """A run, a claim of rows or a local loop on this worker, from its command to its last event."""
 
     async def run(self) -> None:
-        """Raises Fenced when it is someone else's or over; any return means: acknowledge."""
+        """Raises Fenced if another worker has it or it is over; any return means: acknowledge."""
 
     async def look(self) -> None:
-        """Raises Fenced when the log says that it is not ours any more."""
+        """Raises Fenced if the log says that it is no longer ours."""
 
     async def stopped(self) -> None:
-        """Ends it because it was told to stop."""
+        """Ends it because the scheduler said to stop it."""
 
     async def give_up(self, error: Exception) -> None:
         """Ends it as failed after an error of the worker itself."""
@@ -65,8 +76,7 @@ class Around(Struct, frozen=True):
 
 
 class Hold:
-    """`mark` is what `absences` said before the command came: since then nobody else can have the run, unless it
-    says more."""
+    """`mark` is the number of absences before the command came: while it is the same, nobody else can have the run."""
 
     def __init__(self, around: Around, command: Command, delivery: Delivery, mark: int, now: float) -> None:
         self._around, self.command, self.delivery, self.mark, self.since = around, command, delivery, mark, now
@@ -90,13 +100,13 @@ class Hold:
             self.later = (command, delivery, mark)
             await delivery.progress()
         elif delivery.epoch < self.delivery.epoch:
-            await delivery.ack()  # an old one: nobody needs it
+            await delivery.ack()  # an old one: nobody needs it, and it would keep out the next command of the run
         else:
             self.delivery, self._adopted, self.named, self.doubt = delivery, replace(command, fresh=False), False, True
             await delivery.progress()
 
     async def end(self) -> None:
-        """Acknowledges what the run is held by, also if that changes meanwhile."""
+        """Acknowledges the delivery that the run is held by, also if that changes meanwhile."""
         self._is_ending = True
         done: Delivery | None = None
         while done is not self.delivery:
@@ -104,7 +114,7 @@ class Hold:
             await done.ack()
 
     async def hand_back(self, why: str, delay: float = 0.0) -> None:
-        """Another worker goes on, or this one later; the lease was not lost."""
+        """Another worker continues, or this one later. Says so in the log: the lease does not count as lost."""
         self._is_ending = True
         if self.run is not None:
             with suppress(NoetlError, TimeoutError):
@@ -113,7 +123,8 @@ class Hold:
         await self.refuse(delay)
 
     async def refuse(self, delay: float = 0.0) -> None:
-        """Gives back what the run is held by, also if that changes meanwhile, and what comes after it."""
+        """Gives back the delivery that the run is held by, also if that changes meanwhile, and the command kept for
+        later."""
         self._is_ending = True
         refused: Delivery | None = None
         while refused is not self.delivery or self.later is not None:
@@ -125,19 +136,19 @@ class Hold:
                 await later.nak(delay)
 
     async def lose(self, fenced: Fenced) -> None:
-        """It is another's, or over. An adopted delivery is ours to begin."""
+        """Another worker has it, or it is over. An adopted delivery is ours to begin."""
         self.fenced, self._is_ending = fenced, True
         if fenced.needless and not self.is_adopted:
             await self.end()
 
     @property
     def is_adopted(self) -> bool:
-        """A later lease than that of the records is ours as well."""
+        """This worker also has a later lease than the one its records name."""
         return self.delivery.epoch > self.epoch
 
     def renew(self) -> bool:
-        """What comes after the present command has ended: the adopted delivery if it ended as another's, or the command
-        that was kept. False when there is nothing."""
+        """Prepares what follows the present command: the adopted delivery if the run was fenced, or the command that
+        was kept. False if there is nothing."""
         if self.fenced is not None and self.is_adopted and self.later is None:
             self._anew(self._adopted, self.delivery, self._around.presence.absences())
             return True
@@ -152,7 +163,7 @@ class Hold:
         self.run, self.fenced, self.stopped, self._is_ending = None, None, False, False
 
     async def progress(self) -> None:
-        """Extends everything of it; not confirmed."""
+        """Extends the leases of all its deliveries; not confirmed."""
         await self.delivery.progress()
         if self.later is not None:
             await self.later[1].progress()
@@ -160,7 +171,7 @@ class Hold:
     # -- words from others -------------------------------------------------------------
 
     def stop(self) -> bool:
-        """False when it was told before, or is ending anyway."""
+        """False if it was stopped before, or is ending anyway."""
         if self.stopped or self._is_ending:
             return False
         self.stopped = True
@@ -168,7 +179,7 @@ class Hold:
         return True
 
     def fence(self, fenced: Fenced) -> None:
-        """The log says that it is not ours any more: whatever is under way is cut short."""
+        """The log says that it is no longer ours: whatever is under way is cut short."""
         if not self.stopped and not self._is_ending and self.fenced is None:
             self.fenced = fenced
             self._cancel()
@@ -184,11 +195,11 @@ class Hold:
     # -- whose it is -------------------------------------------------------------------
 
     def is_fresh(self) -> bool:
-        """Nobody else can have had it: its history need not be read."""
+        """Nobody else can have held it: its history need not be read."""
         return is_fresh(self.command, self.epoch) and self._around.presence.absences() == self.mark
 
     async def before_claim(self) -> int:
-        """The lease lasts from here on; what `absences` says now."""
+        """Extends the lease, so that it lasts from now on; returns the number of absences now."""
         absences = self._around.presence.absences()
         if absences != self.mark:
             await self.delivery.extend()
@@ -196,13 +207,17 @@ class Hold:
             await self.delivery.progress()
         return absences
 
+    def follows_outage(self) -> bool:
+        """Whoever had it before cannot have extended its lease either."""
+        return self._around.presence.was_away()
+
     async def say_claimed(self) -> None:
-        """Whoever held it before looks into the log, and stops."""
+        """A worker that held it before looks into the log, and stops."""
         self._claimed = asyncio.get_running_loop().time()
         await self._say_claim()
 
     async def say_claimed_again(self) -> None:
-        """For a moment: a word may get lost, and whoever does not hear it goes on."""
+        """For a moment: such a message may get lost, and a worker that does not hear it continues."""
         if asyncio.get_running_loop().time() - self._claimed < SAID_S:
             await self._say_claim()
 
@@ -212,8 +227,8 @@ class Hold:
             await self._around.bus.publish(subjects.claims(self._around.pool), msgspec.json.encode(claim))
 
     async def stay(self, looked: int, known: Callable[[], Awaitable[object]]) -> int:
-        """After an absence another worker may have the run: then its tools are not ours to call. `looked` is what
-        `absences` said at the last look, and what it says now is returned."""
+        """Raises Fenced if another worker has the run since an absence: its tools are not ours to call then. `looked`
+        is the number of absences at the last look; the number now is returned."""
         presence = self._around.presence
         absences = presence.absences()
         if absences != looked:

@@ -1,14 +1,18 @@
-"""A lease on this worker: does over bus, tools and clock what the machine of the lease asks for.
+"""A lease on this worker: performs with bus, tools and clock the effects that the machine of the lease asks for.
 
-How a run advances is the machine's (`shared/engine/pipeline/machine.py`); what the outside is like is known here alone.
-An effect that fails is raised inside the machine, where it was asked for. A cancellation leaves the machine where it
-stands: then `stopped`, `give_up` or `release` says the last word.
-
-Whatever a machine is told of a call has the values of the run's credentials taken out of it here. It is the one place:
-a machine has nothing to write that it was not told.
+1. How a run advances is decided by the machine (`shared/engine/pipeline/machine.py`), which has no I/O. It yields
+   effects; the interpreter performs each and sends the answer back. A rehearsal interprets the same machines without a
+   worker, so both advance a run by the same rules.
+2. An effect that fails is raised inside the machine, at the point where it was asked for: only the machine knows what
+   that means for the run.
+3. A cancellation is not: it leaves the machine where it is and closes it. Then `stopped`, `give_up` or `release` writes
+   the last event, as if every effect could have been the last.
+4. Whether the run is still ours is asked through `Stay` (`hold.py`); the interpreter remembers how many absences there
+   were at the last look into the log.
+5. The values of the run's credentials are taken out here of whatever a machine is told about a call. It is the one
+   place: a machine has nothing to write that it was not told.
 """
 
-from abc import ABC, abstractmethod
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -21,7 +25,11 @@ from shared.bus.ports import Bus, Clock
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
+from shared.engine.pipeline import ownership
+from shared.engine.pipeline.driver import Driver
 from shared.engine.pipeline.effects import Effect, Steps
+from shared.engine.pipeline.history import History
+from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.notes import Notes
 from shared.engine.values.redaction import Secrets
 from shared.events.command import Command
@@ -34,7 +42,7 @@ T = TypeVar("T")
 
 
 class Outside(Struct, frozen=True):
-    """What the leases of one worker have in common."""
+    """What all leases of one worker share."""
 
     bus: Bus
     clock: Clock
@@ -54,8 +62,8 @@ class Machine(Protocol):
     def give_up(self, error: dict[str, Any]) -> Steps[None]: ...
 
 
-class Interpreter(ABC):
-    """`looked` is what `absences` said at the last look into the log."""
+class Interpreter:
+    """`looked` is the number of absences at the last look into the log."""
 
     def __init__(
         self, outside: Outside, plan: Plan, command: Command, hold: Hold, machine: Machine, looked: int
@@ -69,11 +77,11 @@ class Interpreter(ABC):
     # -- words from the worker -----------------------------------------------------------
 
     async def run(self) -> None:
-        """Raises Fenced when it is someone else's or over; any return means: acknowledge."""
+        """Raises Fenced if another worker has it or it is over; any return means: acknowledge."""
         await self.drive(self._machine.run())
 
     async def stopped(self) -> None:
-        """Ends it because it was told to stop."""
+        """Ends it because the scheduler said to stop it."""
         await self.drive(self._machine.stopped())
 
     async def give_up(self, error: Exception) -> None:
@@ -85,42 +93,39 @@ class Interpreter(ABC):
         """Says that the lease is handed back on purpose."""
         await self._journal.release(self._secrets.value(why) if self._secrets else why)
 
-    def pause(self, at: int) -> None:  # noqa: B027 - what is in flight finishes: most leases have nothing to do
-        """Its execution pauses."""
+    def pause(self, at: int) -> None:
+        """Its execution pauses. What is in flight finishes: most leases have nothing to do."""
+
+    async def look(self) -> None:
+        """Raises Fenced when the log says that it is not ours any more."""
+        known = await self._read()
+        ownership.check(self._lease, known.epoch, over=known.over)
 
     # -- effects -------------------------------------------------------------------------
 
     async def drive(self, steps: Steps[T]) -> T:
-        """Does what is asked for until the machine has ended; what comes of it."""
-        answer: Any
-        try:
-            effect = next(steps)
-            while True:
+        """Performs effects until the machine has ended; returns its result."""
+        with Driver(steps) as driver:
+            for effect in driver:
                 try:
                     # The frequent ones by their type: a Struct's class pattern that does not match takes long.
                     if type(effect) is ef.Now:
-                        answer = self._clock.now()
+                        driver.answer = self._clock.now()
                     elif type(effect) is ef.Flush:
-                        answer = None
+                        driver.answer = None
                         await self._journal.flush()
                     elif type(effect) is ef.Stay:
-                        self._looked = answer = await self._hold.stay(self._looked, self._known)
+                        self._looked = driver.answer = await self._hold.stay(self._looked, self._known)
                     elif type(effect) is ef.IsFresh:
-                        answer = self._hold.is_fresh()
+                        driver.answer = self._hold.is_fresh()
                     else:
-                        answer = await self._do(effect)
+                        driver.answer = await self._do(effect)
                 except Exception as error:
-                    effect = steps.throw(error)
-                else:
-                    effect = steps.send(answer)
-        except StopIteration as end:
-            ended: T = end.value
-            return ended
-        finally:
-            steps.close()
+                    driver.fail(error)
+        return driver.ended
 
     async def _do(self, effect: Effect) -> Any:
-        """What leases ask for less often."""
+        """The less frequent effects."""
         match effect:
             case ef.Sleep(until=until):
                 await self._clock.sleep(max(0.0, until - self._clock.now()))
@@ -139,6 +144,7 @@ class Interpreter(ABC):
                 return await self._read()
             case ef.Extend():
                 self._looked = await self._hold.before_claim()
+                return self._hold.follows_outage()
             case ef.Claimed():
                 await self._hold.say_claimed()
             case ef.Settle():
@@ -155,13 +161,13 @@ class Interpreter(ABC):
     async def _hidden(self, outcome: Outcome) -> Outcome:
         return await calls.hidden(self._secrets, outcome) if self._secrets else outcome
 
-    @abstractmethod
-    async def _read(self) -> Any:
-        """What the log says of it."""
+    async def _read(self) -> History | LoopHistory:
+        """What the log says about what is held."""
+        return await self._outside.histories.read(self._command)
 
-    @abstractmethod
-    async def _known(self) -> object:
-        """The same; raises Fenced when it is not ours any more."""
+    async def _known(self) -> None:
+        """Raises Fenced when nothing may be done under the lease any more."""
+        await self.look()
 
 
 def lease_of(outside: Outside, command: Command, hold: Hold) -> Lease:

@@ -1,7 +1,16 @@
-"""What a lease writes: its events in order, as few records as the promises allow.
+"""What a lease writes: its events in order, in as few records as the promises allow.
 
-A finished task with an effect is in the log before the next effect starts. Tasks without effects
-(noop) and `*.started` events wait for the next record, but not longer than FLUSH_S while a tool runs.
+1. A finished task with an effect is in the log before the next effect starts. So whoever takes over repeats at most the
+   call that was under way.
+2. Tasks without effects (noop) and `*.started` events wait for the next record, but not longer than FLUSH_S while a
+   tool runs: people should see what runs, and a short run should cost one record.
+3. An append without an answer is unknown, not failed. The journal looks whether its record is there, by lease and `n`,
+   and only then writes it again. Should both arrive, `n` makes every reader count one.
+4. A cancellation does not cancel the append that is on its way (`shield`). `settle` waits for it, so that what is
+   written next has the right number; if that cannot be known, nothing more may be written under this lease.
+5. A record that readers would reject is not written: it would count for nothing, and the run would stay where it is.
+   What is too large for one record is halved, since the facts of a lease do not depend on each other; a single event
+   that is too large is `TooLarge`, and fails its task or run.
 """
 
 import asyncio
@@ -11,7 +20,7 @@ from typing import TypeVar
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
 from shared.engine.pipeline.notes import Notes
-from shared.engine.values.stored_values import MAX_RECORD_BYTES, TooLarge
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, Unstorable
 from shared.errors import Forged, Unavailable
 from shared.events import subjects
 from shared.events.bounds import MAX_RECORD_NAME, is_deep
@@ -37,11 +46,11 @@ class Journal:
 
     @property
     def has_spoken(self) -> bool:
-        """Something of the lease is in the log, or on its way there."""
+        """An event of the lease is in the log, or on its way there."""
         return self._notes.n > 0 or self._sent is not None
 
     async def settle(self) -> None:
-        """After a cancellation: what was on its way is in the log, or Unavailable when that cannot be known."""
+        """After a cancellation: what was on its way is now in the log. Raises Unavailable if that cannot be known."""
         if self._sent is None:
             return
         future, events = self._sent
@@ -60,8 +69,8 @@ class Journal:
             await self.flush()
 
     async def flush(self) -> None:
-        """Everything noted is in the log when this returns. A lease's facts stand each for itself, so what does not
-        fit into one record goes into several."""
+        """Everything noted is in the log when this returns. Values stored beside the log are stored first: a record
+        never refers to something that is not there."""
         events = self._notes.take()
         if blobs := self._notes.take_stored():
             await self._store(blobs)
@@ -72,7 +81,7 @@ class Journal:
         try:
             await results.store(self._bus, self._notes.execution_id, blobs, self._notes.lease.pool)
         except results.Occupied as error:
-            raise TooLarge(str(error)) from None
+            raise Unstorable(str(error)) from None
 
     async def _write(self, events: list[Event]) -> None:
         notes = self._notes
@@ -83,7 +92,7 @@ class Journal:
         subject = subjects.event(self._partition, notes.execution_id, notes.writer, notes.lease.pool)
         if wrong := self._wrong(Kept(subject, data)):
             if len(events) == 1:
-                raise TooLarge(wrong)
+                raise Unstorable(wrong)
             half = len(events) // 2
             await self._write(events[:half])
             await self._write(events[half:])
@@ -92,8 +101,8 @@ class Journal:
         notes.count(events)
 
     def _wrong(self, message: Kept) -> str:
-        """Why readers would not take it: what a worker writes it finds again. A short one is not looked at, since
-        nothing in it is too long; numbers and times are ours."""
+        """Why readers would reject it. A short record that is not deeply nested is not decoded: nothing in it can be
+        too long, and numbers and times are our own."""
         if len(message.data) > MAX_RECORD_BYTES:
             return f"a record of {len(message.data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx"
         if len(message.data) <= MAX_RECORD_NAME and not is_deep(message.data):
@@ -105,7 +114,7 @@ class Journal:
         return ""
 
     async def _append(self, subject: str, data: bytes, events: list[Event]) -> None:
-        """Tries until the record is in the log; after silence it looks whether it already is."""
+        """Tries until the record is in the log; after silence it looks whether it already is (rule 3)."""
         tries = 0
         while True:
             try:
@@ -129,7 +138,7 @@ class Journal:
         return any(record.lease == lease and record.n == n for _, record in readable(found, self._partitions))
 
     async def during(self, work: Awaitable[T]) -> T:
-        """Runs a tool; if it takes longer, what is noted so far goes out meanwhile."""
+        """Runs a tool; if it takes longer than FLUSH_S, what is noted so far is written meanwhile."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task}, timeout=FLUSH_S)

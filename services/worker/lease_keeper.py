@@ -17,6 +17,7 @@ from shared.errors import Corrupt, NoetlError
 from shared.events import claim as claims
 from shared.events import subjects
 from shared.events.beat import Key
+from shared.runtime.service.listener import listen
 
 log = structlog.get_logger()
 TICK_S = 0.5
@@ -52,12 +53,7 @@ class Minding:
 
     async def hear(self) -> None:
         """Which runs others have claimed."""
-        inbox = await self._around.bus.subscribe(subjects.claims(self._around.pool))
-        try:
-            while True:
-                self._claimed(await inbox.next())
-        finally:
-            await inbox.close()
+        await listen(self._around.bus, subjects.claims(self._around.pool), self._claimed)
 
     def _claimed(self, data: bytes) -> None:
         try:

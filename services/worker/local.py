@@ -1,4 +1,4 @@
-"""A local loop on this worker: its iterations are tasks of the event loop, beside each other."""
+"""A local loop on this worker: its iterations are concurrent tasks of the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from services.worker.run import StepRun, Within
 from services.worker.tool_turn import NoRoom, Turn, is_patient
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import effects as ef
-from shared.engine.pipeline import local_machine, ownership
+from shared.engine.pipeline import local_machine
 from shared.engine.pipeline.effects import Effect
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.local_machine import LocalMachine
@@ -40,7 +40,7 @@ class LocalRun(Interpreter):
         self._paused = False
 
     async def run(self) -> None:
-        """Raises Fenced when the loop is someone else's or over, HandedBack when the worker stops, NoRoom when all of
+        """Raises Fenced if another worker has the loop or it is over, HandedBack if this worker stops, NoRoom if all of
         it waits for a turn that does not come; any return means: acknowledge."""
         try:
             await super().run()
@@ -54,23 +54,19 @@ class LocalRun(Interpreter):
         await super().stopped()
 
     async def release(self, why: str) -> None:
-        """Says so as well of the iterations that were cut short."""
+        """Also for the iterations that were cut short."""
         await asyncio.gather(*(run.release(why) for run in self._cut), return_exceptions=True)
         await super().release(why)
 
     def pause(self, at: int) -> None:
-        """What is in flight finishes, and nothing more begins. A word from before this command is an old one."""
+        """What is in flight finishes, and nothing more begins. A pause from before this command is an old one."""
         self._paused = self._paused or at > self._command.since
-
-    async def look(self) -> None:
-        """Raises Fenced when the log says that the loop is not ours any more. One that is paused still is."""
-        known = await self._read()
-        ownership.check(self._lease, known.epoch, over=known.over)
 
     async def _read(self) -> LoopHistory:
         return await local_history.read(self._bus, self._outside.partitions, self._command)
 
     async def _known(self) -> None:
+        """One that is paused continues under a later lease."""
         local_machine.check(self._lease, await self._read())
 
     # -- effects -------------------------------------------------------------------------
@@ -93,14 +89,15 @@ class LocalRun(Interpreter):
         return None
 
     async def _is_paused(self) -> bool:
-        """The execution goes on with a new command. If it does already, there may have been no place for that one."""
+        """The execution continues with a new command. If it has resumed already, that command may have found its
+        subject occupied."""
         if self._paused and not self._running:
             self._paused = (await self._read()).paused
         return self._paused
 
     def _begin(self, effect: ef.Begin) -> None:
         index = effect.command.index
-        first, self._turn.first = self._turn.first, False  # the place that the loop stood in line for
+        first, self._turn.first = self._turn.first, False  # the place in line that the loop waited for
         within = Within(effect.before, self._looked, lambda: self._is_patient(index), first)
         run = StepRun(self._outside, self._plan, effect.command, self._hold, within)
         self._running[asyncio.ensure_future(self._work(run))] = index, run

@@ -1,9 +1,9 @@
 """Whether this worker may have been away, stopped or cut off, for so long that others have its runs.
 
-A scheduler gives the runs of a worker to others when it has heard no beat of it for three of them, and a lease that
+A scheduler gives the runs of a worker to others when it has missed three beats in a row, and a lease that
 is not extended is lost after COMMAND_LEASE_S. So a worker whose beats the broker confirmed at least every AWAY_S has
-lost nothing. After an absence a run asks the log before it goes on; for the time of one lease it does so before every
-effect, because someone may have been given the run and not have claimed it yet.
+lost nothing. After an absence a run asks the log before it continues; for the time of one lease it does so before every
+effect, because another worker may have been given the run and not have claimed it yet.
 Time is that of the event loop, which nobody sets.
 """
 
@@ -33,7 +33,7 @@ class Presence:
         self._is_away = False
 
     def absences(self) -> int:
-        """How many so far; one that is over is noticed here as well, whoever runs first after it."""
+        """How many there were so far. Whatever code runs first after an absence notices it here."""
         now = self._now()
         if now - self._confirmed > AWAY_S:
             self._absences += 1
@@ -41,6 +41,10 @@ class Presence:
             self._is_away = True
         return self._absences
 
+    def was_away(self) -> bool:
+        """Whether the broker, for all this worker knows, did not answer within the last lease."""
+        return self.absences() > 0 and self._now() - self._back < DOUBT_S
+
     def doubts(self, mark: int) -> bool:
-        """Whether what was taken when `absences` said `mark` may be with someone who has not said so yet."""
+        """Whether a run that came when there were `mark` absences may be with a worker that has not claimed it yet."""
         return self.absences() != mark and self._now() - self._back < DOUBT_S

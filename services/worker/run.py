@@ -12,7 +12,6 @@ from services.worker.interpreter import Interpreter, Outside, lease_of
 from services.worker.tool_turn import Turn
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import effects as ef
-from shared.engine.pipeline import ownership
 from shared.engine.pipeline.effects import Effect
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.machine import RunMachine
@@ -23,8 +22,8 @@ from shared.tools.base.contract import Waits
 
 
 class Within(Struct, frozen=True):
-    """An iteration of a local loop, whose worker holds it with the loop. `before` is what is known of it, `looked` what
-    `absences` said at the loop's last look; `patient` and `first` say how it stands in line (`tool_turn.py`)."""
+    """An iteration of a local loop, whose worker holds it with the loop. `before` is what is known of it, `looked` the
+    number of absences at the loop's last look; `patient` and `first` say how it waits in line (`tool_turn.py`)."""
 
     before: History
     looked: int
@@ -48,11 +47,11 @@ class StepRun(Interpreter):
 
     @property
     def ended(self) -> ev.Event | None:
-        """Its last word, once it is written."""
+        """Its last event, once it is written."""
         return self._run.ended
 
     async def run(self) -> None:
-        """Raises Fenced when the run is someone else's or over, NoRoom when its next tool has no turn for it; any
+        """Raises Fenced if another worker has the run or it is over, NoRoom if its next tool has no turn for it; any
         return means: acknowledge."""
         try:
             await super().run()
@@ -60,25 +59,14 @@ class StepRun(Interpreter):
             self._turn.leave()
 
     async def release(self, why: str) -> None:
-        """An iteration that has said nothing has no lease of its own."""
+        """An iteration that has written nothing has no lease of its own."""
         if self._within is None or self._journal.has_spoken:
             await super().release(why)
 
     @property
     def in_line(self) -> float | None:
-        """Since when it stands in line for a turn."""
+        """Since when it waits in line for a turn."""
         return self._turn.since
-
-    async def look(self) -> None:
-        """Raises Fenced when the log says that the run is not ours any more."""
-        await self._known()
-
-    async def _read(self) -> History:
-        return await self._outside.histories.read(self._command)
-
-    async def _known(self) -> None:
-        known = await self._read()
-        ownership.check(self._lease, known.epoch, over=known.over)
 
     # -- effects -------------------------------------------------------------------------
 

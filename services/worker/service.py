@@ -1,4 +1,4 @@
-"""The worker: takes commands of one pool, up to its slots, and runs their pipelines."""
+"""The worker: runs commands of one pool, as many at a time as it has slots."""
 
 import asyncio
 import os
@@ -30,6 +30,7 @@ from shared.events import subjects
 from shared.events.beat import Key
 from shared.events.run_index import is_frame
 from shared.runtime.service.background import run_until
+from shared.runtime.service.listener import listen
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores import results
 from shared.runtime.stores.plans import Plans
@@ -56,11 +57,10 @@ class Worker:
         self._room = Room(settings.slots)
         self._draining = False
         self._beating = Beating(
-            bus, clock, settings, self._presence, self._holds, self._room, tools, lambda: self._draining,
-        )
+            self._around, settings, self._holds, self._room, tools, lambda: self._draining)
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-        """Until `stop`; then takes nothing new and finishes what it holds. Cancelled, it hands back."""
+        """Until `stop`; then accepts nothing new and finishes what it holds. Cancelled, it hands back."""
         minding = self._minding
         work = (minding.extend(), minding.hear(), self._beating.run(), self._hear())
         loops = [asyncio.create_task(each) for each in work]
@@ -148,7 +148,7 @@ class Worker:
             if not full.begun:
                 hold.run = None  # nothing of the lease is in the log, and nothing has to be
             await hold.hand_back(str(full), full.delay)
-        except Refused as error:  # nobody allows it later either
+        except Refused as error:  # it will be refused later too
             log.error("run.refused", execution_id=hold.key[0], run_id=hold.key[1], error=str(error))
             await self._fail(hold, error)
         except NoetlError as error:
@@ -161,7 +161,7 @@ class Worker:
             await self._crashed(hold, error)
 
     async def _cut_short(self, hold: Hold) -> None:
-        """It was told to stop, it is another's, or the worker ends."""
+        """It was told to stop, another worker has it, or this worker ends."""
         task = asyncio.current_task()
         assert task is not None
         if hold.stopped:
@@ -185,21 +185,23 @@ class Worker:
         return LocalRun(self._outside, plan, command, hold, lambda: self._draining, settings.slots)
 
     async def _say_stopped(self, hold: Hold) -> None:
-        """Someone waits to hear it. A second stop, or the worker's own end, may cut this short."""
+        """The router or the scheduler waits for this record. A second stop, or the worker's own end, may cut this
+        short."""
         if hold.run is not None:
             with suppress(NoetlError):
                 await hold.run.stopped()
         await hold.end()
 
     async def _crashed(self, hold: Hold, error: Exception) -> None:
-        """A fault of ours: tried again on another delivery, then the run fails instead of coming for ever."""
+        """A fault of ours: tried again on another delivery, then the run fails, because it would be delivered for
+        ever."""
         if hold.epoch[1] < MAX_CRASHES:
             await self._hand_back(hold, error)
         else:
             await self._fail(hold, error)
 
     async def _fail(self, hold: Hold, error: Exception) -> None:
-        """If not even that can be written, someone has to change something first."""
+        """If not even that can be written, an operator has to change something first."""
         if hold.run is not None:
             try:
                 await hold.run.give_up(error)
@@ -216,13 +218,8 @@ class Worker:
     # -- words to the pool -------------------------------------------------------------
 
     async def _hear(self) -> None:
-        """Runs that are to stop."""
-        inbox = await self._bus.subscribe(subjects.stops(self._settings.pool))
-        try:
-            while True:
-                self._stop(await inbox.next())
-        finally:
-            await inbox.close()
+        """Listens for runs that are to stop."""
+        await listen(self._bus, subjects.stops(self._settings.pool), self._stop)
 
     def _stop(self, data: bytes) -> None:
         try:

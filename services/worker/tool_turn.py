@@ -1,11 +1,13 @@
-"""The turn of a run at the tool of its next task, for kinds that make only so many calls at a time. It is taken before
-anything is noted of the task: until then the run waits in line, and a line that does not move is left for the queue."""
+"""The turn of a run at the tool of its next task, for kinds that make a limited number of calls at a time. A run gets
+it before anything is noted of the task: until then the run waits in line, and a line that does not move is left for the
+queue."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 
 from shared.bus.ports import Clock
 from shared.dsl.model.plan import Task
+from shared.errors import Signal
 from shared.events.beat import Calling
 from shared.events.command import Command
 from shared.tools.base.turns import NoTurn, in_a_hurry
@@ -15,7 +17,7 @@ FIRST_DELAY_S = 0.25  # before a run that found no turn is delivered again; twic
 MAX_DELAY_S = 2.0
 
 
-class NoRoom(Exception):
+class NoRoom(Signal):
     """Another worker may have room, or this one later. `begun`: the log knows of the lease."""
 
     def __init__(self, kind: str, *, begun: bool, deliveries: int) -> None:
@@ -26,15 +28,15 @@ class NoRoom(Exception):
 
 def is_patient(index: int, since: Mapping[int, float | None]) -> bool:
     """Whether an iteration of a local loop stays in line. The loop can leave the worker only as a whole: it stays while
-    one of its iterations is at work. When all wait, the one that stands there longest decides for all of them. `since`
-    says when each came into the line, in the order they were begun; None: it does not stand there."""
+    one of its iterations is at work. When all wait, the one that has waited longest decides for all of them. `since`
+    says since when each waits in line, in the order they were begun; None: it does not wait."""
     waiting = {other: at for other, at in since.items() if at is not None}
     return len(waiting) < len(since) or min(waiting, key=lambda other: waiting[other]) != index
 
 
 class Turn:
     """`patient` says whether it waits although the line does not move; `first`: at the head of the line, once. `since`
-    is when it came into the line that it stands in."""
+    is since when it waits in line."""
 
     def __init__(
         self, tools: Tools, clock: Clock, command: Command, deliveries: int,
@@ -52,7 +54,7 @@ class Turn:
         return self._tools.turns(task.kind) is not None
 
     async def take(self, task: Task, *, begun: bool) -> None:
-        """Nothing to wait for when it has one already, or the kind takes no turns."""
+        """Does not wait if it has one already, or the kind has no turns."""
         turns = self._tools.turns(task.kind)
         if turns is None or self._number:
             return
@@ -69,8 +71,8 @@ class Turn:
         self._kind, self.waited, self.first = task.kind, now() - since, False
 
     async def come_up(self, task: Task) -> None:
-        """Stands in line until it is its turn, and leaves it to the next: the run has to be claimed first, which takes
-        its time. Then it goes to the head of the line."""
+        """Waits in line until it is its turn, and leaves the turn to the next: the run has to be claimed first, which
+        takes time. Then it goes to the head of the line."""
         await self.take(task, begun=False)
         self.first = self._number > 0
         self.leave()

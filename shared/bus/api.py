@@ -1,4 +1,4 @@
-"""The JetStream API, spelled once. A question is what stands after `$JS.API.`, as `Requests.api` takes it;
+"""The JetStream API, spelled once. A question is what comes after `$JS.API.`, as `Requests.api` expects it;
 `subject` is where it is published. Names may be wildcards: permissions are said in the same words."""
 
 INFO = "INFO"

@@ -2,8 +2,8 @@
 
     meaning       what the caller does
     Conflict      reloads and decides again: another writer was first, or is at it
-    Duplicate     goes on: the write-once subject holds its message
-    NotFound      makes the stream or consumer, or takes it that the message is not there
+    Duplicate     continues: the write-once subject holds its message
+    NotFound      creates the stream or consumer, or concludes that the message is not there
     Refused       says so and does not try again: asking again cannot help
     Unavailable   tries again with backoff: a leader is missing, a limit is reached, a node is away. Nothing was stored
 
@@ -17,7 +17,7 @@ Some are only said in passing and are `AGAIN`: asked again a few times after RET
 
 A code that is not in the table goes by its class: 404 NotFound, other 4xx Refused, 5xx Unavailable. What is here with
 another meaning than its class has it for a reason: limits and missing peers (4xx) end when someone makes room or the
-nodes are back; settings that the server cannot take (5xx) do not get better by asking.
+nodes are back; settings that the server cannot use (5xx) do not get better by asking again.
 """
 
 import re

@@ -3,7 +3,7 @@
 What is asked for is what the caller of `batch` says it can hold, because the lease of a delivered
 message is already running. Only a caller that gets through its messages quickly is served ahead: up to
 `prefetch`, and no more than it finished in the last moment. The durable may be missing for a while (a
-memory queue is gone after a server restart, until a scheduler makes it again): asking goes on with a
+memory queue is gone after a server restart, until a scheduler makes it again): asking continues with a
 short backoff.
 """
 
@@ -16,12 +16,12 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error
 
 from shared.bus import api
-from shared.bus.pull import SILENCE_S, Backoff, Waiter, place_of, pull_request, unserved
+from shared.bus.pull import SILENCE_S, Backoff, Waiter, ack_subject, pull_request, unserved
 from shared.bus.wire import Connection, pub, status_of, stored_headers
 from shared.errors import Unavailable
 
 AHEAD_S = 0.1  # the moment that decides how far ahead to ask
-HOLD_S = 0.5  # a message fetched and not taken for so long is handed back: another worker may be free
+HOLD_S = 0.5  # a message fetched and not begun within this time is handed back: another worker may be free
 STALE_S = 5.0  # one that could not be handed back in time is forgotten: its lease may be another's
 EXTEND_S = 2.0  # for the answer to an extension
 _ACK, _PROGRESS = b"+ACK", b"+WPI"
@@ -35,11 +35,11 @@ class Held:
     def __init__(
         self, connection: Connection, subject: str, reply: bytes, header: bytes, data: bytes, arrived: float
     ) -> None:
-        place = place_of(reply)
+        ack = ack_subject(reply)
         self._connection, self._reply, self._header = connection, reply.decode(), header
         self.subject, self.data, self.arrived = subject, data, arrived
-        self.seq: int = place.seq
-        self.epoch: tuple[int, int] = (place.timestamp, place.delivered)
+        self.seq: int = ack.seq
+        self.epoch: tuple[int, int] = (ack.timestamp, ack.delivered)
 
     @property
     def headers(self) -> dict[str, str] | None:
@@ -119,7 +119,7 @@ class QueueConsumer:
         await self._listen()
 
     async def _listen(self) -> None:
-        """An inbox for each connection. Under the same one, requests of a connection that broke would go on at the
+        """An inbox for each connection. Under the same one, requests of a connection that broke would continue at the
         broker, and what it gives them is lost until its lease is over."""
         if self._subscription is None and self._connection.is_connected:
             self._inbox = self._connection.new_inbox()
@@ -149,7 +149,7 @@ class QueueConsumer:
         return taken
 
     def disconnected(self) -> None:
-        """Before there is another connection, which is not told of the old inbox."""
+        """Before there is another connection, which does not know of the old inbox."""
         self._forget_requests()
         subscription, self._subscription = self._subscription, None
         if subscription is not None:

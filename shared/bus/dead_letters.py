@@ -43,7 +43,7 @@ async def bury(
     bus: Bus, origin: str, place: str, reason: str, data: bytes = b"", *, subject: str = "",
     headers: Mapping[str, str] | None = None, name: str = "", at: int = 0,
 ) -> bool:
-    """Raises only Unavailable: what the message holds does not matter. `place` is where it stands (`at_seq`), or names
+    """Raises only Unavailable: what the message holds does not matter. `place` is where it is (`at_seq`), or names
     it; false: there is a letter of this place, and of the trigger or schedule `name`, already."""
     note = letter.write(place, reason, data, subject=subject, headers=headers, name=name, at=at)
     identity = letter.digest(f"{place}\0{name}".encode(errors="replace"))
@@ -59,7 +59,7 @@ def at_seq(stream: str, seq: int) -> str:
 
 
 async def original(bus: Bus, note: letter.Note) -> Message | None:
-    """The whole message, if it still stands where the letter says."""
+    """The whole message, if it is still where the letter says."""
     place = _PLACE.fullmatch(note.place)
     if place is None:
         return None

@@ -15,16 +15,15 @@ from nats.aio.subscription import Subscription
 
 from shared.bus import api
 from shared.bus.ports import Message
-from shared.bus.pull import SILENCE_S, Backoff, Waiter, place_of, pull_request, unserved
+from shared.bus.pull import SILENCE_S, Backoff, StreamEnd, Waiter, ack_subject, pull_request, unserved
 from shared.bus.request import Requests
 from shared.bus.wire import Connection, pub, status_of, stored_headers
-from shared.errors import Corrupt, NoetlError, Unavailable
+from shared.errors import NoetlError, Unavailable
 
 ASK = 256
 MAX_BATCH = 512
 MAX_HELD = 1024  # no more is asked for while this much waits for the caller
 INACTIVE_S = 30.0
-BEHIND_TRIES = 10  # with the backoff, some 6 s
 log = structlog.get_logger()
 _names = count(1)
 
@@ -47,7 +46,7 @@ class StreamFollower:
         self._reply = ""
         self._count = 0
         self._asked = 0
-        self._behind = 0  # times in a row that the stream ended before what was read
+        self._end = StreamEnd(stream)
         self._stale = True
         self._closed = False
         self._ended = False  # by the broker, not by us: rest before asking again
@@ -72,7 +71,7 @@ class StreamFollower:
             self._stale = True
 
     def disconnected(self) -> None:
-        """The next connection is not told of what the old one listened to."""
+        """The next connection does not know what the old one listened to."""
         self._stale = True
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
@@ -100,7 +99,8 @@ class StreamFollower:
 
     async def _open(self) -> None:
         info = await self._requests.api(api.stream_info(self._stream))
-        self._check_end(info["state"]["last_seq"])
+        # On a cluster a leader that is new, or was replaced and does not know it, may be behind for a moment.
+        self._end.check(info["state"]["last_seq"], self._last, self._connection.is_clustered)
         name = f"f{next(_names)}-{self._inbox.rsplit('.', 1)[-1]}"
         self._reply = f"{self._inbox}.{name}"
         self._count, self._asked = 0, 0
@@ -109,15 +109,6 @@ class StreamFollower:
         await self._requests.api(api.consumer_create(self._stream, name), self._config(name))
         self._stale = False
         self._ask()
-
-    def _check_end(self, last: int) -> None:
-        """On a cluster a leader that is new, or was replaced and does not know it, may be behind for a moment."""
-        self._behind = self._behind + 1 if last < self._last else 0
-        text = f"{self._stream} holds up to {last}, {self._last} was read already"
-        if self._behind > (BEHIND_TRIES if self._connection.is_clustered else 0):
-            raise Corrupt(f"the stream ends before the cursor: {text}; it was rolled back or replaced")
-        if self._behind:
-            raise Unavailable(text)
 
     def _config(self, name: str) -> dict[str, object]:
         config = {
@@ -158,16 +149,16 @@ class StreamFollower:
         if not reply:
             self._status(header)
             return
-        place = place_of(reply)
+        ack = ack_subject(reply)
         self._count += 1
-        if place.consumer_seq != self._count:
+        if ack.consumer_seq != self._count:
             self._stale = True
         else:
             self._backoff.reset()
             self._asked -= 1
-            if place.seq > self._last:  # a consumer on a replica that is behind begins with what that one has
-                self._last = place.seq
-                self._held.append(Message(subject.decode(), data, place.seq, stored_headers(header), place.timestamp))
+            if ack.seq > self._last:  # a consumer on a replica that is behind begins with what that one has
+                self._last = ack.seq
+                self._held.append(Message(subject.decode(), data, ack.seq, stored_headers(header), ack.timestamp))
             self._ask()
         self._waiter.wake()
 

@@ -50,7 +50,7 @@ async def connect(
     parsed = [urlparse(one.strip()) for one in url.split(",")]
     given = next((one for one in parsed if one.username), parsed[0])
     user, password = user or given.username or "", password or given.password or ""
-    # Kept out of the URLs: servers of a cluster that are found later have to be told them too.
+    # Kept out of the URLs: servers of a cluster that are found later need them too.
     bare = ", ".join(f"{one.hostname}:{one.port}" for one in parsed)  # no password in a message
     servers = [one._replace(netloc=one.netloc.rpartition("@")[2]).geturl() for one in parsed]
     prefix = inbox_prefix or subjects.inbox_prefix(user)

@@ -43,38 +43,40 @@ class Cluster(Struct, frozen=True):
     others: tuple[str, ...]  # host:port of each
 
 
+class Server(Struct, frozen=True, kw_only=True):
+    """A broker to be started. `max_file_store` in bytes, 0: any; it is the account's limit too, which services can
+    see. `sync_always`: nothing is acknowledged before it is on the disk."""
+
+    port: int
+    store_dir: str
+    host: str = "127.0.0.1"
+    monitor_port: int = 0
+    name: str = ""
+    sync_always: bool = False
+    max_file_store: int = 0
+    cluster: Cluster | None = None
+
+
 def worker_user(pool: str) -> str:
     return f"worker_{pool}"
 
 
 def server_config(
-    port: int,
-    store_dir: str,
-    pools: Sequence[str],
-    passwords: Mapping[str, str],
-    *,
-    partitions: int = topology.PARTITIONS,
-    sync_always: bool = False,
-    host: str = "127.0.0.1",
-    monitor_port: int = 0,
-    name: str = "",
-    cluster: Cluster | None = None,
-    max_file_store: int = 0,
+    server: Server, pools: Sequence[str], passwords: Mapping[str, str], partitions: int = topology.PARTITIONS
 ) -> str:
-    """As JSON, which the server reads too. `passwords` has one for every control user and pool worker.
-    `max_file_store` in bytes; it is the account's limit too, which services can see."""
+    """As JSON, which the server reads too. `passwords` has one for every control user and pool worker."""
     for pool in pools:
         if not _POOL.fullmatch(pool):
             raise Refused(f"not a pool name: {pool!r}")
-    jetstream: dict[str, Any] = {"store_dir": store_dir}
-    if sync_always:
+    jetstream: dict[str, Any] = {"store_dir": server.store_dir}
+    if server.sync_always:
         jetstream["sync_interval"] = "always"
-    if max_file_store:
-        jetstream["max_file_store"] = max_file_store
+    if server.max_file_store:
+        jetstream["max_file_store"] = server.max_file_store
     config: dict[str, Any] = {
-        "server_name": name or f"noetl-{port}",
-        "host": host,
-        "port": port,
+        "server_name": server.name or f"noetl-{server.port}",
+        "host": server.host,
+        "port": server.port,
         "ping_interval": PING_S,
         "ping_max": PINGS,
         "jetstream": jetstream,
@@ -82,16 +84,16 @@ def server_config(
         "accounts": {
             SYSTEM: {"exports": [{"stream": DISCONNECTS, "accounts": [ACCOUNT]}]},
             ACCOUNT: _control_account(pools, passwords, partitions)
-            | ({"jetstream": {"max_file": max_file_store}} if max_file_store else {}),
+            | ({"jetstream": {"max_file": server.max_file_store}} if server.max_file_store else {}),
             **{APART[name]: _apart(name, passwords, partitions) for name in APART},
             **{f"POOL_{pool}": _pool_account(pool, passwords, partitions) for pool in pools},
         },
     }
-    if monitor_port:
-        config["http"] = f"{host}:{monitor_port}"
-    if cluster is not None:
+    if server.monitor_port:
+        config["http"] = f"{server.host}:{server.monitor_port}"
+    if (cluster := server.cluster) is not None:
         routes = [f"nats-route://{other}" for other in cluster.others]
-        config["cluster"] = {"name": cluster.name, "listen": f"{host}:{cluster.port}", "routes": routes}
+        config["cluster"] = {"name": cluster.name, "listen": f"{server.host}:{cluster.port}", "routes": routes}
     return msgspec.json.format(msgspec.json.encode(config), indent=2).decode()
 
 
@@ -265,7 +267,7 @@ def _projector(partitions: int) -> list[tuple[str, bool]]:
 
 
 def _pools() -> list[tuple[str, bool]]:
-    """What people want is theirs to say: it writes where a pool stands, and its lease."""
+    """What people want is theirs to say: this user writes the state of a pool, and its lease."""
     commands, read = topology.COMMANDS, [stream_of(bucket) for bucket in (topology.POOLS, topology.WORKERS)]
     return [
         (subjects.key(topology.POOLS, "status.*"), False),

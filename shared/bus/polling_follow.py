@@ -9,16 +9,15 @@ from collections.abc import Sequence
 import structlog
 
 from shared.bus.ports import Message
-from shared.bus.pull import Backoff, Waiter
+from shared.bus.pull import Backoff, StreamEnd, Waiter
 from shared.bus.read import Reader
 from shared.bus.replicas import cover
 from shared.bus.subject import matches
 from shared.bus.wire import Connection
-from shared.errors import Corrupt, Unavailable
+from shared.errors import Unavailable
 
 MAX_HELD = 1024
 SOON_S, IDLE_S = 0.05, 0.4  # between looks: twice as long after each that found nothing
-BEHIND_TRIES = 10
 log = structlog.get_logger()
 
 
@@ -31,7 +30,7 @@ class LaggingFollower:
         self._last = after
         self._waiter, self._backoff = Waiter(), Backoff()
         self._rest = SOON_S
-        self._behind = 0
+        self._end = StreamEnd(stream)
         self._closed = False
 
     async def batch(self) -> Sequence[Message]:
@@ -54,7 +53,8 @@ class LaggingFollower:
     async def _read(self) -> list[Message]:
         newest = await self._reader.last(self._stream, ">")
         end = 0 if newest is None else newest.seq
-        self._check_end(end)
+        # On a cluster any replica may have answered, and be behind for a moment.
+        self._end.check(end, self._last, self._connection.is_clustered)
         found, last, pending = list[Message](), self._last, 1
         while pending and last < end and len(found) < MAX_HELD:
             page, pending = await self._reader.page(self._stream, self._subject, last, MAX_HELD - len(found))
@@ -63,17 +63,8 @@ class LaggingFollower:
         self._last = last  # when all is there: what was read before a page that did not come is read again
         return found
 
-    def _check_end(self, end: int) -> None:
-        """On a cluster any replica may have answered, and be behind for a moment."""
-        self._behind = self._behind + 1 if end < self._last else 0
-        text = f"{self._stream} holds up to {end}, {self._last} was read already"
-        if self._behind > (BEHIND_TRIES if self._connection.is_clustered else 0):
-            raise Corrupt(f"the stream ends before the cursor: {text}; it was rolled back or replaced")
-        if self._behind:
-            raise Unavailable(text)
-
     def disconnected(self) -> None:
-        """A request that was under way has been told."""
+        """A request that was under way has been answered."""
 
     def reconnected(self) -> None:
         self._waiter.wake()

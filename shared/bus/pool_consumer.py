@@ -28,7 +28,7 @@ class Queue(Struct, frozen=True):
     in_flight: int
     paused_until: str = ""
     last: int = 0  # the sequence delivered last
-    floor: int = 0  # up to it the consumer takes all for done
+    floor: int = 0  # up to it the consumer considers all done
 
 
 async def look(bus: Bus, pool: str) -> Queue | None:

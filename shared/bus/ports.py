@@ -1,4 +1,4 @@
-"""What the services ask of a broker. `jetstream.py` and `memory.py` both keep these promises, and
+"""What the services ask of a broker. `jetstream.py` and `memory/bus.py` both keep these promises, and
 `tests/contract` holds them to it.
 
 The log: `append` with an expected sequence is the only way a decision becomes true. `follow`
@@ -62,7 +62,7 @@ class Consumer(Protocol):
         """Waits for at least one delivery; returns up to `limit`."""
 
     async def close(self) -> None:
-        """Stops asking; hands back (naks) what was fetched and not taken."""
+        """Stops asking; hands back (naks) what was fetched and not delivered."""
 
 
 class Entry(Struct, frozen=True, gc=False):
@@ -79,7 +79,7 @@ class Storage(Struct, frozen=True, gc=False):
 
 class StreamState(Struct, frozen=True):
     """When the stream was made, in ns, and the highest sequence it has given. A cluster that restarts as a whole keeps
-    the time of a stream in memory and begins anew with the sequences."""
+    the time of a stream in memory and begins the sequences again."""
 
     created: int
     last: int
@@ -87,7 +87,7 @@ class StreamState(Struct, frozen=True):
 
 class ConsumerState(Struct, frozen=True):
     """`pending` were never delivered; `held` are with someone, or were handed back; up to the sequence `last` messages
-    were delivered, and up to `floor` the consumer takes all of them for done."""
+    were delivered, and up to `floor` the consumer considers all of them done."""
 
     pending: int
     held: int

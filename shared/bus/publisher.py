@@ -1,4 +1,4 @@
-"""Pipelined publishes: one inbox takes every answer, one sweep finds those that never came.
+"""Pipelined publishes: one inbox receives every answer, one sweep finds those that never came.
 
     answer                                   the future
     {"seq": n}                               n
@@ -23,12 +23,12 @@ from shared.events.headers import EXPECTED_LAST
 
 ANSWER_S = 5.0
 SWEEP_S = 0.5
-NOBODY_S = (0.02, 0.05, 0.1, 0.2)  # asked again after so long
+NOBODY_S = (0.02, 0.05, 0.1, 0.2)  # pauses before it is sent again
 _EXPECTED = f"NATS/1.0\r\n{EXPECTED_LAST}: %d\r\n\r\n".encode()
 
 
 class Nobody(Unavailable):
-    """No one took the message, so it was not stored. A server that reads its configuration anew says so too, for a
+    """Nobody listened, so the message was not stored. A server that reloads its configuration answers so too, for a
     moment."""
 
 

@@ -7,16 +7,18 @@ import msgspec
 from msgspec import Struct
 
 from shared.bus.wire import parse_headers
+from shared.errors import Corrupt, Unavailable
 from shared.events.headers import PENDING_MESSAGES
 
-EXPIRES_S = 10.0  # so long a request of a connection that went silent still takes messages
+EXPIRES_S = 10.0  # for this long a request of a connection that went silent still receives messages
 HEARTBEAT_S = 5.0
 SILENCE_S = 2.5 * HEARTBEAT_S  # two heartbeats missed: the request is lost
 BACKOFF_S = 0.05
 MAX_BACKOFF_S = 1.0
+BEHIND_TRIES = 10  # with the backoff, some 6 s
 
 
-class Place(Struct, frozen=True, gc=False):
+class AckSubject(Struct, frozen=True, gc=False):
     """`$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<ts>.<pending>`"""
 
     delivered: int
@@ -26,10 +28,10 @@ class Place(Struct, frozen=True, gc=False):
     pending: int  # what the consumer had left to deliver
 
 
-def place_of(reply: bytes) -> Place:
+def ack_subject(reply: bytes) -> AckSubject:
     parts = reply.split(b".")
     at = 4 if len(parts) == 9 else 6  # the longer form adds domain and account before the stream
-    return Place(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]), int(parts[at + 4]))
+    return AckSubject(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]), int(parts[at + 4]))
 
 
 def pull_request(batch: int) -> bytes:
@@ -81,3 +83,19 @@ class Backoff:
         """Waits longer each time; a wake-up (a reconnect) ends it early."""
         await waiter.wait(self._next)
         self._next = min(2 * self._next, MAX_BACKOFF_S)
+
+
+class StreamEnd:
+    """Whether a stream ends where it can end, for who follows it. A replica may be behind for a moment."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+        self._behind = 0  # times in a row that it ended before what was read
+
+    def check(self, end: int, read: int, clustered: bool) -> None:
+        self._behind = self._behind + 1 if end < read else 0
+        text = f"{self._stream} holds up to {end}, {read} was read already"
+        if self._behind > (BEHIND_TRIES if clustered else 0):
+            raise Corrupt(f"the stream ends before the cursor: {text}; it was rolled back or replaced")
+        if self._behind:
+            raise Unavailable(text)

@@ -1,14 +1,20 @@
-"""Reads on a cluster: whole and not old, though each direct get is answered by whichever replica is nearest.
+"""Reads on a cluster that are whole and not old, although each direct get is answered by whichever replica is nearest.
 
-A replica's answer is a prefix of the log as that replica has it. So
- - one filter is whole when it reaches what the stream's leader says is its last message;
- - of several filters, one request to one replica says at once how far that replica is and where each filter ends
-   there; it counts when the replica is as far as the leader's last message of the execution, and each filter is then
-   read up to the end that was said. Nothing beyond that position is returned.
-A replica that is behind is asked again after a short pause, another may answer; one page may come from one and the
-next from another, since each goes on where the last one ended. A message that ages or is replaced meanwhile moves the
-end back, so the leader is asked again too. A leader that was replaced and does not know it yet makes a read old, never
-one with holes.
+A replica's answer is a prefix of the log as that replica has it: it may end early, and has no holes. Two answers may
+come from different replicas, and do not belong together. Folding a log with a hole would give a wrong state that no
+conflict ever shows, so a read that cannot be made whole fails (`Unavailable`) and never returns less.
+
+1. *One filter* is whole when it reaches what the stream's leader says is its last message.
+2. *Several filters* are not read side by side and merged: one replica may be ahead of another, and the merge would have
+   a hole. Instead, one request to one replica says at once how far that replica is and where each filter ends there.
+   That answer counts when the replica is at least as far as the leader's last message of the execution. Each filter is
+   then read up to the end that was said, and nothing beyond that position is returned.
+3. A replica that is behind is asked again after a short pause; another may answer. One page may come from one replica
+   and the next from another, since each continues where the last one ended.
+4. A message that ages or is replaced meanwhile moves the end back, so the leader is asked again too: else the read
+   would wait for a message that no longer exists.
+5. A leader that was replaced and does not know it yet makes a read old, never one with holes. Being old is safe: a
+   decision made from it is refused by its expected sequence, and a worker checks that it sees its own claim.
 """
 
 import asyncio
@@ -29,10 +35,10 @@ class Copies(Protocol):
         """The leader's last message of a subject or of a wildcard."""
 
     async def tail(self, stream: str, subject: str, after: int) -> list[Message]:
-        """All that follows; each page may be another replica's."""
+        """All messages after `after`; each page may come from another replica."""
 
     async def ends(self, stream: str, filters: Sequence[str]) -> Ends | None:
-        """Of one moment. None: it has no message of them, and does not say how far it is."""
+        """All of one moment. None: the replica has no message of these filters, and does not say how far it is."""
 
 
 class ReplicaReader:
@@ -69,7 +75,7 @@ class ReplicaReader:
         raise Unavailable(f"the replicas of {stream} do not show {subject} up to {end} yet")
 
     async def _ends(self, stream: str, filters: Sequence[str], after: int) -> Ends:
-        """Where each filter that goes beyond `after` ends, and the position up to which that is so."""
+        """Where each filter ends that has messages after `after`, and the position up to which that holds."""
         newest, ends = await asyncio.gather(self._end(stream, cover(filters)), self._copies.ends(stream, filters))
         for pause in PAUSES_S:
             if newest <= after:
@@ -87,7 +93,7 @@ class ReplicaReader:
 
 
 def cover(filters: Sequence[str]) -> str:
-    """A pattern that takes what any of the filters takes: of one execution, all of it."""
+    """A pattern that matches what any of the filters matches: of one execution, all of it."""
     common: list[str] = []
     for tokens in zip(*(f.split(".")[:-1] for f in filters), strict=False):
         if len(set(tokens)) > 1 or tokens[0] == ">":

@@ -71,7 +71,7 @@ class Requests:
     async def _ask(
         self, subject: str, data: bytes, is_last: Callable[[Answer], bool], within_s: float = ANSWER_S
     ) -> list[Answer]:
-        """Asked again for a moment when nobody is there: a server that reads its configuration anew says so too."""
+        """Asked again for a moment if nobody listens: a server that reloads its configuration answers so too."""
         for pause in NOBODY_S:
             answers = await self._ask_once(subject, data, is_last, within_s)
             if status_of(answers[0][0]) != 503:

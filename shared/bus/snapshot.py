@@ -1,4 +1,4 @@
-"""A stream as one file, made and taken back by the broker itself: every message with its sequence, time and headers,
+"""A stream as one file, made and restored by the broker itself: every message with its sequence, time and headers,
 the gaps between them, and its durable consumers with what they have acknowledged.
 
 The broker sends the next chunk when an earlier one is acknowledged, and takes them one by one: neither side ever
@@ -18,7 +18,7 @@ from shared.bus.wire import pub, status_of
 from shared.errors import Unavailable
 
 CHUNK_BYTES = 131_072
-CHUNK_S = 30.0   # without a word for so long, it is given up
+CHUNK_S = 30.0   # after this long without an answer it is given up
 CHECK_S = 600.0  # the checksums of all messages are looked at before the first chunk, and after the last one
 
 

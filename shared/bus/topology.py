@@ -21,9 +21,9 @@ KEYCHAIN = "noetl_keychain"
 CTX = "noetl_ctx"
 LOOPS = "noetl_loops"
 LIMITS = "noetl_limits"  # who holds the places of each key
-SCHEDULES = "noetl_schedules"  # schedules, triggers, and where they stand
-ASIDE = "noetl_aside"  # executions that a control service cannot go on with
-POOLS = "noetl_pools"  # what people want of each pool, and where it stands
+SCHEDULES = "noetl_schedules"  # schedules, triggers, and how far they are
+ASIDE = "noetl_aside"  # executions that a control service cannot continue
+POOLS = "noetl_pools"  # what people want of each pool, and its present state
 TIMEKEEPER = stream_of(PLAYBOOKS)  # an answer about it says what time it is; it is small, and everybody may ask
 
 WORKER_TTL_S = 10.0

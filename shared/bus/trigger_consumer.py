@@ -21,7 +21,7 @@ def durable(trigger: str) -> str:
 
 async def ensure(bus: Bus, trigger: str, stream: str, subject: str) -> None:
     """Messages that come from now on; of a work queue, all that are there. Refused when the stream is
-    not there, or does not take the subject."""
+    not there, or does not have the subject."""
     name = durable(trigger)
     if isinstance(bus, MemoryBus):
         wanted = topology.QueueConsumer(stream, name, subject, LEASE_S)

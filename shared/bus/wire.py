@@ -34,7 +34,7 @@ _M, _H, _P, _PLUS, _MINUS, _I = b"MHP+-I"
 
 
 class Connection(Client):
-    """`routes` maps a subscription id to the function that takes its messages."""
+    """`routes` maps a subscription id to the function that handles its messages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,12 +63,12 @@ class Connection(Client):
         self.routes.pop(b"%d" % subscription._id, None)
 
     def forget(self, subscription: Subscription) -> None:
-        """When the connection broke: the next one is not told of it."""
+        """When the connection broke: the next one does not know of it."""
         self._remove_sub(subscription._id)
         self.routes.pop(b"%d" % subscription._id, None)
 
     async def close(self) -> None:
-        """Also when the peer went away unnoticed: what it was still to be told is nobody's any more."""
+        """Also when the peer went away unnoticed: what was still to be sent to it is dropped."""
         try:
             await super().close()
         except OSError:
@@ -76,7 +76,7 @@ class Connection(Client):
                 self._transport.close()  # type: ignore[no-untyped-call]  # of nats-py
 
     async def _process_op_err(self, e: Exception) -> None:
-        """What the socket has not taken is not waited for: a peer that has gone silent never takes it."""
+        """Does not wait for what the socket has not sent: a peer that has gone silent never reads it."""
         if isinstance(self._transport, TcpTransport) and self._transport._bare_io_writer is not None:
             self._transport._bare_io_writer.transport.abort()
         await super()._process_op_err(e)
@@ -112,7 +112,7 @@ class Connection(Client):
         return self._undrained + self._pending_data_size > DRAIN_BYTES
 
     async def relieve(self) -> None:
-        """Waits until the socket has taken what was written: the bound on our write buffer."""
+        """Waits until the socket has accepted what was written: the bound on our write buffer."""
         self._flush_now()
         self._undrained = 0
         if self._transport is not None and self._status == Client.CONNECTED:
@@ -122,7 +122,7 @@ class Connection(Client):
                 raise Unavailable(f"connection lost: {error}") from None
 
     def forget_unsent(self) -> None:
-        """A publish must not be applied long after its caller was told that it is unknown."""
+        """A publish must not be applied long after its caller has learned that its fate is unknown."""
         self._pending = []
         self._pending_data_size = 0
         self._undrained = 0

@@ -1,4 +1,4 @@
-"""Source to Plan. Never raises for any input: every mistake is a Diagnostic, and all are told at once."""
+"""Source to Plan. Never raises for any input: every mistake is a Diagnostic, and all are reported at once."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -7,8 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.check.plan import check_plan
+from shared.dsl.lower.first_edition import as_first
 from shared.dsl.lower.lower import lower
 from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.edition import EDITION, plan_name
 from shared.dsl.model.plan import Origin, Plan, Step
 from shared.dsl.model.reachability import reach
 from shared.dsl.model.tool_spec import ToolSpec
@@ -30,28 +32,41 @@ class Compiled(Struct, frozen=True):
 
 
 def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "",
-                     strict: bool = False, pools: Collection[str] | None = None) -> Compiled:
+                     strict: bool = False, pools: Collection[str] | None = None, edition: int = EDITION) -> Compiled:
     """`strict` takes the canonical form alone; otherwise the formal dialect and the sugar are lowered to it.
-    `pools` are those of the server it is for, when that is known."""
+    `pools` are those of the server it is for, when that is known; `edition` is that of the language."""
     document, diagnostics = load(source, file=file)
     if document is None:
         return Compiled(None, tuple(sorted(diagnostics)))
     origins: Mapping[str, Origin] = {}
     if not strict:
-        lowered = lower(document, kinds, file)
+        lowered = lower(document, kinds, file, edition)
         document, origins = lowered.document, lowered.labels
         diagnostics += lowered.diagnostics
     data = source if isinstance(source, bytes) else source.encode("utf-8")
     reader = Reader(document, file, diagnostics)
-    plan = replace(_read(reader, document, kinds, hashlib.sha256(data).hexdigest(), pools), origins=dict(origins))
+    digest = plan_name(hashlib.sha256(data).hexdigest(), edition)
+    plan = _titled(_read(reader, document, kinds, digest, pools, strict=strict), dict(origins))
+    if edition == 1:
+        plan = as_first(plan)
     if reader.full or reader.warnings > MAX_WARNINGS:
         diagnostics.append(Diagnostic(len(document.lines), 1, "DSL802", "there is more, which is not shown",
                                       "mend these and compile again", file, "error" if reader.errors else "warning"))
     return Compiled(None if reader.errors else plan, tuple(sorted(diagnostics)))
 
 
+def _titled(plan: Plan, origins: dict[str, Origin]) -> Plan:
+    """With the names of what was generated."""
+    if not origins:
+        return plan
+    steps = {name: replace(step, tasks=tuple(
+        replace(task, title=origins[task.name].what) if task.name in origins else task for task in step.tasks))
+        for name, step in plan.steps.items()}
+    return replace(plan, steps=steps, origins=origins)
+
+
 def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], digest: str,
-          pools: Collection[str] | None) -> Plan:
+          pools: Collection[str] | None, *, strict: bool) -> Plan:
     root = document.data
     header = read_header(reader, root)
     defaults = read_executor(reader, root, tuple(all_knobs(kinds)), header.path)
@@ -70,5 +85,5 @@ def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], dig
                 labels=header.labels)
     paths = {source.name: source.path for source in sources if source.unique}
     check_compensations(reader, steps, paths, plan.start)
-    check_plan(reader, plan, paths, kinds, pools)
+    check_plan(reader, plan, paths, kinds, pools, strict=strict)
     return plan

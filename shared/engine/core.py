@@ -31,7 +31,7 @@ S = TypeVar("S", bound=Folded)
 
 class Core(Protocol[S]):
     """`decide`, `outgoing` and `recover` may raise Missing, and what whoever gives the plans raises for one that is not
-    at hand: bring the value or the plan, and ask again."""
+    in memory: bring the value or the plan, and ask again."""
 
     @property
     def writer(self) -> Decider: ...

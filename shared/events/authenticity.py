@@ -1,10 +1,10 @@
-"""Whether a record may stand where it stands. The broker lets only certain users write to a subject, so the subject
+"""Whether a record may be where it is. The broker lets only certain users write to a subject, so the subject
 says who can have written it; what the body says of itself must be the same, and be that writer's to say.
 
 Rules:
  - the execution is of the subject's partition;
  - writer, execution and pool of the body are those of the subject;
- - a lease is there if and only if the writer is a worker's kind;
+ - there is a lease if and only if the writer is a worker's;
  - the events are of those that the writer writes, about its own lease;
  - times are times, and no lease is later than its record, by more than the broker's clock may have been set back.
 """
@@ -31,8 +31,8 @@ _SHALLOW = 2 * bounds.MAX_NESTING + 140  # bytes: 140 of them a record of a leas
 Check = Callable[[Any], str]
 
 
-class Place(Struct, frozen=True):
-    """What a subject says. `wrong`: no record may stand there at all."""
+class RecordSubject(Struct, frozen=True):
+    """What a subject says. `wrong`: no record may be there at all."""
 
     execution_id: str
     writer: str
@@ -45,39 +45,39 @@ class Place(Struct, frozen=True):
 
 
 @lru_cache(maxsize=16_384)
-def place_of(subject: str, partitions: int) -> Place:
+def record_subject(subject: str, partitions: int) -> RecordSubject:
     writer = subjects.writer_of(subject)
     leased = writer in subjects.LEASED
     try:
-        place = subjects.parse_event(subject)
+        under = subjects.parse_event(subject)
     except (TypeError, ValueError):
-        return Place("", writer, "", leased, f"a record under {subject!r}")
-    wrong = _wrong_place(place, subject, partitions)
-    return Place(place.execution_id, place.writer, place.pool, leased, wrong)
+        return RecordSubject("", writer, "", leased, f"a record under {subject!r}")
+    wrong = _wrong_subject(under, subject, partitions)
+    return RecordSubject(under.execution_id, under.writer, under.pool, leased, wrong)
 
 
-def _wrong_place(place: subjects.EventSubject, subject: str, partitions: int) -> str:
-    if not bounds.EXECUTION_ID.fullmatch(place.execution_id):
-        return f"a record of {place.execution_id!r}, which is no execution"
-    if subjects.partition_of(place.execution_id, partitions) != place.partition:
-        return f"a record of {place.execution_id} in partition {place.partition}, where it is not"
-    if place.writer not in MAY_WRITE:
-        return f"a record by {place.writer!r}, which is no writer"
-    if subject != subjects.event(*place) or (place.pool and place.writer not in subjects.LEASED):
+def _wrong_subject(under: subjects.EventSubject, subject: str, partitions: int) -> str:
+    if not bounds.EXECUTION_ID.fullmatch(under.execution_id):
+        return f"a record of {under.execution_id!r}, which is no execution"
+    if subjects.partition_of(under.execution_id, partitions) != under.partition:
+        return f"a record of {under.execution_id} in partition {under.partition}, where it is not"
+    if under.writer not in MAY_WRITE:
+        return f"a record by {under.writer!r}, which is no writer"
+    if subject != subjects.event(*under) or (under.pool and under.writer not in subjects.LEASED):
         return f"a record under {subject!r}"
-    if place.pool and not bounds.POOL.fullmatch(place.pool):
-        return f"a record of the pool {place.pool!r}"
+    if under.pool and not bounds.POOL.fullmatch(under.pool):
+        return f"a record of the pool {under.pool!r}"
     return ""
 
 
-def misplaced(record: "Record", place: Place, message: "Stored") -> str:
-    """Why the record may not stand there; empty when it may. Every record of every reader comes by here."""
-    lease, writer = record.lease, place.writer
-    if record.writer != writer or record.execution_id != place.execution_id:
+def misplaced(record: "Record", under: RecordSubject, message: "Stored") -> str:
+    """Why the record may not be there; empty if it may. Every record that anyone reads is checked here."""
+    lease, writer = record.lease, under.writer
+    if record.writer != writer or record.execution_id != under.execution_id:
         return f"a record of {record.execution_id[:64]} by {record.writer} under {message.subject}"
-    if (lease is None) is place.leased:
+    if (lease is None) is under.leased:
         return f"a record by {writer} {'with' if lease else 'without'} a lease"
-    if lease is not None and (wrong := _wrong_lease(lease, place, message)):
+    if lease is not None and (wrong := _wrong_lease(lease, under, message)):
         return wrong
     if not is_time(record.ts):
         return f"a record with the time {record.ts!r}"
@@ -93,13 +93,13 @@ def _wrong_event(record: "Record") -> str:
     return ""
 
 
-def _wrong_lease(lease: "Lease", place: Place, message: "Stored") -> str:
+def _wrong_lease(lease: "Lease", under: RecordSubject, message: "Stored") -> str:
     data = message.data
-    if lease.pool != place.pool:
+    if lease.pool != under.pool:
         return f"a record of the pool {lease.pool[:64]!r} under {message.subject}"
     if message.at and lease.epoch[0] > message.at + bounds.MAX_AHEAD_NS:
         return f"a lease of {lease.epoch[0]} in a record of {message.at}: it is later than the broker's time"
-    if not is_run(lease.index) and place.writer == subjects.WORKER:
+    if not is_run(lease.index) and under.writer == subjects.WORKER:
         return f"a worker's record of the iteration {lease.index}"
     if not lease.worker.isprintable():
         return "a worker whose name cannot be printed"

@@ -89,12 +89,13 @@ def key_of(pool: str, worker: str) -> str:
 
 
 def is_probe(key: str) -> bool:
-    """Somebody tried whether it may write there, and stored nothing; who hears the subject heard it all the same."""
+    """Somebody tested its permission to write there, and stored nothing; whoever follows the subject heard it all the
+    same."""
     return key.partition(".")[2] == PROBE
 
 
 def decode(key: str, data: bytes) -> Beat:
-    """Whose it is, the key says: the broker lets a pool write only its own. Corrupt names what is wrong."""
+    """The key says whose it is: the broker lets a pool write only its own keys. Raises Corrupt with what is wrong."""
     pool, _, worker = key.partition(".")
     if not POOL.fullmatch(pool) or not WORKER.fullmatch(worker):
         raise Corrupt("a heartbeat under a key that no worker has")

@@ -12,7 +12,7 @@ MAX_BEAT_CALLS = 64            # calls of one kind that a heartbeat names
 MAX_BEAT_KINDS = 64            # kinds of tools that take turns
 MAX_BEAT_SLOTS = 4_096         # and as many runs may be held
 MAX_BEAT_TEXT = 256            # characters of a host, a version, a capability
-MAX_COMMAND_BYTES = 1_048_576  # the broker takes no larger message
+MAX_COMMAND_BYTES = 1_048_576  # the broker accepts no larger message
 MAX_COUNT = 2**31 - 1          # of deliveries, attempts, iterations, elements
 MAX_CREDENTIAL_NAME = 128      # characters
 MAX_DELAY_S = 3_660 * 86_400.0
@@ -68,8 +68,8 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def is_deep(data: bytes, most: int = MAX_NESTING) -> bool:
-    """Whether lists and mappings of valid JSON stand within each other more than so many times. Few bytes or brackets
-    cannot: that is the usual case, and takes no time."""
+    """Whether lists and mappings of valid JSON are nested deeper than allowed. Few bytes or brackets
+    cannot be: that is the usual case, and takes no time."""
     if len(data) <= 2 * most or len(data.translate(None, _NOT_OPENING)) <= most:
         return False
     left = _STRING.sub(b"", data).translate(_ONE_KIND, _NOT_BRACKETS)

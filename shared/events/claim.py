@@ -1,5 +1,5 @@
-"""A word among the workers of a pool: this run has a new holder. It may get lost, and nobody trusts it: who holds the
-run by what it knows looks into the log."""
+"""A message among the workers of a pool: this run has a new holder. It may get lost, and is not trusted: who holds the
+run as far as it knows looks into the log."""
 
 import msgspec
 from msgspec import Struct

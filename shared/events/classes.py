@@ -1,6 +1,6 @@
 """Events by what they end. A worker speaks of its lease, router and scheduler of a run.
 
-A worker's last word ends its lease (`ENDS_LEASE`). With most of them what it holds is over too, whoever might hold it
+A worker's last event ends its lease (`ENDS_LEASE`). With most of them what it holds is over too, whoever might hold it
 next (`ENDS_WORK`): the pipeline of a run or an iteration (`ENDS_PIPELINE`), a frame of rows, a local loop as a whole.
 With the other two it is not: a task that waits comes back to a worker when its wait is over, a lease that is handed
 back goes to the next one.

@@ -30,7 +30,7 @@ class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     after `at`, when the record was written that caused it (`is_fresh`). `since` is a
     record of the scheduler that the history must show: the end of a wait. `iter` is that of an iteration of loops
     within loops, whose `item` it holds. Of an iteration, nothing is older than `cause`. With `local` the command is for
-    all iterations of a loop; with the index of a frame (`index.py`) it is for the claim of at most `count` rows.
+    all iterations of a loop; with the index of a frame (`run_index.py`) it is for the claim of at most `count` rows.
     `root` is the execution that this one descends from; empty: it is nobody's child."""
 
     execution_id: str
@@ -56,7 +56,7 @@ class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     root: str = ""
 
 
-FRESH_S = 10.0  # the record that caused it is not older: else someone else may have handled it before
+FRESH_S = 10.0  # the record that caused it is not older: otherwise another scheduler may have handled it before
 
 
 def key_of(command: Command) -> Key:
@@ -65,7 +65,7 @@ def key_of(command: Command) -> Key:
 
 def is_fresh(command: Command, epoch: tuple[int, int]) -> bool:
     """Whether a worker may believe it. The broker, which refuses a second fresh one for much longer than FRESH_S, says
-    when it took the message: a scheduler that was held up between its last look at the clock and its publish does
+    when it accepted the message: a scheduler that was held up between its last look at the clock and its publish does
     not know."""
     return command.fresh and epoch[1] == 1 and epoch[0] <= (command.at + FRESH_S) * 1e9
 

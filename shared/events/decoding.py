@@ -1,4 +1,4 @@
-"""From bytes that anyone may have written to a value of ours: it is one, or it is Corrupt. Nothing else is raised."""
+"""From bytes that anyone may have written to a value of ours: raises Corrupt if they are none, and nothing else."""
 
 from typing import TypeVar
 

@@ -27,8 +27,8 @@ class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
     """Who waits for an execution: the place in another one that started it (`kind: playbook`).
 
     `wait` names the wait there, `returns` the step whose result it wants instead of the last one's,
-    `iter` what its iteration held, `depth` how many executions stand above this one, `root` the first of them; without
-    one, `execution_id` is as far as is known.
+    `iter` what its iteration held, `depth` how many executions are above this one, `root` the first of them; without
+    one, `execution_id` is the highest that is known.
     """
 
     execution_id: ExecutionId
@@ -70,7 +70,7 @@ class Base(Struct, frozen=True, omit_defaults=True, gc=False, tag_field="event_t
 
 
 class Taken(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a loop takes over from one that did not come to its end, in the execution `of`: its `count` frozen
+    """What a loop takes over from one that did not finish, in the execution `of`: its `count` frozen
     elements, the results of the `done` iterations that succeeded (null for the others), the indexes that are still
     `todo`, and the writes to ctx that nobody has applied."""
 
@@ -87,7 +87,7 @@ class Taken(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Restart(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Where an execution goes on that takes over from another."""
+    """Where an execution continues that takes over from another."""
 
     step: Name
     args: dict[str, Any] = {}

@@ -2,12 +2,12 @@
 
 REPLY_TO = "Noetl-Reply-To"  # on a request: where its sender waits for the answer
 
-# Said by whoever publishes
+# Set by the publisher
 MESSAGE_ID = "Nats-Msg-Id"  # the broker stores one message of an id; ids of executions are derived from it
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 KV_OPERATION = "KV-Operation"  # on a key that was deleted
 
-# Said by the broker, of a message it hands out
+# Set by the broker, on a message it delivers
 STREAM = "Nats-Stream"
 SUBJECT = "Nats-Subject"
 SEQUENCE = "Nats-Sequence"
@@ -15,7 +15,7 @@ TIME_STAMP = "Nats-Time-Stamp"
 LAST_SEQUENCE = "Nats-Last-Sequence"
 MARKER_REASON = "Nats-Marker-Reason"  # on a key that is gone because its time was over
 
-# Said by the broker, at the end of its answers
+# Set by the broker, at the end of its answers
 NUM_PENDING = "Nats-Num-Pending"
 UP_TO_SEQUENCE = "Nats-UpTo-Sequence"
 PENDING_MESSAGES = "Nats-Pending-Messages"  # of a pull: how many of those asked for will not come

@@ -20,7 +20,7 @@ def is_value(text: str) -> bool:
 
 
 def wrong(labels: Mapping[str, str]) -> str:
-    """What is wrong with them; nothing when they can be used."""
+    """What is wrong with them; empty if they can be used."""
     if len(labels) > MAX_LABELS:
         return f"{len(labels)} labels, over the limit of {MAX_LABELS}"
     for key, value in labels.items():

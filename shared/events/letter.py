@@ -1,4 +1,4 @@
-"""What is written about a message that no service could use: where it stands, why, and how it begins.
+"""What is written about a message that no service could use: where it is, why, and how it begins.
 
 Whatever the message holds, a letter is small and its text is printable: nothing in it can keep it from being stored,
 or do something to the terminal it is shown on."""
@@ -22,7 +22,7 @@ from shared.events.bounds import (
 LINES = "\n\t"  # they stay in an excerpt: a body of several lines is read as it is
 
 
-class Note(Struct, frozen=True, omit_defaults=True):
+class Note(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`place` is `<stream>/<sequence>`, or names what has none. `size` and `digest` (BLAKE2b) are those of the
     whole message; with `whole`, excerpt and headers are the message as it was. `name` and `at` are of a trigger or a
     schedule."""
@@ -50,8 +50,9 @@ def write(
     kept = _headers(headers or {})
     whole = excerpt.encode() == data and kept == (headers or {})
     note = Note(
-        short(place, MAX_LETTER_PLACE), short(reason, MAX_LETTER_REASON), short(subject, MAX_LETTER_PLACE), len(data),
-        digest(data), excerpt, whole, kept, short(name, MAX_LETTER_NAME), at,
+        place=short(place, MAX_LETTER_PLACE), reason=short(reason, MAX_LETTER_REASON),
+        subject=short(subject, MAX_LETTER_PLACE), size=len(data), digest=digest(data), excerpt=excerpt, whole=whole,
+        headers=kept, name=short(name, MAX_LETTER_NAME), at=at,
     )
     found = msgspec.json.encode(note)
     assert len(found) <= MAX_LETTER_BYTES, "the bounds of a letter's parts make it smaller"

@@ -1,7 +1,7 @@
 """One frozen Struct per event type.
 
 Router and scheduler events are decisions; worker events are facts about a lease (whose run,
-iteration and epoch stand once on the record, see `record.py`). `entity` and `state` feed the
+iteration and epoch are on the record, once, see `record.py`). `entity` and `state` feed the
 envelope of FX §9.1 and FS §12.1. A new field needs a default; a removed one stays reserved.
 """
 

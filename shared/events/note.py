@@ -1,4 +1,4 @@
-"""What one execution tells another: a fact that is appended to the other's log."""
+"""A note from one execution to another: a fact that is appended to the other's log."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from shared.events.model import Event
 
 
 class Note(Struct, frozen=True):
-    """`source` names the fact: told twice, it is the same."""
+    """`source` names the fact: written twice, it is the same."""
 
     execution_id: str
     source: str

@@ -6,12 +6,13 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from shared.events.bounds import Checksum, Name, ResultKey, Size, Text
+from shared.events.failure import Failure
 
 Shape = Literal["value", "http", "sql", "loop", "secret"]  # of a secret: a handle, `{secret, field}`, and no value
 
 
 class Ref(Struct, frozen=True, gc=False):
-    """A value too large for the log: where it lies and how to check it (V10 §10)."""
+    """A value too large for the log: where it is stored and how to check it (V10 §10)."""
 
     store: Name
     key: ResultKey
@@ -58,6 +59,5 @@ def ok(result: Any = None, *, shape: Shape = "value", **fields: Any) -> Outcome:
 
 def failed(kind: str, message: str, *, retryable: bool = False, **fields: Any) -> Outcome:
     """An error outcome; PIPE: `error` has `kind` and should have `retryable`."""
-    details = fields.pop("details", {})
-    error = {"kind": kind, "message": message, "retryable": retryable, **details}
-    return Outcome(status="error", error=error, **fields)
+    failure = Failure(kind, message, retryable, details=fields.pop("details", {}))
+    return Outcome(status="error", error=failure.error(), **fields)

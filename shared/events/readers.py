@@ -1,7 +1,7 @@
 """Who reads whom: the writers of an execution's log that each decider listens to.
 
-A fact about the wire, so it stands here once. A service follows and loads the subjects of these writers and no other;
-whoever folds a log as a decider does, to check it, to explain it or to rehearse it, takes the same records. What a
+A fact about the wire, so it is here, once. A service follows and loads the subjects of these writers and no other;
+whoever folds a log as a decider does, to check it, to explain it or to rehearse it, folds the same records. What a
 worker says of a plain run concerns the router, what it says of an iteration the scheduler; a task that waits, and what
 comes from outside, concern both.
 """

@@ -1,13 +1,13 @@
 """A record: the events of one decision, or of one lease's progress, as one message.
 
-What the events share stands once on the record; `envelopes` gives each event the full envelope
+What the events share is on the record, once; `envelopes` gives each event the full envelope
 of FX §9.1, FS §12.1 and DSL2 §9.3. `n` counts events without a gap: per execution for the router
 and the scheduler, per lease for a worker (many leases of one execution are written at once). What comes
 from outside (`control`) is one event per record and names its `source`: the same source again is the
 same fact.
 
 `decode` is the only way from bytes to a record, and `readable` that of whoever reads many. A record is checked by
-where it stands: its subject says who can have written it (ADR 27).
+where it is: its subject says who can have written it (ADR 27).
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from shared.errors import Forged
 from shared.events import model, subjects
-from shared.events.authenticity import misplaced, place_of
+from shared.events.authenticity import misplaced, record_subject
 from shared.events.bounds import Attempt, Count, Index, Name, Positive, Seq, Text, Time
 from shared.events.model import Event
 from shared.events.run_index import part_of
@@ -31,12 +31,12 @@ MAX_WHY = 300  # characters of what is wrong with it, which may quote it
 
 
 class Lease(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Who writes: a worker's hold on a step-run, on one iteration of it (index ≥ 0), or on the claim of a frame of
-    rows (`index.py`).
+    """Who writes: a worker's hold on a step-run, on one iteration of it (index ≥ 0), or on the claim of a frame of rows
+    (`run_index.py`).
 
-    The epoch is the command's broker timestamp and its delivery count: every later hold of the
-    same run compares greater. `pool` is that of the record's subject; empty in records from before it had one.
-    `pid` is the worker's process, whose name may have had others; 0 in records from before it was told.
+    The epoch is the command's broker timestamp and its delivery count: every later hold of the same run compares
+    greater. `pool` is that of the record's subject; empty in records from before it had one. `pid` is the worker's
+    process, since several processes may have had the worker's name; 0 in records from before it was recorded.
     """
 
     run_id: Name
@@ -98,7 +98,7 @@ def subject_of(record: Record, partitions: int) -> str:
 
 
 class Kept(Struct, frozen=True, gc=False):
-    """Such a message, for whoever has its parts."""
+    """Such a message, made of its parts."""
 
     subject: str
     data: bytes
@@ -107,24 +107,24 @@ class Kept(Struct, frozen=True, gc=False):
 
 
 def decode(message: Stored, partitions: int) -> Record:
-    """Forged where a worker may write, Corrupt elsewhere, when it is not what stands there by right. Unknown fields
+    """Forged where a worker may write, Corrupt elsewhere, if it is not what may be there. Unknown fields
     are ignored."""
-    place = place_of(message.subject, partitions)
-    if place.wrong:
-        raise place.error(place.wrong)
+    under = record_subject(message.subject, partitions)
+    if under.wrong:
+        raise under.error(under.wrong)
     try:
         record = _decoder.decode(message.data)
     except msgspec.ValidationError as error:
         why = str(error)[:MAX_WHY]
-        raise place.error(f"a record that does not fit version {VERSION}: {why}{_newer(message.data)}") from None
+        raise under.error(f"a record that does not fit version {VERSION}: {why}{_newer(message.data)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise place.error(f"a record that is not JSON: {str(error)[:MAX_WHY]}") from None
+        raise under.error(f"a record that is not JSON: {str(error)[:MAX_WHY]}") from None
     except RecursionError:
-        raise place.error("a record nested too deeply to be read") from None
+        raise under.error("a record nested too deeply to be read") from None
     if record.v > VERSION:
-        raise place.error(f"a record of version {record.v}; this build reads up to {VERSION}: upgrade the reader")
-    if wrong := misplaced(record, place, message):
-        raise place.error(wrong)
+        raise under.error(f"a record of version {record.v}; this build reads up to {VERSION}: upgrade the reader")
+    if wrong := misplaced(record, under, message):
+        raise under.error(wrong)
     return record
 
 

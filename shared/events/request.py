@@ -25,7 +25,7 @@ from shared.events.fields import MAX_PRIORITY, Parent
 
 MAX_REQUEST_BYTES = 524_288
 MAX_CONTROL_BYTES = 131_072
-MAX_GRACE_S = 86_400.0  # more than 300 s is taken for 300 s
+MAX_GRACE_S = 86_400.0  # more than 300 s counts as 300 s
 MAX_SHOWN = 60  # characters of a field's name in a reason
 WRONG_ID = "execution_id may hold letters, digits, _ and -, at most 64"
 T = TypeVar("T")
@@ -34,8 +34,8 @@ T = TypeVar("T")
 class Request(Struct, frozen=True, omit_defaults=True):
     """Names its playbook by `path` and `version`, or by `playbook_id`, the digest of its source or `path@version`.
     `parent` is the scheduler's, and comes on a subject of its own: who waits for the execution. `priority` is the
-    playbook's unless given. `by` is who asks, as the log will say. `refused` is the scheduler's too: why it comes to
-    nothing, which whoever waits for it is told."""
+    playbook's unless given. `by` is who asks, for the log. `refused` is the scheduler's too: why it starts
+    nothing, for whoever waits for it."""
 
     path: str = ""
     version: str = ""
@@ -50,8 +50,8 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
 
 class Control(Struct, frozen=True, omit_defaults=True):
-    """What someone wants of an execution that is there. `name` and `payload` are a signal's; of a rerun, `name`
-    is the step to go on from: none means, what failed."""
+    """What someone wants of an existing execution. `name` and `payload` are a signal's; of a rerun, `name`
+    is the step to continue from; none: from what failed."""
 
     execution_id: str
     reason: str = ""
@@ -78,7 +78,8 @@ def decode(data: bytes) -> Request:
 
 
 def decode_child(data: bytes) -> tuple[Request, str]:
-    """As a scheduler asks, and what is wrong with it: someone waits for an answer. Corrupt when nobody does."""
+    """A scheduler's request for a child, and what is wrong with it: a parent waits for an answer. Corrupt if none
+    does."""
     request = _decoded(_decoder, data, MAX_REQUEST_BYTES, '{"path": "…", "parent": {}}')
     if request.parent is None or not request.execution_id:
         raise Corrupt("a request for a child needs `parent` and `execution_id`")
@@ -87,7 +88,7 @@ def decode_child(data: bytes) -> tuple[Request, str]:
 
 
 def wrong(request: Request, data: bytes) -> str:
-    """The reason why no execution can come of it; nothing when one can."""
+    """Why it can start no execution; empty if it can."""
     if not request.path and not request.playbook_id:
         return "a request needs `path`, the registered path of a playbook, or `playbook_id`"
     if request.playbook_id and (request.path or request.version):

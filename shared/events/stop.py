@@ -1,5 +1,5 @@
-"""A word to the workers of a pool: whoever holds this run, or an iteration of it, stops. It may get lost: what
-a stopped run still reports is ignored. A pause is for whoever holds a local loop: what is in flight finishes."""
+"""A message to the workers of a pool: the holder of this run, or of an iteration of it, stops. It may get lost: what
+a stopped run still reports is ignored. A pause is for the holder of a local loop: what is in flight finishes."""
 
 import msgspec
 from msgspec import Struct

@@ -78,7 +78,8 @@ def events_of(partition: int, execution_id: str) -> str:
 
 
 def written(partition: int, execution_id: str, writers: Iterable[str]) -> list[str]:
-    """Where these wrote of an execution, whatever the pool; without one, before it was part of the subject."""
+    """Where these writers wrote about an execution, for any pool, and for none: it was not always part of the
+    subject."""
     return [
         subject for writer in writers for own in [event(partition, execution_id, writer)]
         for subject in ([own, f"{own}.*"] if writer in LEASED else [own])
@@ -86,12 +87,12 @@ def written(partition: int, execution_id: str, writers: Iterable[str]) -> list[s
 
 
 def events_by(partition: int, *writers: str) -> list[str]:
-    """Where these write of any execution."""
+    """Where these writers write about any execution."""
     return written(partition, "*", writers)
 
 
 def events_in(partition: int) -> tuple[str, ...]:
-    """All that the stream of a partition takes."""
+    """All subjects of the stream of a partition."""
     return f"{EVENTS}.{partition}.*.*", f"{EVENTS}.{partition}.*.*.*"
 
 
@@ -118,7 +119,7 @@ def stops(pool: str) -> str:
 
 
 def claims(pool: str) -> str:
-    """Where a pool's workers tell each other which runs they have taken over; inside the pool's own account."""
+    """Where a pool's workers announce which runs they have claimed; inside the pool's own account."""
     return f"{CLAIMS}.{pool}"
 
 
@@ -128,7 +129,7 @@ def closed(account: str) -> str:
 
 
 def ended(pool: str) -> str:
-    """Where whoever runs a pool's workers says that one of them has ended."""
+    """Where the supervisor of a pool's workers says that one of them has ended."""
     return f"{ENDED}.{pool}"
 
 
@@ -148,7 +149,7 @@ def parse_owned_result(subject: str) -> tuple[str, str]:
 
 
 def dead(origin: str, place: str) -> str:
-    """One subject for each place, so that the broker takes one letter of it."""
+    """One subject for each place, so that the broker accepts one letter about it."""
     return f"{DEAD}.{origin}.{place}"
 
 

@@ -1,4 +1,4 @@
-"""What a call that goes on without a worker waits for."""
+"""The condition a parked call is waiting on."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from shared.events.fields import Child
 
 
 class Waits(Struct, frozen=True):
-    """The call goes on without a worker: until the child has ended or the signal is there, at the latest after
+    """The call is parked without a worker until the child has ended or the signal has come, at the latest after
     `timeout_s`; or, when there is neither, until a time (RFC 3339) or for some seconds."""
 
     child: Child | None = None

@@ -10,6 +10,7 @@ from shared.tools.base.contract import Tool, ToolOptions, ToolSpec
 from shared.tools.duckdb import lake_tool
 from shared.tools.duckdb import tool as duck
 from shared.tools.flow import artifact, noop, playbook, secrets, signal, wait
+from shared.tools.flow.answering import answering
 from shared.tools.gcs import tool as gcs
 from shared.tools.http import tool as http
 from shared.tools.kubernetes import container_tool as container
@@ -53,14 +54,14 @@ def open_tool(kind: str, options: ToolOptions) -> Tool:
     return _FACTORIES[kind](options)
 
 
-register(noop.SPEC, noop.NoopTool)
+register(noop.SPEC, answering(noop.answer))
 register(http.SPEC, http.HttpTool)
 register(python.SPEC, python.PythonTool, lambda options: options.python_processes)
 register(postgres.SPEC, postgres.PostgresTool)
 register(duck.SPEC, duck.DuckTool)
-register(playbook.SPEC, playbook.PlaybookTool)
-register(wait.SPEC, wait.WaitTool)
-register(signal.SPEC, signal.SignalTool)
+register(playbook.SPEC, answering(playbook.answer))
+register(wait.SPEC, answering(wait.answer))
+register(signal.SPEC, answering(signal.answer))
 register(shell.SPEC, shell.ShellTool)
 register(artifact.SPEC, artifact.ArtifactTool)
 register(secrets.SPEC, secrets.SecretsTool)

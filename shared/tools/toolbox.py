@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.events.beat import Busy
+from shared.events.failure import DISABLED
 from shared.events.outcome import Outcome, failed
 from shared.tools import registry
 from shared.tools.base.contract import Call, Tool, ToolOptions
@@ -17,7 +18,7 @@ class Disabled:
         self._kind = kind
 
     async def run(self, call: Call) -> Outcome:
-        return failed("disabled", f"kind {self._kind} is switched off on this worker (NOETL_TOOLS_DISABLED)")
+        return failed(DISABLED, f"kind {self._kind} is switched off on this worker (NOETL_TOOLS_DISABLED)")
 
     async def close(self) -> None:
         """Nothing was opened."""

@@ -17,7 +17,7 @@ async def test_a_short_storm_leaves_nothing_behind() -> None:
 def test_the_faults_of_a_seed_are_the_same_every_time_and_all_kinds_come() -> None:
     planned = draw(7, 1200.0, 300, VICTIMS)
     assert planned == draw(7, 1200.0, 300, VICTIMS)
-    assert {each.kind for each in planned} == {"kill", "stop", "reset", "silent", "clock", "broker"}
+    assert {each.kind for each in planned} == {"kill", "stop", "reset", "silent", "clock", "broker", "freeze"}
     assert [each.at for each in planned] == sorted(each.at for each in planned)
     assert {each.kind for each in draw(7, 600.0, 150, VICTIMS, nodes=3)} >= {"leader", "node"}
 

@@ -225,12 +225,12 @@ async def test_what_is_over_an_absolute_limit_fails_the_step_with_kind_limit(lab
         assert str(MAX_CTX_BYTES) in ran.error["message"]
 
 
-async def test_a_loop_whose_every_iteration_fails_at_length_still_ends(lab: Lab) -> None:
+async def test_a_loop_whose_iterations_fail_at_length_still_ends(lab: Lab) -> None:
     workflow = """
     - step: start
       spec: {policy: {failure: {mode: best_effort}}}
-      loop: {in: "{{ range(150) | list }}", iterator: n, spec: {mode: parallel}}
-      tool: {kind: python, code: "raise ValueError('y' * 20000)"}
+      loop: {in: "{{ range(151) | list }}", iterator: n, spec: {mode: parallel}}
+      tool: {kind: python, args: {n: "{{ n }}"}, code: "if n: raise ValueError('y' * 20000)"}
     """
     ran = await lab.run(playbook(workflow))
     (done,) = ran.of("loop.done")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from shared.dsl.model.plan import MAX_LEASES
-from shared.engine.leases.lost_leases import KIND
+from shared.events.failure import WORKER_LOST
 from tests.support.pool_ctl import Ctl, shorten_lease, stack_in
 from tests.support.waiting import wait_until
 
@@ -54,11 +54,11 @@ def test_a_task_that_kills_its_worker_fails_its_run_after_so_many_leases(ctl: Ct
     wait_until(lambda: ctl.json("describe", execution)["status"] != "running", "it ends", OVER_S)
     found = ctl.json("describe", execution)
     assert found["status"] == "failed"
-    assert found["error"]["kind"] == KIND
+    assert found["error"]["kind"] == WORKER_LOST
     assert len({lease["pid"] for lease in found["error"]["leases"]}) == MAX_LEASES, "each life is told apart"
     assert len(_lost(ctl, execution)) == MAX_LEASES
     assert all(lease["worker"] in found["error"]["message"] for lease in _lost(ctl, execution))
-    assert KIND in ctl.json("why", execution)["reasons"][0]["text"]
+    assert WORKER_LOST in ctl.json("why", execution)["reasons"][0]["text"]
     assert ctl("verify", execution)[0] == 0
     assert ctl("replay", execution)[0] == 0
     pool = ctl.pool(POOL)

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from services.cli.console import exits
 from services.cli.console.times import FORMS
-from shared.answers.rehearsal.rehearse import Answered, Need, rehearse
+from shared.answers.rehearsal.rehearse import rehearse
+from shared.answers.rehearsal.setting import Opening
+from shared.answers.rehearsal.types import Answered, Need
 from shared.bus.jetstream import JetStreamBus
 from shared.dsl.compile import compile_playbook
 from shared.dsl.model.plan import Plan
@@ -71,8 +73,8 @@ def compiled(source: str) -> Plan:
 
 async def write(bus: JetStreamBus, plan: Plan, number: int) -> str:
     """One recorded execution, with the sequences that the broker gives."""
-    found = rehearse(plan, answer, registry.specs(), execution_id=f"e{number}", payload={"id": number},
-                     start=1_800_000_000.0 + number)
+    opening = Opening(execution_id=f"e{number}", payload={"id": number}, at=1_800_000_000.0 + number)
+    found = rehearse(plan, answer, registry.specs(), opening)
     assert found.status == "completed"
     given = {0: 0}
     for seq, record in found.entries:

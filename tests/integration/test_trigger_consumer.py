@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.cli.commands import trigger as command
+from services.cli.playbooks import automation
 from shared.bus import trigger_consumer
 from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
@@ -69,13 +69,13 @@ async def test_a_stream_that_cannot_give_the_subject_is_refused(admin: JetStream
 async def test_a_changed_trigger_changes_its_consumer(admin: JetStreamBus) -> None:
     await stream(admin, "ORDERS", "orders.>")
     await stream(admin, "MAIL", "mail.>")
-    assert await command.store(admin, *document("orders.new", "ORDERS")) == "created"
-    assert await command.store(admin, *document("orders.new", "ORDERS")) == "unchanged"
-    assert await command.store(admin, *document("orders.old", "ORDERS")) == "changed"
+    assert await automation.store(admin, *document("orders.new", "ORDERS")) == "created"
+    assert await automation.store(admin, *document("orders.new", "ORDERS")) == "unchanged"
+    assert await automation.store(admin, *document("orders.old", "ORDERS")) == "changed"
     await admin.append("orders.new", b"1")
     await admin.append("orders.old", b"1")
     assert await taken(admin, "ORDERS", 1) == ["orders.old"]
-    assert await command.store(admin, *document("mail.>", "MAIL")) == "changed"
+    assert await automation.store(admin, *document("mail.>", "MAIL")) == "changed"
     with pytest.raises(NotFound):
         await admin.requests.api(f"CONSUMER.INFO.ORDERS.{trigger_consumer.durable('t')}")
     await trigger_consumer.remove(admin, "t", "ORDERS")  # gone already

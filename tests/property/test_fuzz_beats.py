@@ -1,4 +1,4 @@
-"""The fuzzer of beats, for 20 s: `python -m tests.property.fuzz beats` for longer."""
+"""The fuzzer of beats, for a minute: `python -m tests.property.fuzz beats` for longer."""
 
 from tests.property.fuzz.beats import FUZZER
 from tests.property.fuzz.runner import in_ci

@@ -1,4 +1,4 @@
-"""The fuzzer of playbooks, for 20 s: `python -m tests.property.fuzz playbooks` for longer."""
+"""The fuzzer of playbooks, for a minute: `python -m tests.property.fuzz playbooks` for longer."""
 
 from tests.property.fuzz.playbooks import FUZZER
 from tests.property.fuzz.runner import in_ci

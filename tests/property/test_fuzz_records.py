@@ -1,4 +1,4 @@
-"""The fuzzer of records, for 20 s: `python -m tests.property.fuzz records` for longer."""
+"""The fuzzer of records, for a minute: `python -m tests.property.fuzz records` for longer."""
 
 from tests.property.fuzz.records import FUZZER
 from tests.property.fuzz.runner import in_ci

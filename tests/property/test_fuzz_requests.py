@@ -1,4 +1,4 @@
-"""The fuzzer of requests, for 20 s: `python -m tests.property.fuzz requests` for longer."""
+"""The fuzzer of requests, for a minute: `python -m tests.property.fuzz requests` for longer."""
 
 from tests.property.fuzz.requests import FUZZER
 from tests.property.fuzz.runner import in_ci

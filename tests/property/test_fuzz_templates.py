@@ -1,4 +1,4 @@
-"""The fuzzer of templates, for 20 s: `python -m tests.property.fuzz templates` for longer."""
+"""The fuzzer of templates, for a minute: `python -m tests.property.fuzz templates` for longer."""
 
 from tests.property.fuzz.runner import in_ci
 from tests.property.fuzz.templates import FUZZER

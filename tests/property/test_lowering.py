@@ -1,12 +1,14 @@
 """Lowering: canonical input comes back as it is, and what is lowered is canonical."""
 
+import json
 from pathlib import Path
 
 import pytest
-import yaml
+from msgspec.structs import replace
 
 from shared.dsl.compile import compile_playbook
 from shared.dsl.lower.lower import lower
+from shared.dsl.model.plan import Step, Task
 from shared.dsl.source.load import load
 from shared.tools import registry
 from tests.support.examples import PLAYBOOKS
@@ -73,14 +75,20 @@ def test_a_canonical_document_comes_back_as_it_is(file: Path) -> None:
         assert lower(document, registry.specs()).document is document
 
 
+def _untitled(step: Step) -> list[Task]:
+    """Without what generated tasks stand for."""
+    return [replace(task, title="") for task in step.tasks]
+
+
 @pytest.mark.parametrize("source", [FORMAL, TODAY], ids=["formal", "today"])
 def test_a_lowered_document_is_canonical(source: str) -> None:
     document, _ = load(source)
     assert document is not None
     lowered = lower(document, registry.specs())
-    strict = compile_playbook(yaml.safe_dump(lowered.document.data), kinds=registry.specs(), strict=True)
+    strict = compile_playbook(json.dumps(lowered.document.data), kinds=registry.specs(), strict=True)
     loose = compile_playbook(source, kinds=registry.specs())
     assert [str(each) for each in loose.diagnostics if each.severity == "error"] == []
     assert strict.plan is not None
     assert loose.plan is not None
-    assert [step.tasks for step in strict.plan.steps.values()] == [step.tasks for step in loose.plan.steps.values()]
+    assert [_untitled(step) for step in strict.plan.steps.values()] == [
+        _untitled(step) for step in loose.plan.steps.values()]

@@ -10,10 +10,10 @@ from shared.answers.verify.reports import history_of
 from shared.answers.verify.verify import verify
 from shared.bus import topology
 from shared.engine.leases.lease_fit import fitting
-from shared.engine.leases.lost_leases import KIND
 from shared.errors import NoetlError
 from shared.events import letter, subjects
 from shared.events import model as ev
+from shared.events.failure import WORKER_LOST
 from shared.events.record import Record, readable
 from tests.sim import checks_clocks, checks_leases
 from tests.sim.books.playbooks import BOOKS, Expected, compiled
@@ -199,7 +199,7 @@ def _check_end(world: World, asked: Asked, execution_id: str, records: list[tupl
 
 def _lost_workers(records: list[tuple[int, Record]]) -> bool:
     errors = [getattr(event, "error", None) for _, record in records for event in record.events]
-    return any(isinstance(error, dict) and error.get("kind") == KIND for error in errors)
+    return any(isinstance(error, dict) and error.get("kind") == WORKER_LOST for error in errors)
 
 
 def _check_rows(world: World, asked: Asked, execution_id: str, seen: set[int]) -> list[str]:

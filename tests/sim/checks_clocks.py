@@ -6,8 +6,9 @@ from shared.events.record import Record
 from shared.events.stamp import seconds
 from tests.sim.world import PARTITIONS, World
 
-# Less than a machine's clock is ever wrong by here, more than an honest record is late: a broker set back by a minute is
-# followed by a tenth of a second a second, a record waits for a broker that is down and for a client that is frozen.
+# Less than any machine's clock is wrong by here, and more than an honest record is late: after a broker is set back by
+# a minute, services follow by a tenth of a second per second, and a record waits while a broker is down or a client
+# frozen.
 OFF_S = 1200.0
 
 Histories = dict[str, list[tuple[int, Record]]]

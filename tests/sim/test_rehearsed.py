@@ -7,7 +7,7 @@ import pytest
 
 from services.cli.testing.run import violations
 from shared.answers.playtests.expectations import Came, came
-from shared.answers.rehearsal.rehearse import Need
+from shared.answers.rehearsal.types import Need
 from shared.dsl.playtests.model import Case, PlayTest
 from shared.events.outcome import Outcome, ok
 from shared.tools.base.contract import Call

@@ -13,9 +13,10 @@ from shared.events import model as ev
 from shared.events import subjects
 from shared.events.beat import Beat
 from tests.sim import checks
+from tests.sim.loop import now
 from tests.sim.run import ask_for, live_through
 from tests.sim.test_stories import begin, calls, client, finish, reached
-from tests.sim.world import World
+from tests.sim.world import Asked, World
 
 
 def claims(world: World, execution_id: str) -> list[str]:
@@ -66,6 +67,36 @@ def test_scheduler_that_was_away_takes_no_worker_for_dead() -> None:
     world = live_through(story)
     assert checks.check(world) == []
     assert len(calls(world)) == len(set(calls(world)))
+
+
+@pytest.mark.parametrize("silent_s", [10.0, 18.0])
+def test_outages_of_the_broker_cost_no_run_its_leases(silent_s: float) -> None:
+    """Every worker was there all the time: none of them is lost, however often the run changes hands."""
+
+    async def story(world: World) -> None:
+        await begin(world, "sim/chain", workers=3)
+        slow = ask_for("sim/long", "e1")
+        world.asked.append(Asked(slow.book, {"takes": 120.0}, "", "e1"))
+        await world.publish(world.asked[-1])
+        await reached(lambda: claims(world, "e1"), "a worker has it")
+        for _ in range(6):
+            await asyncio.sleep(5.0)
+            world.broker.set_down(True)
+            began = now()
+            await asyncio.sleep(silent_s)
+            world.broker.set_down(False)
+            world.outages.append((began, now()))
+        await asyncio.sleep(2.0)
+        lost.append(len(claims(world, "e1")) - 1)
+        await finish(world)
+
+    lost: list[int] = []
+    world = live_through(story)
+    assert checks.check(world) == []
+    (end,) = [event for _, record in checks.read_histories(world)["e1"] for event in record.events
+              if isinstance(event, ev.PlaybookProcessed)]
+    assert end.status == "completed", end.error
+    assert silent_s < 15.0 or lost[0] >= 3, "the story is about leases that come again"
 
 
 def test_command_that_its_consumer_takes_for_done_is_issued_again() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from services.cli.console.exits import NOT_FOUND, OK
 from services.cli.main import exit_code
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
@@ -90,8 +91,10 @@ class Ctl:
         return Counter(row[2] for row in rows if row[:2] == [word, execution])
 
     def status(self, execution: str) -> str:
-        found: str = self.json("get", execution)["status"]
-        return found
+        """None of its own before a router has begun with it."""
+        code, out, err = self("get", execution, "-o", "json")
+        assert code in (OK, NOT_FOUND), err
+        return str(json.loads(out)["status"]) if code == OK else ""
 
     def rest(self, pool: str) -> None:
         """Nobody needs its workers any more."""

@@ -43,7 +43,7 @@ def whole(letter: Letter) -> dict[str, Any]:
 
 
 def _note(letter: Letter) -> Note:
-    """What stands in the stream and was not written by a service is shown as what it is."""
+    """A message in the stream that no service wrote is shown as it is."""
     return letter.note or read(write("", "not a letter of this version", letter.data)) or Note()
 
 
@@ -70,7 +70,7 @@ async def again(bus: Bus, letter: Letter, body: str | None) -> Again:
 
 
 async def _message(bus: Bus, note: Note, body: str | None) -> Message:
-    """As it stands in its stream; if it is gone from there, what the letter has of it, if that is all."""
+    """As it is in its stream; if it is gone from there, the letter's copy, if that is complete."""
     found = await dead_letters.original(bus, note)
     if body is not None:
         return Message(note.subject, body.encode(), 0, found.headers if found is not None else note.headers)
@@ -114,7 +114,7 @@ def _fired(schedule: Schedule, note: Note) -> request.Request:
 
 
 def _reacted(trigger: Trigger, message: Message, letter: Letter) -> request.Request:
-    """By the trigger as it is now. The message's own name is not known any more: the letter's is its."""
+    """By the trigger as it is now. The message's own id is no longer known: it gets the letter's."""
     made = react(trigger, Arrived(message.subject, message.data, message.headers or {}, ("letter", letter.seq)))
     if made is None:
         raise CliError("the trigger's filter does not take the message", exits.CONFLICT)

@@ -88,6 +88,7 @@ async def _would(request: "Request", output: str, context_file: Path | None) -> 
 async def _rehearsed(bus: "Bus", request: "Request", given: tuple[str, ...]) -> dict[str, object]:
 
     from services.cli.executions import requests
+    from shared.dsl.model.edition import plan_name
     from shared.engine.pools import placement
     from shared.engine.routing import decide as routing
     from shared.events import model as ev
@@ -100,7 +101,7 @@ async def _rehearsed(bus: "Bus", request: "Request", given: tuple[str, ...]) -> 
         entry = await catalog.find(bus, request.path, request.version)
     except catalog.NotRegistered as error:
         raise CliError(str(error), exits.NOT_FOUND) from None
-    plan = await Plans(bus).load(entry.digest)
+    plan = await Plans(bus).load(plan_name(entry.digest))
     found: dict[str, object] = {"path": entry.path, "version": entry.version, "digest": entry.digest}
     now = await bus.time()
     pools = pool_offers.choose(plan.steps, await pool_offers.read(bus, now) if placement.needs(plan.steps) else [])

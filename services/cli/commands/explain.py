@@ -19,6 +19,6 @@ def command(path: str) -> int:
 
     try:
         click.echo(explain.explain(path, registry.specs()))
-    except explain.Unknown as error:
+    except explain.NoSuchKey as error:
         raise CliError(str(error), exits.USAGE) from None
     return exits.OK

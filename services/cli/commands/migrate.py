@@ -39,6 +39,8 @@ def _one(file: Path, *, write: bool, check: bool) -> bool:
     text = migrated.text.encode("utf-8")
     if text != source:
         click.echo(f"{file}: {_would(write=write, check=check)}", err=True)
+    for diagnostic in migrated.changed:
+        click.echo(str(diagnostic), err=True)
     if write and text != source:
         _replace(file, text)
     elif not (write or check):

@@ -1,4 +1,4 @@
-"""noetlctl pool: the command line of it; `pool_ops.py` changes pools, `pool_show.py` shows them."""
+"""noetlctl pool: its command line; `services/cli/pools` changes and shows pools."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -61,7 +61,7 @@ def apply(files: tuple[Path, ...], generation: int | None, **rest: Any) -> int:
     from services.cli.console import run_async
     from services.cli.pools import change as pool_ops
 
-    return run_async.run(pool_ops.apply(files, generation, **rest))
+    return run_async.run(pool_ops.apply(files, generation, pool_ops.Manner(**rest)))
 
 
 @command.command("create", epilog="Example: noetlctl pool create gpu --workers 2 --provides gpu,eu")
@@ -74,12 +74,14 @@ def apply(files: tuple[Path, ...], generation: int | None, **rest: Any) -> int:
 @waits("60s")
 @render.option()
 @context.option
-def create(name: str, **rest: Any) -> int:
+def create(
+    name: str, backend: str, workers: int | None, slots: int | None, provides: str, **rest: Any
+) -> int:
     """Make a new pool without a file. Exit code 8 when it is there."""
     from services.cli.console import run_async
     from services.cli.pools import change as pool_ops
 
-    return run_async.run(pool_ops.create(name, **rest))
+    return run_async.run(pool_ops.create(name, backend, workers, slots, provides, pool_ops.Manner(**rest)))
 
 
 @command.command("diff", epilog="Example: noetlctl pool diff -f etl.yaml --exit-code")
@@ -129,7 +131,7 @@ def scale(name: str, workers: int, **rest: Any) -> int:
     from services.cli.console import run_async
     from services.cli.pools import change as pool_ops
 
-    return run_async.run(pool_ops.scale(name, workers, **rest))
+    return run_async.run(pool_ops.scale(name, workers, pool_ops.Manner(**rest)))
 
 
 @command.command("pause", epilog='Example: noetlctl pool pause etl --note "database upgrade" --for 10m')
@@ -144,7 +146,7 @@ def pause(name: str, note: str, for_s: float | None, **rest: Any) -> int:
     from services.cli.console import run_async
     from services.cli.pools import change as pool_ops
 
-    return run_async.run(pool_ops.pause(name, note, for_s, **rest))
+    return run_async.run(pool_ops.pause(name, note, for_s, pool_ops.Manner(**rest)))
 
 
 @command.command("resume", epilog="Example: noetlctl pool resume etl")
@@ -157,7 +159,7 @@ def resume(name: str, **rest: Any) -> int:
     from services.cli.console import run_async
     from services.cli.pools import change as pool_ops
 
-    return run_async.run(pool_ops.resume(name, **rest))
+    return run_async.run(pool_ops.resume(name, pool_ops.Manner(**rest)))
 
 
 @command.command("drain", epilog="Example: noetlctl pool drain etl --timeout 5m")
@@ -173,7 +175,7 @@ def drain(name: str, note: str, within_s: float, **rest: Any) -> int:
     from services.cli.console import run_async
     from services.cli.pools import change as pool_ops
 
-    return run_async.run(pool_ops.drain(name, note, within_s, **rest))
+    return run_async.run(pool_ops.drain(name, note, within_s, pool_ops.Manner(**rest)))
 
 
 @command.command("restart", epilog="Example: noetlctl pool restart etl")
@@ -186,7 +188,7 @@ def restart(name: str, **rest: Any) -> int:
     from services.cli.console import run_async
     from services.cli.pools import change as pool_ops
 
-    return run_async.run(pool_ops.restart(name, **rest))
+    return run_async.run(pool_ops.restart(name, pool_ops.Manner(**rest)))
 
 
 @command.command("delete", epilog="Example: noetlctl pool delete etl")

@@ -1,4 +1,4 @@
-"""noetlctl run: the command line of it; `runner.py` does the work."""
+"""noetlctl run: its command line; `services/cli/executions/run_once.py` does the work."""
 
 from pathlib import Path
 

@@ -30,24 +30,9 @@ def command() -> None:
 def apply(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
     """Store a schedule, or change one. One that is not valid is refused with exit code 3."""
     from services.cli.console import run_async
+    from services.cli.playbooks import automation
 
-    return run_async.run(_apply(files, dry_run, output, context_file))
-
-
-async def _apply(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
-    from services.cli.playbooks import documents
-    from shared.runtime.stores import schedules as store_schedules
-
-    found = [documents.valid(file, "Schedule") for file in files]
-    change = store_schedules.would if dry_run else store_schedules.apply
-    rows = []
-    async with context.connected(context.find(context_file)) as bus:
-        for document, source in found:
-            done = await change(bus, document, source, int(await bus.time()))
-            await documents.warn_unless_registered(bus, document.playbook)
-            rows.append({"name": document.name, "status": done, "dry_run": dry_run})
-    documents.tell_applied("schedule", rows, output)
-    return exits.OK
+    return run_async.run(automation.apply("Schedule", files, dry_run, output, context_file))
 
 
 @command.command("list", epilog="Example: noetlctl schedule list -o json")
@@ -55,17 +40,10 @@ async def _apply(files: tuple[Path, ...], dry_run: bool, output: str, context_fi
 @context.option
 def list_(output: str, context_file: Path | None) -> int:
     """List the schedules with their next times."""
+    from services.cli import nouns
     from services.cli.console import run_async
 
-    return run_async.run(_list(output, context_file))
-
-
-async def _list(output: str, context_file: Path | None) -> int:
-    from services.cli.nouns import NOUNS, schedules
-
-    async with context.connected(context.find(context_file)) as bus:
-        render.rows(await schedules(bus), NOUNS["schedule"].columns, output, "name")
-    return exits.OK
+    return run_async.run(nouns.show("schedule", output, context_file))
 
 
 @command.command("describe", epilog="Example: noetlctl schedule describe nightly")
@@ -195,16 +173,6 @@ async def _pause(name: str, paused: bool, output: str, context_file: Path | None
 def delete(name: str, output: str, context_file: Path | None) -> int:
     """Delete a schedule; executions that run go on."""
     from services.cli.console import run_async
+    from services.cli.playbooks import automation
 
-    return run_async.run(_delete(name, output, context_file))
-
-
-async def _delete(name: str, output: str, context_file: Path | None) -> int:
-    from services.cli.playbooks import documents
-    from shared.runtime.stores import schedules as store_schedules
-
-    async with context.connected(context.find(context_file)) as bus:
-        await documents.entry(bus, "Schedule", name)
-        await store_schedules.delete(bus, "Schedule", name)
-    render.document({"name": name, "status": "deleted"}, output, "name", lambda: click.echo(f"deleted schedule {name}"))
-    return exits.OK
+    return run_async.run(automation.delete("Schedule", name, output, context_file))

@@ -1,4 +1,4 @@
-"""noetlctl up: the command line of it; `keeper.py` does the work."""
+"""noetlctl up: its command line; `services/cli/stack/keep_up.py` does the work."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Lines that someone types, or that a pipe holds, without stopping what goes on meanwhile."""
+"""Lines that someone types, or that a pipe holds, without blocking what runs meanwhile."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ CHUNK = 65_536
 
 
 class Typed:
-    """On a terminal the loop goes on while it waits; a pipe is read as it is."""
+    """On a terminal the loop keeps running while it waits; a pipe is read as it is."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque()

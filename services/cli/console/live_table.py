@@ -1,4 +1,4 @@
-"""Lists that keep themselves up to date: drawn anew on a terminal, a line per change elsewhere."""
+"""Lists that keep themselves up to date: redrawn on a terminal, a line per change elsewhere."""
 
 import asyncio
 import sys

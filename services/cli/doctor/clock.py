@@ -75,7 +75,7 @@ async def _postgres(patient: Patient, broker: Skew) -> Skew | None:
     try:
         connection = await asyncpg.connect(patient.settings.postgres_dsn, timeout=CONNECT_S, command_timeout=CONNECT_S)
     except (OSError, TimeoutError, asyncpg.PostgresError):
-        return None  # told by the check of the database
+        return None  # reported by the check of the database
     try:
         began = time.time()
         there = float(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())"))
@@ -100,7 +100,7 @@ async def _writer(patient: Patient, writer: str) -> list[Skew]:
         try:
             record = decode(stored, patient.settings.partitions)
         except Corrupt:
-            continue  # told by the projector
+            continue  # reported by the projector
         found.append(Skew(f"the time in records of a {writer}", seconds(record.ts) - message.at))
     return [min(found, key=lambda skew: abs(skew.ahead_s))] if found else []
 

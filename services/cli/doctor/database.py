@@ -9,6 +9,7 @@ from msgspec import Struct
 from services.cli.doctor.finding import Finding, duration, ok, problem, skipped, warning
 from services.cli.doctor.lag import Behind
 from services.cli.doctor.target import Patient
+from services.cli.executions.readmodel import words
 from shared.bus import peek, topology
 from shared.events import subjects
 from shared.runtime.embedded import postgres
@@ -45,7 +46,7 @@ async def look(patient: Patient) -> list[Finding]:
     try:
         facts = await read(dsn)
     except AWAY as error:
-        return [reachable(str(error) or "timed out", fix=_fix(patient))]
+        return [reachable(words(error), fix=_fix(patient))]
     partitions = range(patient.settings.partitions)
     behind = [await _behind(patient, facts, partition) for partition in partitions]
     return [reachable("", facts.text), old(facts), writable(facts), connections(facts.free), migrated(facts.applied),

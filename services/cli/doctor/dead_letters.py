@@ -1,4 +1,4 @@
-"""What nobody could read: how many dead letters there are, and of the latest ones where each stands and why."""
+"""What nobody could read: how many dead letters there are, and of the latest ones where each is and why."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

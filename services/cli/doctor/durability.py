@@ -32,7 +32,7 @@ async def look(patient: Patient) -> list[Finding]:
         try:
             info = await patient.bus.requests.api(api.stream_info(topology.events_stream(partition)))
         except NotFound:
-            continue  # told by the check of the streams
+            continue  # reported by the check of the streams
         configs.append(info["config"])
     if not configs:
         return []

@@ -1,4 +1,4 @@
-"""What waits to be done: records not yet decided on, requests not yet taken, and what nobody could read."""
+"""What waits to be done: records not yet decided on, requests not yet handled, and what nobody could read."""
 
 from collections.abc import Sequence
 
@@ -69,7 +69,7 @@ async def _requests(patient: Patient) -> Finding:
     try:
         info = await bus.requests.api(api.consumer_info(stream, "router"))
     except NotFound:
-        return requests(0, 0.0)  # told by the check of the streams
+        return requests(0, 0.0)  # reported by the check of the streams
     waiting = int(info["num_pending"]) + int(info["num_ack_pending"])
     after = int(info["ack_floor"]["stream_seq"])
     first = await peek.first(bus, stream, f"{subjects.REQUESTS}.>", after) if waiting else None

@@ -40,9 +40,9 @@ async def look(patient: Patient) -> list[Finding]:
 def facts(state: PoolState) -> Pool:
     ready = [worker for worker in state.workers if worker.state == "ready"]
     return Pool(
-        state.name, len(ready), sum(worker.slots for worker in ready), state.pending or 0, state.in_flight or 0,
-        state.oldest_s or 0.0, state.desired, state.paused.by or "someone" if state.paused else "",
-        state.state == "unattended",
+        name=state.name, workers=len(ready), slots=sum(worker.slots for worker in ready), waiting=state.pending or 0,
+        held=state.in_flight or 0, oldest_s=state.oldest_s or 0.0, wanted=state.desired,
+        paused=state.paused.by or "someone" if state.paused else "", unattended=state.state == "unattended",
     )
 
 

@@ -1,4 +1,4 @@
-"""Executions that a control service cannot go on with, and has set aside."""
+"""Executions that a control service cannot continue, and has set aside."""
 
 from collections.abc import Mapping, Sequence
 

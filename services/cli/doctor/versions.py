@@ -1,4 +1,4 @@
-"""Versions of the broker, of this program and of what it stands on."""
+"""Versions of the broker, of this program and of the libraries it uses."""
 
 import platform
 import re
@@ -14,7 +14,7 @@ from shared.errors import Refused, Unavailable
 NEEDED = (2, 11)   # batches of direct reads
 TESTED = (2, 15)
 PYTHON = (3, 11)
-CLIENT = (2, 16)   # shared/bus/wire.py stands in for parts of this one
+CLIENT = (2, 16)   # shared/bus/wire.py replaces parts of this one
 PAYLOAD_BYTES = 1_048_576
 _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 

@@ -54,7 +54,7 @@ class Wish(NamedTuple):
     text: Callable[[Row], str] = named
 
     def row(self, name: str, status: str, error: str | None = None) -> Row:
-        """Of one that nothing came of; a rerun makes another execution `of` it."""
+        """For a request that had no effect; a rerun makes another execution `of` it."""
         if self.subject == subjects.RERUN:
             return {"execution_id": "", "status": status, "of": name, "error": error}
         return {"execution_id": name, "status": status, "error": error}

@@ -9,7 +9,7 @@ from services.cli.console.exits import CliError
 from services.cli.console.times import FORMS, moment
 from services.cli.executions.logbook import Logbook
 from shared.answers.debug.moment import Moment, plain, position_of
-from shared.answers.debug.scope import NotThere, evaluated, key_of
+from shared.answers.debug.scope import NoSuchRun, evaluated, key_of
 from shared.answers.debug.shape import record_shape, shape
 from shared.answers.history.history import Key
 from shared.errors import TemplateError
@@ -58,7 +58,7 @@ class Debugger:
     async def value(self, expression: str) -> Any:
         try:
             return plain(await self._book.ask(lambda: evaluated(self._moment(), expression, self._key)))
-        except (TemplateError, NotThere) as error:
+        except (TemplateError, NoSuchRun) as error:
             raise CliError(str(error)) from None
 
     def _moment(self) -> Moment:

@@ -6,11 +6,13 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from shared.answers.history.summary import LoopProgress, Summary, awaited
+from shared.dsl.model.edition import source_of
 from shared.events import model as ev
+from shared.events.failure import CANCELLED, Failure
 from shared.events.record import Epoch, Lease, Record
 from shared.events.run_index import RUN, is_iteration, is_run
 
-MAX_FAILURES = 10  # of a loop, told one by one
+MAX_FAILURES = 10  # of a loop, listed one by one
 MAX_CHILDREN = 1000
 MAX_HELD = 20  # leases of a run
 
@@ -96,7 +98,7 @@ class Portrait(Summary):
         self.records += 1
         self.events += len(record.events)
         if record.source and record.source in self._sources:
-            return  # told twice, it is the same fact
+            return  # reported twice, it is the same fact
         self._sources.add(record.source)
         super().apply(record)
 
@@ -125,7 +127,7 @@ class Portrait(Summary):
                 run = self._over(run_id, "failed" if event.event == "step.failed" else "done", ts)
                 run.arcs = event.arcs
             case ev.StepCancelled(run_id=run_id, reason=reason) if run_id in self.runs:
-                self._over(run_id, "cancelled", ts).error = {"kind": "cancelled", "message": reason}
+                self._over(run_id, "cancelled", ts).error = Failure(CANCELLED, reason).error()
             case ev.StepFailed(run_id=run_id, error=error) if run_id in self.runs:
                 self._over(run_id, "failed", ts).error = error
             case ev.LoopStarted(run_id=run_id, step=step) if run_id in self.runs and step in self.steps:
@@ -217,7 +219,7 @@ def _taken(run: Run, lease: Lease, ts: str) -> None:
 
 
 def _let_go(run: Run, status: str) -> None:
-    """A lease whose worker has no last word ends with its run, or with the execution that left it behind."""
+    """A lease whose worker wrote no last event ends with its run, or with the execution that left it behind."""
     if run.held and not run.held[-1].ended:
         run.held[-1].ended = status
 
@@ -241,7 +243,8 @@ def shown(portrait: Portrait) -> dict[str, Any]:
     parent = requested.parent
     return {
         "execution_id": portrait.execution_id, "status": portrait.status, "path": requested.path,
-        "version": requested.version, "digest": portrait.digest, "labels": requested.labels, "by": requested.by,
+        "version": requested.version, "digest": source_of(portrait.digest), "labels": requested.labels,
+        "by": requested.by,
         "priority": portrait.priority, "waits": "" if portrait.over else portrait.waits,
         "request_id": requested.request_id, "requested_at": portrait.started, "finished_at": portrait.ended,
         "parent": {"execution_id": parent.execution_id, "run_id": parent.run_id} if parent is not None else None,

@@ -123,7 +123,7 @@ class Tree:
 
 
 def tree(summary: Summary, kin: Kin, origins: Origins | None) -> "RichTree":
-    """Children stand under the step that started them."""
+    """Children are under the step that started them."""
     from rich.text import Text
     from rich.tree import Tree as RichTree
 

@@ -24,16 +24,17 @@ def where(error: Mapping[str, Any], origins: Origins) -> str:
 
 
 async def of(bus: "Bus", digest: str) -> Origins:
-    """Those of a registered playbook; none when there is no digest yet, or its source is gone or no longer taken."""
+    """Those of a plan that a log names; none when it names none yet, or its source is gone or no longer taken."""
     if not digest:
         return {}
     from shared.dsl.compile import compile_playbook
+    from shared.dsl.model.edition import edition_of, source_of
     from shared.runtime.stores import catalog
     from shared.tools import registry
 
     try:
-        source = await catalog.source(bus, digest)
+        source = await catalog.source(bus, source_of(digest))
     except catalog.NotRegistered:
         return {}
-    plan = compile_playbook(source, kinds=registry.specs()).plan
+    plan = compile_playbook(source, kinds=registry.specs(), edition=edition_of(digest)).plan
     return {} if plan is None else plan.origins

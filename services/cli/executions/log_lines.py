@@ -54,7 +54,10 @@ class Teller:
         task, attempt = getattr(event, "task", ""), getattr(event, "attempt", 0)
 
         def line(text: str, stream: str = "") -> Line:
-            return Line(seq, record.ts, text, stream, step, index, task, attempt)
+            return Line(
+                seq=seq, ts=record.ts, text=text, stream=stream, step=step, iteration=index, task=task,
+                attempt=attempt,
+            )
 
         if isinstance(event, ev.TaskWaiting) and event.child is not None:
             self._called.add((run_id, index))

@@ -25,7 +25,7 @@ async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
     try:
         connection = await asyncpg.connect(dsn, timeout=CONNECT_S)
     except (OSError, TimeoutError, asyncpg.PostgresError) as error:
-        raise _no_answer(str(error) or "timed out") from None
+        raise _no_answer(error) from None
     try:
         yield connection
     except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
@@ -33,13 +33,18 @@ async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         if not connection.is_closed() and not isinstance(error, asyncpg.InternalClientError):
             raise
         connection.terminate()
-        raise _no_answer(str(error)) from None
+        raise _no_answer(error) from None
     finally:
         await connection.close()
 
 
-def _no_answer(why: str) -> CliError:
-    return CliError(f"no answer from PostgreSQL: {why} (is `noetlctl up` running?)")
+def _no_answer(error: Exception) -> CliError:
+    return CliError(f"no answer from PostgreSQL: {words(error)} (is `noetlctl up` running?)")
+
+
+def words(error: Exception) -> str:
+    """In one line: PostgreSQL puts details and hints on lines of their own."""
+    return "; ".join(str(error).splitlines()) or "timed out"
 
 
 async def executions(dsn: str, selection: Selection, limit: int) -> list[dict[str, Any]]:

@@ -110,7 +110,7 @@ async def finish(
 async def finish_within(
     bus: Bus, execution_id: str, partitions: int, timeout: float | None, *, family: bool = False, quiet: bool = False
 ) -> Summary:
-    """`finish` with progress on stderr; after `timeout` seconds the command ends and the execution goes on."""
+    """`finish` with progress on stderr; after `timeout` seconds the command ends and the execution continues."""
     shown = display.Silent() if quiet else display.choose()
     try:
         async with asyncio.timeout(timeout):

@@ -22,7 +22,7 @@ async def show(
     bus: Bus, summary: Summary, output: str, origins: Origins | None = None,
     aside: Sequence[Mapping[str, Any]] | None = None,
 ) -> int:
-    """Prints the execution and gives the exit code its status stands for. `aside`: who does not go on with it."""
+    """Prints the execution and returns the exit code of its status. `aside`: the service that has set it aside."""
     shown = {**summary.as_dict(), "result": await whole(bus, summary.result)}
     if aside is not None:
         shown["aside"] = list(aside)

@@ -87,6 +87,6 @@ def _value(text: str) -> Any:
 
 def _parse(text: str) -> Any:
     def refuse(name: str) -> None:
-        raise ValueError(f"{name} is not JSON")  # the parser would take NaN and Infinity
+        raise ValueError(f"{name} is not JSON")  # the parser would accept NaN and Infinity
 
     return json.loads(text, parse_constant=refuse)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from services.cli.console import exits, render
@@ -33,20 +34,25 @@ Done = Callable[[PoolState], bool]
 How = Callable[[Entry, float], Entry]
 
 
-async def apply(
-    files: tuple[Path, ...], generation: int | None, no_wait: bool, timeout: float, output: str,
-    context_file: Path | None,
-) -> int:
+class Manner(Struct, frozen=True, kw_only=True):
+    """How a word is given, whichever it is: whether its effect is waited for, how it is shown, and on which stack."""
+
+    output: str
+    context_file: Path | None
+    no_wait: bool = False
+    timeout: float = 0.0
+
+
+async def apply(files: tuple[Path, ...], generation: int | None, manner: Manner) -> int:
     found = [_valid(file) for file in files]
-    async with context.connected(context.find(context_file)) as bus:
-        rows = [await _apply(bus, pool, source, generation, False, no_wait, timeout) for pool, source in found]
-    tell(rows, output, single=len(files) == 1)
+    async with context.connected(context.find(manner.context_file)) as bus:
+        rows = [await _apply(bus, pool, source, manner, generation=generation) for pool, source in found]
+    tell(rows, manner.output, single=len(files) == 1)
     return exits.OK
 
 
 async def create(
-    name: str, backend: str, workers: int | None, slots: int | None, provides: str, no_wait: bool, timeout: float,
-    output: str, context_file: Path | None,
+    name: str, backend: str, workers: int | None, slots: int | None, provides: str, manner: Manner
 ) -> int:
     if backend == "external" and (workers is not None or slots is not None):
         raise click.UsageError("with --backend external others run the workers: leave --workers and --slots out")
@@ -56,20 +62,20 @@ async def create(
     if compiled.document is None:
         diagnostics.report(compiled.diagnostics)
         raise CliError("such a pool cannot be made", exits.INVALID)
-    async with context.connected(context.find(context_file)) as bus:
-        tell([await _apply(bus, compiled.document, source, None, True, no_wait, timeout)], output)
+    async with context.connected(context.find(manner.context_file)) as bus:
+        tell([await _apply(bus, compiled.document, source, manner, new=True)], manner.output)
     return exits.OK
 
 
 async def _apply(
-    bus: Bus, pool: Pool, source: str, generation: int | None, new: bool, no_wait: bool, timeout: float
+    bus: Bus, pool: Pool, source: str, manner: Manner, *, generation: int | None = None, new: bool = False
 ) -> dict[str, Any]:
     try:
         done, entry = await pools.apply(bus, pool, source, me(), await bus.time(), generation=generation, new=new)
     except Conflict as error:
         raise CliError(str(error), exits.CONFLICT) from None
-    if not no_wait and done != "unchanged":
-        await until(bus, pool.name, entry, _stands, timeout)
+    if not manner.no_wait and done != "unchanged":
+        await until(bus, pool.name, entry, _stands, manner.timeout)
     return row(pool.name, done, entry)
 
 
@@ -122,61 +128,52 @@ def _shown(value: Any) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
 
 
-async def scale(
-    name: str, workers: int, no_wait: bool, timeout: float, output: str, context_file: Path | None
-) -> int:
+async def scale(name: str, workers: int, manner: Manner) -> int:
     def scaled(entry: Entry, _now: float) -> Entry:
         if pools.parse(entry).backend == "external":
             raise CliError(f"pool {name} is external: scale it where its workers run")
         return replace(entry, workers=workers)
 
-    return await _say(name, scaled, "scaled", lambda state: state.status.settled, no_wait, timeout, output,
-                      context_file)
+    return await _say(name, scaled, "scaled", lambda state: state.status.settled, manner)
 
 
-async def pause(
-    name: str, note: str, for_s: float | None, no_wait: bool, timeout: float, output: str, context_file: Path | None
-) -> int:
+async def pause(name: str, note: str, for_s: float | None, manner: Manner) -> int:
     _check(note)
 
     def paused(entry: Entry, now: float) -> Entry:
         return replace(entry, paused=Pause(me(), now, note, now + for_s if for_s else 0.0))
 
-    return await _say(name, paused, "paused",
-                      lambda state: not state.delivers, no_wait, timeout, output, context_file)
+    return await _say(name, paused, "paused", lambda state: not state.delivers, manner)
 
 
-async def resume(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:
+async def resume(name: str, manner: Manner) -> int:
     return await _say(name, lambda entry, _: replace(entry, paused=None, drain=None), "resumed",
-                      lambda state: state.delivers and _stands(state), no_wait, timeout, output, context_file)
+                      lambda state: state.delivers and _stands(state), manner)
 
 
-async def restart(name: str, no_wait: bool, timeout: float, output: str, context_file: Path | None) -> int:
+async def restart(name: str, manner: Manner) -> int:
     def again(entry: Entry, _now: float) -> Entry:
         if pools.parse(entry).backend == "external":
             raise CliError(f"pool {name} is external: restart its workers where they run")
         return replace(entry, restarts=entry.restarts + 1)
 
-    return await _say(name, again, "restarted", lambda state: state.status.settled, no_wait, timeout, output,
-                      context_file)
+    return await _say(name, again, "restarted", lambda state: state.status.settled, manner)
 
 
-async def drain(
-    name: str, note: str, within_s: float, no_wait: bool, output: str, context_file: Path | None
-) -> int:
+async def drain(name: str, note: str, within_s: float, manner: Manner) -> int:
     """Once more is a new drain."""
     _check(note)
-    async with context.connected(context.find(context_file)) as bus:
+    async with context.connected(context.find(manner.context_file)) as bus:
         asked = Drain(me(), await bus.time(), within_s, note)
         entry = await change(bus, name, lambda entry, _: replace(entry, drain=asked))
-        if no_wait:
-            tell([row(name, "draining", entry)], output)
+        if manner.no_wait:
+            tell([row(name, "draining", entry)], manner.output)
             return exits.OK
         state = await until(bus, name, entry, lambda state: _report(state, asked) is not None, within_s + 30.0)
     report = _report(state, asked)
     assert report is not None  # it was waited for
     counts = {"finished": report.finished, "left": report.left, "handed_back": report.handed_back}
-    tell([row(name, "drained", entry, **counts)], output)
+    tell([row(name, "drained", entry, **counts)], manner.output)
     return exits.TIMED_OUT if report.left else exits.OK
 
 
@@ -185,15 +182,12 @@ def _report(state: PoolState, asked: Drain) -> Any:
     return drain.report if drain is not None and drain.at == asked.at else None
 
 
-async def _say(
-    name: str, how: How, word: str, done: Done, no_wait: bool, timeout: float, output: str,
-    context_file: Path | None,
-) -> int:
-    async with context.connected(context.find(context_file)) as bus:
+async def _say(name: str, how: How, word: str, done: Done, manner: Manner) -> int:
+    async with context.connected(context.find(manner.context_file)) as bus:
         entry = await change(bus, name, how)
-        if not no_wait:
-            await until(bus, name, entry, done, timeout)
-    tell([row(name, word, entry)], output)
+        if not manner.no_wait:
+            await until(bus, name, entry, done, manner.timeout)
+    tell([row(name, word, entry)], manner.output)
     return exits.OK
 
 

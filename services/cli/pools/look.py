@@ -1,4 +1,4 @@
-"""How pools stand, for commands. A server that reads its configuration anew, because a pool came or went, may drop a
+"""The state of pools, for commands. A server that reloads its configuration, because a pool came or went, may drop a
 question: it is asked again."""
 
 import asyncio

@@ -38,7 +38,7 @@ class Context(Struct, frozen=True):
     pools: tuple[str, ...] = ("default",)
     health: dict[str, str] = {}
     user: str = "admin"
-    postgres_admin_dsn: str = ""  # to write it anew, or remove from it; `postgres_dsn` unless given
+    postgres_admin_dsn: str = ""  # to rebuild it, or remove from it; `postgres_dsn` unless given
 
     def settings(self) -> "Settings":
         from shared.runtime.service.settings import Settings

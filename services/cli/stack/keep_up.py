@@ -37,7 +37,7 @@ async def keep(place: Path, port: int, pools: tuple[str, ...]) -> int:
                 await asyncio.shield(stack.failure)
             finally:
                 stack.on_pools = lambda: None
-                file.unlink(missing_ok=True)  # nobody is there any more
+                file.unlink(missing_ok=True)  # nobody is there now
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The words for what makes an execution go on, and for what helps a pool: a command wherever there is one."""
+"""The words for what makes an execution continue, and for what helps a pool: a command wherever there is one."""
 
 from typing import TYPE_CHECKING, Final
 

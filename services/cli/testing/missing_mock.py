@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from shared.answers.rehearsal.rehearse import Need
+from shared.answers.rehearsal.types import Need
 from shared.events.run_index import is_iteration
 from shared.tools.testing.mock_outcome import SQL
 from shared.tools.testing.mocks import plain

@@ -4,7 +4,8 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from shared.answers.rehearsal.rehearse import Need
+from shared.answers.rehearsal.types import Need
+from shared.events.failure import CONFIG
 from shared.events.outcome import Outcome, failed
 from shared.runtime.service.settings import read_settings
 from shared.tools.base.contract import Call, ToolOptions, Waits
@@ -37,4 +38,4 @@ class RealTools:
             self._runner = asyncio.Runner()
         made = self._runner.run(
             self._tools.get(need.kind).run(Call(need.config, need.spec, None, need.key, TIMEOUT_S)))
-        return failed("config", f"kind {need.kind} does not answer") if isinstance(made, Waits) else made
+        return failed(CONFIG, f"kind {need.kind} does not answer") if isinstance(made, Waits) else made

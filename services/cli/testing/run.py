@@ -1,4 +1,4 @@
-"""Runs the cases of test files and says of each what came of it."""
+"""Runs the cases of test files and reports each result."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,16 +14,16 @@ from shared.answers.playtests import fault_runs
 from shared.answers.playtests.coverage import Coverage
 from shared.answers.playtests.expectations import Came, Mismatch, came, judge
 from shared.answers.playtests.fault_runs import Finding
-from shared.answers.rehearsal.rehearse import Need
+from shared.answers.rehearsal.types import Need
 from shared.answers.verify.verify import verify
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.playtests.model import Case
 from shared.dsl.playtests.playbooks import BY_ITSELF
 from shared.events.outcome import Outcome
-from shared.tools.testing.mocks import Broken
+from shared.tools.testing.mocks import BrokenMock
 from shared.tools.testing.run_case import Chance, Ran, Real, run_case
 
-MAX_FINDINGS = 3  # told of one case
+MAX_FINDINGS = 3  # reported of one case
 
 
 class Options(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Options(Struct, frozen=True):
     select: str = ""
 
 
-class Failure(Struct, frozen=True):
+class CaseFailure(Struct, frozen=True):
     """`what` is the expectation, or: mock (a call without one), unused, stuck, history, faults. `mock` is one to paste,
     for the `call`. `seed`: of a run under faults; `expected` and `got` are then the first decisions that differ."""
 
@@ -64,7 +64,7 @@ class CaseReport(Struct, frozen=True, rename={"came": "got"}):
     passed: bool
     seconds: float
     came: Came | None
-    failures: list[Failure]
+    failures: list[CaseFailure]
     explored: Explored | None = None
 
 
@@ -129,8 +129,8 @@ def _run_case(
             explored = _explore(
                 case, ran, got, options, lambda chance: run_case(test, case, plans, known, chance=chance))
             failures = [_told(finding, options) for finding in explored.findings]
-    except Broken as error:
-        return CaseReport(case.name, case.line, False, _since(began), None, [Failure("mock", str(error))])
+    except BrokenMock as error:
+        return CaseReport(case.name, case.line, False, _since(began), None, [CaseFailure("mock", str(error))])
     return CaseReport(case.name, case.line, not failures, _since(began), got, failures, explored)
 
 
@@ -152,21 +152,21 @@ def _since(began: float) -> float:
     return round(time.perf_counter() - began, 6)
 
 
-def _failures(case: Case, ran: Ran, got: Came) -> Iterator[Failure]:
+def _failures(case: Case, ran: Ran, got: Came) -> Iterator[CaseFailure]:
     yield from _missing(ran)
     for reason in ran.stuck:
-        yield Failure("stuck", reason)
+        yield CaseFailure("stuck", reason)
     if got.status in ("stuck", "limit") and not (ran.missing or ran.stuck):
-        yield Failure("stuck", got.reason + (": it does not end" if got.status == "limit" else ""))
+        yield CaseFailure("stuck", got.reason + (": it does not end" if got.status == "limit" else ""))
     if got.status not in ("stuck", "limit"):
         yield from map(_mismatch, judge(case.expect, got))
         for mock in ran.unused:
-            yield Failure("unused", f"the mock of {mock.step}.{mock.task} on line {mock.line} answers no call")
+            yield CaseFailure("unused", f"the mock of {mock.step}.{mock.task} on line {mock.line} answers no call")
     for violation in violations(ran):
-        yield Failure("history", violation)
+        yield CaseFailure("history", violation)
 
 
-def _missing(ran: Ran) -> Iterator[Failure]:
+def _missing(ran: Ran) -> Iterator[CaseFailure]:
     """Calls without a mock; of those that one mock would answer the first is shown."""
     alike: dict[tuple[str, str, str, int], list[Need]] = {}
     for need in ran.missing:
@@ -174,7 +174,7 @@ def _missing(ran: Ran) -> Iterator[Failure]:
     for need, *more in alike.values():
         message = f"no mock answers {need.step}.{need.task} ({need.kind}), attempt {need.attempt}"
         message += f", and {len(more)} more call{'s' if len(more) > 1 else ''} of it" if more else ""
-        yield Failure("mock", message, mock=mock_for(need, main=need.path == ran.plan.path), call=call_of(need))
+        yield CaseFailure("mock", message, mock=mock_for(need, main=need.path == ran.plan.path), call=call_of(need))
 
 
 def violations(ran: Ran) -> list[str]:
@@ -187,9 +187,9 @@ def violations(ran: Ran) -> list[str]:
     return found
 
 
-def _mismatch(found: Mismatch) -> Failure:
+def _mismatch(found: Mismatch) -> CaseFailure:
     says = {"differs": "is not as expected", "missing": "is not there", "extra": "was not expected"}[found.how]
-    return Failure(found.what, f"{found.what} {says}", found.expected, found.got)
+    return CaseFailure(found.what, f"{found.what} {says}", found.expected, found.got)
 
 
 def _explore(
@@ -217,7 +217,7 @@ def _explore(
     return Explored(runs, crashes, counts, findings[:MAX_FINDINGS])
 
 
-def _told(finding: Finding, options: Options) -> Failure:
+def _told(finding: Finding, options: Options) -> CaseFailure:
     again = f"--faults {','.join(options.faults)} --seed {finding.seed} --seeds 1"
     plain, other = finding.decisions or (None, None)
-    return Failure("faults", f"{finding.message} (seed {finding.seed}: {again})", plain, other, seed=finding.seed)
+    return CaseFailure("faults", f"{finding.message} (seed {finding.seed}: {again})", plain, other, seed=finding.seed)

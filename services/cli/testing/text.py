@@ -1,5 +1,5 @@
-"""What `noetlctl test` says to people: a line for each case, and for a failure what was expected, what came of it and
-the path that was taken."""
+"""What `noetlctl test` says to people: a line for each case, and for a failure what was expected, what was found and
+the path of the execution."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import click
 import yaml
 
 from services.cli.console import screen
-from services.cli.testing.run import CaseReport, Explored, Failure, FileReport
+from services.cli.testing.run import CaseFailure, CaseReport, Explored, FileReport
 
 PLAIN = ("mock", "unused", "stuck", "history", "faults")  # failures that are a sentence
 MAX_VALUE = 400  # characters of a value on one line
@@ -55,7 +55,7 @@ def _again(explored: Explored) -> None:
         click.echo(f"{INDENT}called again after a fault: {told}")
 
 
-def _failure(failure: Failure) -> None:
+def _failure(failure: CaseFailure) -> None:
     if failure.what in PLAIN:
         click.echo(f"{INDENT}{failure.message}")
         if failure.mock:
@@ -72,7 +72,7 @@ def _failure(failure: Failure) -> None:
         click.echo(f"{INDENT}  got       {screen.style(_value(failure.got), fg='red')}")
 
 
-def _missing(failure: Failure) -> None:
+def _missing(failure: CaseFailure) -> None:
     call = yaml.safe_dump(failure.call, sort_keys=False, allow_unicode=True, width=100).rstrip("\n")
     click.echo(f"{INDENT}it would be called with")
     click.echo(_indented(call, INDENT + "    "))

@@ -11,7 +11,7 @@ from shared.answers.verify.proof import Proof, prove
 from shared.answers.verify.reports import history_of
 from shared.answers.verify.verify import Violation, verify_alone, verify_history
 from shared.bus.ports import Bus, Message
-from shared.errors import Corrupt, Forged
+from shared.errors import Corrupt, Forged, NoetlError
 from shared.events import model as ev
 from shared.events import record as records
 from shared.runtime.stores import catalog, results
@@ -55,8 +55,8 @@ class Verdict(Struct):
         return self.status != RUNNING
 
 
-class Unverifiable(Exception):
-    """What the checker needs is not there any more, or not for this build to read."""
+class Unverifiable(NoetlError):
+    """What the checker needs is gone, or this build cannot read it."""
 
 
 class Sources:

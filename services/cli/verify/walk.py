@@ -117,7 +117,7 @@ class Counts(Struct, frozen=True):
 
 class Summary(Struct):
     """Of all executions; `listed` are the first of those that are not right. `still` are the first of those that are
-    not over and do not go on, of which there are `more`."""
+    not over and do not proceed, of which there are `more`."""
 
     known: dict[str, Counts] = {}
     listed: dict[str, Verdict] = {}
@@ -235,7 +235,7 @@ _when = msgspec.json.Decoder(_When)
 
 
 def _began(message: Message) -> datetime:
-    """What cannot be read has begun just now: it is told, and not left out."""
+    """What cannot be read has begun just now: it is reported, not left out."""
     try:
         return _when.decode(message.data).ts.astimezone(UTC)
     except msgspec.MsgspecError:

@@ -26,7 +26,7 @@ class _Watched:
         self._last: int | None = None
 
     def certain(self, answer: Answer, now: float) -> list[Violation]:
-        """What is no doubt any more. One that goes on is in no doubt at all."""
+        """Doubts that are resolved. An execution that proceeds is not in doubt."""
         went_on = self._last is not None and answer.as_of != self._last
         present = {} if went_on else doubts(answer)
         self._last = answer.as_of

@@ -15,7 +15,7 @@ from shared.answers.why import limits as why_limits
 from shared.answers.why import waits as why_waits
 from shared.answers.why.facts import Answer, Reason, World
 from shared.answers.why.remedies import remedy
-from shared.answers.why.view import UNFIT, Broken, View, viewed
+from shared.answers.why.view import UNFIT, BrokenHistory, View, viewed
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
 from shared.engine.routing.decide import MAX_DEPTH
@@ -27,7 +27,7 @@ from shared.runtime.stores import catalog
 from shared.runtime.stores.plans import Plans
 
 MAX_ANSWERS = 50  # executions that one answer is about
-TRIES = 3  # at an execution that goes on while it is looked at
+TRIES = 3  # for an execution that proceeds while it is looked at
 
 
 class Asker:
@@ -53,16 +53,16 @@ class Asker:
         if broken is None:
             try:
                 return await self._explained(execution_id, entries, depth)
-            except Broken as error:
+            except BrokenHistory as error:
                 broken = error
             except UNFIT as error:
-                broken = Broken(entries[-1][0], f"{type(error).__name__} {error}")
+                broken = BrokenHistory(entries[-1][0], f"{type(error).__name__} {error}")
             except (catalog.NotRegistered, Corrupt) as error:
                 view = viewed(execution_id, entries, None)
                 return why.without_source(view, World(await self._bus.time()), str(error))
         return _unreadable(execution_id, entries, broken)
 
-    async def _read(self, execution_id: str) -> tuple[list[Entry], Broken | None]:
+    async def _read(self, execution_id: str) -> tuple[list[Entry], BrokenHistory | None]:
         """The records up to the first that cannot be read."""
         partition = subjects.partition_of(execution_id, self._partitions)
         stream, subject = topology.events_stream(partition), subjects.events_of(partition, execution_id)
@@ -73,11 +73,11 @@ class Asker:
             except Forged:
                 continue
             except Corrupt as error:
-                return entries, Broken(message.seq, str(error))
+                return entries, BrokenHistory(message.seq, str(error))
         return entries, None
 
     async def _explained(self, execution_id: str, entries: list[Entry], depth: int) -> Answer:
-        """The log is read again if it went on while the broker was asked: the two have to fit."""
+        """The log is read again if it grew while the broker was asked: the two have to match."""
         for left in reversed(range(TRIES)):
             book = Logbook(self._bus, execution_id, entries, self._plans)
             view = await book.ask(partial(viewed, execution_id, entries, book.plans, book.values))
@@ -133,7 +133,7 @@ class Asker:
         return found
 
 
-def _unreadable(execution_id: str, entries: list[Entry], error: Broken) -> Answer:
+def _unreadable(execution_id: str, entries: list[Entry], error: BrokenHistory) -> Answer:
     summary = Summary(execution_id)
     for _, record in entries:
         summary.apply(record)

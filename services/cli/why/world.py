@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from services.cli.stack.remedies import pool_message
-from shared.answers.why.facts import Place, Pool, Queued, Worker
+from shared.answers.why.facts import Pool, Queued, RunKey, Worker
 from shared.bus import api, kv, pool_consumer, topology
 from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
@@ -41,12 +41,14 @@ class Around:
         paused, documented = found.paused, found.entry is not None
         until = seconds(queue.paused_until) if queue.paused_until not in ("", pool_consumer.FOR_EVER) else 0.0
         return Pool(
-            name, True, queue.pending, queue.in_flight, queue.last, topology.COMMAND_LEASE_S, bool(queue.paused_until),
-            paused.until if paused is not None else until, paused.at if paused is not None else 0.0,
-            paused.by if paused is not None else "", paused.note if paused is not None else "",
-            found.desired is not None, found.desired or 0, found.state if documented else "",
-            pool_message(found) if documented else "", queue.floor,
-            {worker.name: worker.silent_since for worker in found.workers if worker.silent_since},
+            name=name, known=True, pending=queue.pending, held=queue.in_flight, delivered=queue.last,
+            lease_s=topology.COMMAND_LEASE_S, paused=bool(queue.paused_until),
+            paused_until=paused.until if paused is not None else until,
+            paused_at=paused.at if paused is not None else 0.0, paused_by=paused.by if paused is not None else "",
+            paused_note=paused.note if paused is not None else "", managed=found.desired is not None,
+            wanted=found.desired or 0, state=found.state if documented else "",
+            message=pool_message(found) if documented else "", floor=queue.floor,
+            silent={worker.name: worker.silent_since for worker in found.workers if worker.silent_since},
         )
 
     async def workers(self) -> tuple[Worker, ...]:
@@ -55,8 +57,11 @@ class Around:
         for key, beat in (await heartbeats.read_all(self._bus)).items():
             at = await self._time(stream, kv.subject_of(topology.WORKERS, key))
             if at is not None:
-                found.append(Worker(beat.worker, beat.pool, beat.slots, frozenset(beat.held), beat.room, at / 1e9,
-                                    beat.draining, beat.started, beat.skew, tuple(beat.busy)))
+                found.append(Worker(
+                    name=beat.worker, pool=beat.pool, slots=beat.slots, held=frozenset(beat.held), room=beat.room,
+                    heard=at / 1e9, draining=beat.draining, started=beat.started, skew=beat.skew,
+                    busy=tuple(beat.busy),
+                ))
         return tuple(found)
 
     async def time_of(self, stream: str, seq: int) -> float:
@@ -77,9 +82,9 @@ class Around:
 
     # -- the queue ---------------------------------------------------------------------
 
-    async def queued(self, execution_id: str, pools: Iterable[Pool]) -> dict[Place, Queued]:
+    async def queued(self, execution_id: str, pools: Iterable[Pool]) -> dict[RunKey, Queued]:
         """The commands of an execution that are in the queue, delivered or not."""
-        found: dict[Place, Queued] = {}
+        found: dict[RunKey, Queued] = {}
         for pool in pools:
             prefix = f"{subjects.COMMANDS}.{pool.name}.{execution_id}."
             asked = {"subjects_filter": prefix + ">"}
@@ -102,7 +107,7 @@ class Around:
         return Queued(message["seq"], nanoseconds(message["time"]) / 1e9, waits.get(subject, -1))
 
     async def _order(self, pool: Pool) -> dict[str, int]:
-        """The commands that nobody has got yet, the first MAX_WALK of them, and how many stand before each."""
+        """The commands that no worker has yet, the first MAX_WALK of them, and how many are before each."""
         found: dict[str, int] = {}
         after, wanted = pool.delivered + 1, subjects.commands_of(pool.name)
         for number in range(min(pool.pending, MAX_WALK)):

@@ -10,12 +10,12 @@ from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import decide as pipeline
 from shared.engine.values.scope import visible
 from shared.engine.values.stored_values import resolve_scope
-from shared.errors import TemplateError
+from shared.errors import NoetlError, TemplateError
 from shared.events import model as ev
 from shared.events.run_index import is_iteration, iteration_part
 
 
-class NotThere(Exception):
+class NoSuchRun(NoetlError):
     """The run does not exist at this point."""
 
 
@@ -37,7 +37,7 @@ def names_of(moment: Moment, key: Key | None) -> dict[str, Any]:
         return visible(state.execution_id, resolve_scope(scope, None, moment.values), {})
     place = moment.place(key)
     if place is None:
-        raise NotThere(f"there is no run {key.run_id}{iteration_part(key.index)} with tasks at record "
+        raise NoSuchRun(f"there is no run {key.run_id}{iteration_part(key.index)} with tasks at record "
                        f"#{moment.position}{_iterations(moment, key)}")
     progress = place.progress
     if progress.state == "running" and pipeline.task_at(place.step, progress).loop is not None:

@@ -1,7 +1,7 @@
 """Two executions side by side: which way each went, where they part, and what differs.
 
 Runs are aligned by step and occurrence (`fetch:2`), iterations by index, tasks by their order in the run. What each
-decided is a list of turns with a name of their own. Turns that happen side by side may stand in another order in the
+decided is a list of turns with a name of their own. Turns that happen side by side may be in another order in the
 other log: that is no difference.
 """
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 from shared.answers.diff.changes import Change, changes, plain
 from shared.answers.history.history import Held, History, Key
 from shared.events import model as ev
+from shared.events.failure import kind_of
 from shared.events.outcome import Result
 
 
@@ -81,7 +82,7 @@ def _routed(history: History) -> Iterator[Turn]:
     for seq, _, event in history.events("router"):
         match event:
             case ev.RequestEvaluated(error=error) if error is not None:
-                yield Turn("the request is refused", seq, {"kind": error.get("kind")}, {"error": error})
+                yield Turn("the request is refused", seq, {"kind": kind_of(error)}, {"error": error})
             case ev.StepScheduled(run_id=run_id, args=args):
                 yield Turn(f"run {run_id} is entered", seq, {}, {"args": plain(args)}, run_id)
             case ev.TokenRejected(step=step, rule=rule, reason=reason):
@@ -97,7 +98,7 @@ def _routed(history: History) -> Iterator[Turn]:
             case ev.PlaybookCompensating(status=status, error=error):
                 yield Turn("the execution is compensated", seq, {"status": status}, {"error": error})
             case ev.PlaybookProcessed(status=status, result=result, error=error):
-                way = {"status": status, "kind": (error or {}).get("kind")}
+                way = {"status": status, "kind": kind_of(error)}
                 yield Turn("the execution ends", seq, way, {"result": _result(result), "error": error})
 
 

@@ -12,7 +12,9 @@ from shared.answers.history.history import Entry, History
 from shared.answers.trace import critical_path
 from shared.answers.trace.loops import Unit
 from shared.answers.verify.proof import fold_ctx
+from shared.dsl.model.edition import source_of
 from shared.events import model as ev
+from shared.events.failure import kind_of
 from shared.events.run_index import is_iteration
 from shared.events.stamp import stamp
 
@@ -36,7 +38,7 @@ def side(execution_id: str, entries: list[Entry], now: float) -> Side:
             case ev.ExecutionRequested():
                 found.requested = event
             case ev.RequestEvaluated(digest=digest):
-                found.digest = digest
+                found.digest = source_of(digest)
             case ev.PlaybookStarted(workload=workload):
                 found.workload = workload
             case ev.PlaybookProcessed():
@@ -75,7 +77,7 @@ def _outcome(each: Side) -> dict[str, Any]:
     value = None
     if result is not None:
         value = plain(msgspec.to_builtins(result.ref)) if result.ref is not None else plain(result.value)
-    return {"status": processed.status, "result": value, "error": (processed.error or {}).get("kind")}
+    return {"status": processed.status, "result": value, "error": kind_of(processed.error)}
 
 
 def _about(each: Side) -> dict[str, Any]:

@@ -87,8 +87,8 @@ Accept = Callable[[Iterable[Entry]], dict[Key, Held]]
 
 
 class History:
-    """`unfit` are records of leases that do not fit (`lease_fit.py`), and why; no service has counted them. `accept`
-    says which of the others count."""
+    """`unfit` are records of leases that do not fit (`engine/leases/lease_fit.py`), and why; no service has counted
+    them. `accept` says which of the others count."""
 
     def __init__(self, execution_id: str, entries: Sequence[Entry], accept: Accept | None = None) -> None:
         self.execution_id = execution_id

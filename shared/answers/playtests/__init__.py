@@ -1,1 +1,1 @@
-"""Cases of a test: what came of them, under which faults, and what they reached."""
+"""Cases of a test: their results, under which faults, and what they reached."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from shared.answers.history.history import Entry
 from shared.dsl.authoring.source_lines import Lines
 from shared.dsl.model.plan import AdmitRule, Plan, Step
+from shared.dsl.model.texts import as_written
 from shared.dsl.templates.evaluate import truth
 from shared.engine.pipeline.assertions import kept
 from shared.engine.pipeline.decide import Progress, outcome_view
@@ -114,10 +115,10 @@ def _first(rules: Sequence[AdmitRule], names: Mapping[str, Any]) -> int:
 
 
 def _taken(step: Step, end: End, names: Mapping[str, Any]) -> list[int]:
-    """The arcs that the end of a run takes."""
+    """The arcs that the end of a run selects."""
     found = []
     for at, arc in enumerate(step.arcs):
-        if truth(arc.when, names) if arc.when is not None else end.event != "step.failed":
+        if routing.takes(arc, end.event, names):
             found.append(at)
             if step.mode == "exclusive":
                 break
@@ -134,13 +135,17 @@ def _rule(step: Step, progress: Progress, outcome: Outcome, names: Mapping[str, 
     """The rule that decides about the outcome; -1: none does. A retry that is used up is passed over."""
     task = next(task for task in step.tasks if task.name == progress.task)
     seen = {**names, "outcome": outcome_view(kept(task, outcome))}
+    used_up = False
     for index, rule in enumerate(task.rules or ()):
+        if rule.when is None and used_up and not task.else_takes_all:
+            return -1
         try:
             matches = rule.when is None or truth(rule.when, seen)
         except TemplateError:
             return -1
         if matches and not (rule.then.do == "retry" and progress.attempt >= rule.then.attempts):
             return index
+        used_up = used_up or matches
     return -1
 
 
@@ -164,5 +169,5 @@ def _all(plan: Plan, lines: Lines) -> Iterator[tuple[Part, int, str]]:
 def _when(condition: Any, otherwise: str = "") -> str:
     if condition is None:
         return f" ({otherwise})" if otherwise else ""
-    text = str(condition).replace("{{", "").replace("}}", "").strip()
+    text = str(as_written(condition)).replace("{{", "").replace("}}", "").strip()
     return f" when {text if len(text) <= MAX_CONDITION else text[:MAX_CONDITION] + '…'}"

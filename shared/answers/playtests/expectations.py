@@ -1,4 +1,4 @@
-"""What came of a rehearsed case, and where it is not what was expected."""
+"""The result of a rehearsed case, and where it differs from what was expected."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,19 +7,20 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from shared.answers.history.summary import Summary
-from shared.answers.rehearsal.rehearse import Rehearsed, result_of
+from shared.answers.rehearsal.rehearse import result_of
+from shared.answers.rehearsal.types import Rehearsed
 from shared.dsl.playtests.expectations import regex_of
 from shared.dsl.playtests.model import Expect, StepExpect
 from shared.dsl.templates.evaluate import evaluate, truth
 from shared.errors import TemplateError
 from shared.events import model as ev
 
-MAX_DIFFERENCES = 20  # told of one expectation
+MAX_DIFFERENCES = 20  # reported of one expectation
 NOTHING = object()  # there is no such key
 CLOSE_S = 0.0005  # lengths of time are compared to the millisecond
 
 
-class Came(Struct, frozen=True):
+class Came(Struct, frozen=True, kw_only=True):
     """How a case ended. `path` are the steps in the order they were entered, `calls` how often each `step.task` was
     called, a call that is repeated after a fault counted once; `elapsed` is virtual."""
 
@@ -54,8 +55,10 @@ def came(found: Rehearsed) -> Came:
                     "failed": step.loop.failed if step.loop else 0} for name, step in summary.steps.items()}
     keys = {need.key: f"{need.step}.{need.task}" for need in found.calls}
     calls = {name: list(keys.values()).count(name) for name in sorted(set(keys.values()))}
-    return Came(found.status, found.reason, path, steps, found.state.ctx, result_of(found), found.state.error, calls,
-                found.seconds, found.state.workload)
+    return Came(
+        status=found.status, reason=found.reason, path=path, steps=steps, ctx=found.state.ctx, result=result_of(found),
+        error=found.state.error, calls=calls, elapsed=found.seconds, workload=found.state.workload,
+    )
 
 
 def judge(expect: Expect, got: Came) -> list[Mismatch]:

@@ -6,9 +6,10 @@ import msgspec
 from msgspec import Struct
 
 from shared.answers.playtests.expectations import Came, differences, held
-from shared.answers.rehearsal.rehearse import Rehearsed
+from shared.answers.rehearsal.types import Rehearsed
 from shared.dsl.playtests.model import Expect
 from shared.events import model as ev
+from shared.events.failure import message_of
 from shared.events.record import event_type
 
 MAX_TEXT = 200  # characters of a decision that are shown
@@ -29,7 +30,7 @@ def compare(
     """Where a run ends otherwise than the plain one."""
     (one, first), (two, second) = plain, other
     if first.status != second.status:
-        why = second.reason or str((second.error or {}).get("message", ""))
+        why = second.reason or message_of(second.error)
         message = f"{second.status} instead of {first.status}" + (f": {why}" if why else "")
         yield Finding(seed, "status", message, first_difference(one, two))
         return

@@ -27,7 +27,7 @@ class Entry(Struct, frozen=True):
 
 
 def read(message: Stored, partitions: int) -> Entry:
-    """Corrupt when the bytes are no record, or one that may not stand there."""
+    """Corrupt if the bytes are no record, or one that may not be there."""
     record = records.decode(message, partitions)
     if _NUL in message.data:
         data = _NUL_ESCAPE.sub(rb"\1\\ufffd", message.data)

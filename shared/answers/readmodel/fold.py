@@ -5,7 +5,7 @@
    repeats and late reports stay in `event` and change no other row.
 3. A higher epoch takes the run over; a task that the last holder left open is lost.
 4. The control plane has the last word: the router's `next.selected` and the scheduler's verdict on
-   an iteration also stand over what a worker had reported.
+   an iteration also override what a worker had reported.
 """
 
 from datetime import datetime
@@ -24,6 +24,7 @@ from shared.answers.readmodel.rows import (
     json_text,
     set_result,
 )
+from shared.dsl.model.edition import source_of
 from shared.engine.leases.fence import counts, is_outranked, last_number
 from shared.engine.leases.lease_fit import Known, misfit
 from shared.engine.values.ctx_patch import apply_patch
@@ -184,7 +185,7 @@ def _decision(rows: Rows, entry: Entry, execution: Execution, event: ev.Event) -
             execution.parent_id = parent.execution_id if parent is not None else None
             execution.labels = json_text(labels or None)
         case ev.RequestEvaluated(digest=digest):
-            execution.digest = digest
+            execution.digest = source_of(digest)
         case ev.PlaybookStarted(workload=workload):
             execution.workload = json_text(workload)
         case ev.PlaybookRestored(ctx=ctx):

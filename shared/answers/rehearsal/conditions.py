@@ -7,6 +7,7 @@ import msgspec
 
 from shared.answers.rehearsal.types import Rehearsed
 from shared.dsl.model.plan import EVERYTHING, Plan
+from shared.dsl.model.texts import as_written
 from shared.dsl.templates.evaluate import truth
 from shared.dsl.templates.needs import names_used
 from shared.dsl.templates.values import Undefined, member, plain
@@ -18,6 +19,7 @@ from shared.events import model as ev
 from shared.events.readers import FOLDED
 
 MAX_VALUE_TEXT = 200
+NOT_ASKED: dict[str, Any] = {"when": None, "holds": False, "values": {}}  # an arc that takes no failures
 
 
 def because_arcs(plan: Plan, found: Rehearsed, run_id: str) -> list[dict[str, Any]]:
@@ -30,7 +32,9 @@ def because_arcs(plan: Plan, found: Rehearsed, run_id: str) -> list[dict[str, An
     if all(arc.when is None for arc in step.arcs):
         return []
     names = routing.names_at_end(plan, before[0], run, found.values)
-    return [{"arc": arc.step, **held(arc.when, names)} for arc in step.arcs]
+    failed = run.end.event == "step.failed"
+    return [{"arc": arc.step, **(NOT_ASKED | {"when": as_written(arc.when)} if failed and not arc.on_failure else
+                                 held(arc.when, names))} for arc in step.arcs]
 
 
 def because_admission(plan: Plan, found: Rehearsed, name: str) -> list[dict[str, Any]]:
@@ -89,7 +93,7 @@ def held(when: Any, names: Mapping[str, Any]) -> dict[str, Any]:
         holds: bool | str = truth(when, names)
     except TemplateError as error:
         holds = str(error)
-    return {"when": when, "holds": holds, "values": values_read(when, names)}
+    return {"when": as_written(when), "holds": holds, "values": values_read(when, names)}
 
 
 def values_read(source: Any, names: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shared.answers.rehearsal.lease import FOREVER, Broken, LeaseHold, Stage, Times
+from shared.answers.rehearsal.lease import FOREVER, LeaseHold, Stage, Times, WorkerFault
 from shared.answers.rehearsal.types import Breaks, Decided, Need, Never, Took
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
@@ -41,7 +41,7 @@ class FrameHold(LeaseHold):
                 return pipeline_call.late()
             case Breaks(error=error, at=at):
                 yield from self._until(at or 0.0)
-                raise Broken(error)
+                raise WorkerFault(error)
             case Decided(events=events, at=at):
                 yield from self._until(at or 0.0)
                 return ef.Judged(events)
@@ -58,7 +58,9 @@ class FrameHold(LeaseHold):
         if effect.prepared.secrets:
             names = {**names, "keychain": effect.prepared.secrets}
         return Need(
-            command.execution_id, self._stage.plan.path, self.step.name, command.run_id, -1, {}, claim.name, claim.kind,
-            effect.attempt, -1, effect.attempt, asked.config, asked.spec, asked.auth, asked.credentials, command.args,
-            effect.key, self._stage.now, self.step.line, names, frame_of(command.index),
+            execution_id=command.execution_id, path=self._stage.plan.path, step=self.step.name, run_id=command.run_id,
+            index=-1, iter={}, task=claim.name, kind=claim.kind, attempt=effect.attempt, element=-1,
+            number=effect.attempt, config=asked.config, spec=asked.spec, auth=asked.auth,
+            credentials=asked.credentials, args=command.args, key=effect.key, at=self._stage.now, line=self.step.line,
+            names=names, frame=frame_of(command.index),
         )

@@ -1,6 +1,6 @@
 """A worker's lease in a rehearsal: does what the machine of the lease asks for (`engine/pipeline/machine.py`), with
-answers instead of tools, a log that is at hand, and a clock that jumps. A lease is a generator of the times at which it
-goes on."""
+answers instead of tools, a log in memory, and a clock that jumps. A lease is a generator of the times at which it
+continues."""
 
 from abc import ABC
 from collections.abc import Generator, Mapping
@@ -13,12 +13,14 @@ from shared.dsl.model.tool_spec import ToolSpec
 from shared.engine.leases.lost_leases import PROGRESS
 from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline import history as pipeline_history
+from shared.engine.pipeline.driver import Driver
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.masked_keychain import keychain
 from shared.engine.pipeline.notes import Notes
 from shared.engine.pipeline.ownership import Fenced
-from shared.engine.values.stored_values import Missing, TooLarge
+from shared.engine.values.stored_values import Missing, Unstorable
+from shared.errors import Signal
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.record import Epoch, Lease
@@ -27,7 +29,7 @@ from shared.events.stamp import seconds, stamp
 FOREVER = float("inf")
 Death = Literal["", "before", "after", "zombie"]
 T = TypeVar("T")
-Times = Generator[float, None, T]  # the times at which the lease goes on, and what comes of it
+Times = Generator[float, None, T]  # the times at which the lease continues, and its result
 
 
 def tick(time: float) -> float:
@@ -35,11 +37,11 @@ def tick(time: float) -> float:
     return time if time == FOREVER else seconds(stamp(time))
 
 
-class Died(Exception):
+class Died(Signal):
     """The worker is gone, with what it had noted and not written."""
 
 
-class Broken(Exception):
+class WorkerFault(Signal):
     """The run ends here, by a fault of its worker."""
 
     def __init__(self, error: dict[str, Any]) -> None:
@@ -69,12 +71,12 @@ class Stage(Protocol):
     def is_paused(self) -> bool: ...
 
     def leaves(self, hold: "LeaseHold") -> None:
-        """It is given out again when the execution goes on."""
+        """It is handed out again when the execution resumes."""
 
     def death(self, call: str) -> Death: ...
 
     def given_up(self, hold: "LeaseHold") -> None:
-        """The worker is taken for dead while it goes on."""
+        """The worker is considered dead while it continues."""
 
 
 class Machine(Protocol):
@@ -89,7 +91,8 @@ class Machine(Protocol):
 
 
 class LeaseHold(ABC):
-    """`wake` is when it goes on. `lost` counts the leases in a row that were lost before it, with no progress since."""
+    """`wake` is when it continues. `lost` counts the leases in a row that were lost before it, with no progress
+    since."""
 
     machine: Machine
 
@@ -104,12 +107,12 @@ class LeaseHold(ABC):
         self._times = self._run()
 
     def _run(self) -> Times[None]:
-        """Everything it does, up to its last word."""
+        """Everything it does, up to its last event."""
         try:
             yield from self._play(self.machine.run())
         except Fenced:
             return  # it is over, or a later lease has it
-        except Broken as broken:
+        except WorkerFault as broken:
             yield from self._play(self.machine.give_up(broken.error))
 
     def go_on(self) -> bool:
@@ -121,7 +124,7 @@ class LeaseHold(ABC):
             return False
 
     def stop(self) -> None:
-        """It was told to."""
+        """It was told to stop."""
         self._times.close()
         for _ in self._play(self.machine.stopped()):
             """No time passes."""
@@ -129,21 +132,14 @@ class LeaseHold(ABC):
     # -- effects -------------------------------------------------------------------------
 
     def _play(self, steps: ef.Steps[T]) -> Times[T]:
-        """Does what is asked for until the machine has ended; what comes of it."""
-        try:
-            effect = next(steps)
-            while True:
+        """Performs effects until the machine has ended; returns its result."""
+        with Driver(steps) as driver:
+            for effect in driver:
                 try:
-                    answer = yield from self._do(effect)
+                    driver.answer = yield from self._do(effect)
                 except Exception as error:
-                    effect = steps.throw(error)
-                else:
-                    effect = steps.send(answer)
-        except StopIteration as end:
-            ended: T = end.value
-            return ended
-        finally:
-            steps.close()
+                    driver.fail(error)
+        return driver.ended
 
     def _do(self, effect: ef.Effect) -> Times[Any]:
         match effect:
@@ -199,7 +195,7 @@ class LeaseHold(ABC):
         """What does not fit into one record goes into several."""
         try:
             self._stage.write(self.machine.notes, events)
-        except TooLarge:
+        except Unstorable:
             if len(events) == 1:
                 raise
             half = len(events) // 2

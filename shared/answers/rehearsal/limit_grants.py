@@ -20,7 +20,7 @@ class Places:
         self.again: float | None = None  # when time alone gives the next one
 
     def grant(self, wants: Iterable[Want], now: float) -> Iterator[tuple[ev.LimitGranted, str]]:
-        """What is to be told of the places that are wanted, each once, and its source."""
+        """The grants of the places that are wanted, each once, with its source."""
         found = list(wants)
         self._told &= {want.holder for want in found}
         for want in self._given(found, now):

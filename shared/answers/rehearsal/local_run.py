@@ -50,7 +50,7 @@ class LocalHold(LeaseHold):
                 return (yield from super()._do(effect))
 
     def _next(self) -> Times[list[tuple[int, ev.Event]]]:
-        """Whoever can go on does, until one or more have ended."""
+        """Every iteration that can continue does, until one or more have ended."""
         ended: list[tuple[int, ev.Event]] = []
         while not ended:
             yield min((hold.wake for hold in self._running), default=FOREVER)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from shared.answers.rehearsal.types import Entry
-from shared.engine.values.stored_values import MAX_RECORD_BYTES, Blobs, TooLarge, shrink
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, Blobs, Unstorable, shrink
 from shared.errors import Forged
 from shared.events import model as ev
 from shared.events.record import Kept, Lease, Record, Writer, decode, encode, subject_of
@@ -26,7 +26,7 @@ class Log:
         return self._about.get(key, [])
 
     def small(self, events: list[ev.Event]) -> list[ev.Event]:
-        """The events as they stand in a record; what is too large is stored."""
+        """The events as they are in a record; what is too large is stored."""
         found, blobs = shrink(self.execution_id, events)
         self.store(blobs)
         return found
@@ -39,15 +39,18 @@ class Log:
         self, writer: Writer, n: int, now: float, events: list[ev.Event], *,
         as_of: int = 0, lease: Lease | None = None, source: str = "",
     ) -> Entry:
-        """TooLarge when a record does not fit into a message."""
-        record = Record(self.execution_id, writer, n, stamp(now), tuple(events), as_of, lease, source)
+        """Unstorable when a record does not fit into a message."""
+        record = Record(
+            execution_id=self.execution_id, writer=writer, n=n, ts=stamp(now), events=tuple(events), as_of=as_of,
+            lease=lease, source=source,
+        )
         data = encode(record)
         if len(data) > MAX_RECORD_BYTES:
-            raise TooLarge(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")
+            raise Unstorable(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")
         try:
             return self.add(decode(Kept(subject_of(record, 1), data), 1))
         except Forged as error:  # no worker writes what readers do not take
-            raise TooLarge(str(error)) from None
+            raise Unstorable(str(error)) from None
 
     def add(self, record: Record) -> Entry:
         entry = len(self.entries) + 1, record

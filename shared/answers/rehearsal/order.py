@@ -12,7 +12,7 @@ Act = Literal["input", "place", "router", "scheduler", "stop", "take", "work"]
 
 class Ready(Struct, frozen=True):
     """Something that can happen now: news from outside, a place that is given by time, a decider's turn, a run that is
-    told to stop, a command that is taken, a run that goes on under a lease. `since`: when it could have happened
+    told to stop, a command that is taken, a run that continues under a lease. `since`: when it could have happened
     first."""
 
     act: Act

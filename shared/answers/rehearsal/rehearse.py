@@ -1,12 +1,12 @@
 """An execution from its request to its end, with the deciders of the services and without the services: no broker, no
 tools, and a clock that jumps to the next thing due. Whoever rehearses answers the calls.
 
-    found = rehearse(plan, answer, kinds, payload={"city": "Oslo"})
+    found = rehearse(plan, answer, kinds, Opening(payload={"city": "Oslo"}))
     found.status, found.state.ctx, result_of(found), found.needs
 
-1. `answer(need)` says what a call comes to: an `Outcome`, at once; `Took`, after some virtual time; `Waits` or
+1. `answer(need)` says what the result of a call is: an `Outcome`, at once; `Took`, after some virtual time; `Waits` or
    `Awaits`, the task waits without a worker as it would in the services; `Never`, it does not come back; None, nobody
-   knows: that run stays where it is and the rest goes on as far as it can.
+   knows: that run stays where it is and the rest continues as far as it can.
 2. The log of a rehearsal is real: `verify` accepts it, `Summary` shows it.
 3. `wishes` come from outside: signals, cancel, pause, resume.
 4. A `chooser` says what happens next of all that can: `FirstReady` the first, `Seeded` any. `faults` are seeded too.
@@ -17,58 +17,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from shared.answers.history.summary import awaited
-from shared.answers.rehearsal.order import Chooser, FirstReady, Ready, Seeded
+from shared.answers.rehearsal.setting import Conditions, Opening
 from shared.answers.rehearsal.stage import Stage
-from shared.answers.rehearsal.types import (
-    Answer,
-    Answered,
-    Awaits,
-    Breaks,
-    Decided,
-    Ended,
-    Entry,
-    Faults,
-    Limits,
-    Need,
-    Never,
-    Rehearsed,
-    Took,
-    Watch,
-    Wish,
-)
+from shared.answers.rehearsal.types import Answer, Rehearsed, Wish
 from shared.dsl.model.plan import Plan
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.engine.routing.state import Execution
 from shared.engine.values.stored_values import resolve
-from shared.events import model as ev
 from shared.events.outcome import Result
-from shared.events.request import Request
-from shared.events.waits import Waits
 
-__all__ = [
-    "Answer", "Answered", "Awaits", "Breaks", "Chooser", "Decided", "Ended", "Entry", "Faults", "FirstReady", "Limits",
-    "Need", "Never", "Ready", "Rehearsed", "Seeded", "Took", "Waits", "Watch", "Wish", "rehearse", "result_of",
-    "step_result",
-]
-NO_FAULTS = Faults()
-NO_LIMITS = Limits()
+OPENING = Opening()
+CONDITIONS = Conditions()
 
 
 def rehearse(
-    plan: Plan, answer: Answer, kinds: Mapping[str, ToolSpec], *,
-    payload: Mapping[str, Any] | None = None, execution_id: str = "rehearsal", start: float = 0.0,
-    chooser: Chooser | None = None, faults: Faults = NO_FAULTS, seed: object = 0,
-    wishes: Sequence[Wish] = (), limits: Limits = NO_LIMITS, restored: ev.PlaybookRestored | None = None,
-    parent: ev.Parent | None = None, request_id: str = "", priority: int | None = None,
-    values: dict[str, Any] | None = None, timed: bool = True, watch: Watch | None = None,
+    plan: Plan, answer: Answer, kinds: Mapping[str, ToolSpec], opening: Opening = OPENING,
+    conditions: Conditions = CONDITIONS, wishes: Sequence[Wish] = (),
 ) -> Rehearsed:
-    """`kinds` are the tool kinds, whose keys are rendered. `start` is the time of the request. `values` are stored ones
-    that answers may refer to. Not `timed`: `timeout_s` of steps is left to the answers."""
-    stage = Stage(
-        plan, answer, kinds, execution_id, start=start, chooser=chooser or FirstReady(), faults=faults, seed=seed,
-        limits=limits, timed=timed, values={} if values is None else values, watch=watch,
-    )
-    stage.begin(Request(plan.path, plan.version, dict(payload or {}), "", parent, priority), request_id, restored)
+    """`kinds` are the tool kinds, whose keys are rendered."""
+    stage = Stage(plan, answer, kinds, opening, conditions)
+    stage.begin(opening)
     for at, wish in enumerate(wishes):
         stage.expect(stage.now + wish.after, wish.event, wish.source or f"wish-{at}")
     began = stage.now
@@ -76,8 +44,10 @@ def rehearse(
     state = stage.router.state
     status = _status(state, reason)
     return Rehearsed(
-        execution_id, status, _reason(stage, reason) if status == "stuck" else reason, state, stage.scheduler.state,
-        stage.log.entries, stage.log.values, stage.calls, stage.needs, stage.crashes, stage.now - began,
+        execution_id=opening.execution_id, status=status, state=state, schedule=stage.scheduler.state,
+        reason=_reason(stage, reason) if status == "stuck" else reason, entries=stage.log.entries,
+        values=stage.log.values, calls=stage.calls, needs=stage.needs, crashes=stage.crashes,
+        seconds=stage.now - began,
     )
 
 

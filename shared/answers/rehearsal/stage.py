@@ -9,9 +9,10 @@ from shared.answers.rehearsal.lease import Death, Died, LeaseHold
 from shared.answers.rehearsal.limit_grants import Places
 from shared.answers.rehearsal.local_run import LocalHold
 from shared.answers.rehearsal.log import Key, Log
-from shared.answers.rehearsal.order import Act, Chooser, Dice, Ready
+from shared.answers.rehearsal.order import Act, Dice, FirstReady, Ready
+from shared.answers.rehearsal.setting import Conditions, Opening
 from shared.answers.rehearsal.step_run import Hold
-from shared.answers.rehearsal.types import Answer, Ended, Entry, Faults, Limits, Need, Watch
+from shared.answers.rehearsal.types import Answer, Ended, Entry, Need
 from shared.dsl.model.plan import Plan
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.engine.pipeline.notes import Notes
@@ -34,14 +35,13 @@ TICK_S = 1e-6  # the finest time that a record tells
 
 class Stage:
     def __init__(
-        self, plan: Plan, answer: Answer, kinds: Mapping[str, ToolSpec], execution_id: str, *,
-        start: float, chooser: Chooser, faults: Faults, seed: object, limits: Limits, timed: bool,
-        values: dict[str, Any], watch: Watch | None = None,
+        self, plan: Plan, answer: Answer, kinds: Mapping[str, ToolSpec], opening: Opening, conditions: Conditions
     ) -> None:
-        self.plan, self.answer, self.kinds, self.timed = plan, answer, kinds, timed
-        self.watch = watch
-        self.now = self._began = seconds(stamp(start))
-        self.log = Log(execution_id, values)
+        self.plan, self.answer, self.kinds = plan, answer, kinds
+        self.timed, self.watch = conditions.timed, conditions.watch
+        self.now = self._began = seconds(stamp(opening.at))
+        execution_id = opening.execution_id
+        self.log = Log(execution_id, {} if conditions.values is None else conditions.values)
         self.calls: list[Need] = []
         self.needs: list[Need] = []
         self.crashes = 0
@@ -49,18 +49,19 @@ class Stage:
         self.router = Desk(RouterCore(self._plan_of), execution_id)
         self.scheduler = Desk(self._dispatch, execution_id)
         self._desks: dict[Decider, Desk[Any]] = {"router": self.router, "scheduler": self.scheduler}
-        self._chooser, self._faults, self._limits = chooser, faults, limits
-        self._dice = Dice(f"faults {seed}")
+        self._chooser = conditions.chooser or FirstReady()
+        self._faults, self._limits = conditions.faults, conditions.limits
+        self._dice = Dice(f"faults {conditions.seed}")
         self._inputs: list[tuple[float, ev.Event, str]] = []
         self._stops: list[tuple[float, str]] = []
         self._queue: list[tuple[float, Command]] = []
         self._holds: list[LeaseHold] = []
-        self._zombies: list[LeaseHold] = []      # taken for dead: their runs are given to others
+        self._zombies: list[LeaseHold] = []      # considered dead: their runs are given to others
         self._known: set[Key] = set()       # runs whose command was given out
         self._parked: dict[Key, str] = {}   # runs that wait, and for what
         self._taken: set[Key] = set()       # runs that someone has had: whoever takes one again claims it first
         self._deaths: dict[str, int] = {}
-        self._places = Places(counted=timed)
+        self._places = Places(counted=conditions.timed)
         self._limited = plan.limit is not None or any(step.limit is not None for step in plan.steps.values())
         self._epochs = 0
 
@@ -69,9 +70,11 @@ class Stage:
 
     # -- the whole ---------------------------------------------------------------------
 
-    def begin(self, request: Request, request_id: str, restored: ev.PlaybookRestored | None) -> None:
+    def begin(self, opening: Opening) -> None:
+        request = Request(
+            self.plan.path, self.plan.version, dict(opening.payload), parent=opening.parent, priority=opening.priority)
         events = routing.start(
-            self.log.execution_id, request, request_id, self.plan, self.now, restored, self.log.values)
+            self.log.execution_id, request, opening.request_id, self.plan, self.now, opening.restored, self.log.values)
         self._decided(self.router, events)
 
     def expect(self, at: float, event: ev.Event, source: str) -> None:
@@ -80,7 +83,7 @@ class Stage:
         self._inputs.sort(key=lambda each: each[0])
 
     def play(self) -> str:
-        """Until the execution is over, or nothing goes on; why, when it is not over."""
+        """Until the execution is over, or nothing can proceed; returns why, if it is not over."""
         while not is_over(self.router.state):
             if self.is_over_events():
                 return f"over {self._limits.events} events"
@@ -159,7 +162,7 @@ class Stage:
             desk.hear(entry)
 
     def _tell(self, event: ev.Event, source: str) -> None:
-        """What comes from outside; told twice, it is the same."""
+        """What comes from outside; written twice, it is the same fact."""
         for _ in range(2 if self._dice.chance(self._faults.dup) else 1):
             self._append("control", 1, [event], source=source)
 
@@ -294,7 +297,7 @@ class Stage:
         return deaths[self._dice.below(3)]
 
     def given_up(self, hold: LeaseHold) -> None:
-        """The worker goes on, but its run is given to another: two leases, of which the later counts."""
+        """The worker continues, but its run is given to another: two leases, of which the later counts."""
         self._holds.remove(hold)
         self._zombies.append(hold)
         self._queue.append((self.now, hold.command))

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.answers.rehearsal.lease import FOREVER, Broken, Death, Died, LeaseHold, Stage, Times
+from shared.answers.rehearsal.lease import FOREVER, Death, Died, LeaseHold, Stage, Times, WorkerFault
 from shared.answers.rehearsal.types import Awaits, Breaks, Decided, Ended, Need, Never, Took
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import decide as pipeline
@@ -36,7 +36,7 @@ class Hold(LeaseHold):
 
     @property
     def ended(self) -> ev.Event | None:
-        """Its last word, once it is written."""
+        """Its last event, once it is written."""
         return self.machine.ended
 
     # -- effects -------------------------------------------------------------------------
@@ -60,8 +60,8 @@ class Hold(LeaseHold):
                 return (yield from super()._do(effect))
 
     def _ended(self, effect: ef.Ended) -> tuple[float, Outcome]:
-        """Of credentials a rehearsal knows the names alone: there is nothing to take out of an outcome. A worker that
-        dies over its call does so before what came of it is noted, or after."""
+        """A rehearsal knows only the names of credentials, so there is nothing to take out of an outcome. A worker that
+        dies during its call does so before its outcome is noted, or after."""
         stage = self._stage
         if stage.watch is not None and stage.now < self.machine.due:
             stage.watch(self.step, effect.progress, effect.outcome, effect.names)
@@ -117,7 +117,7 @@ class Hold(LeaseHold):
                 return ef.Judged(events)
             case Breaks(error=error, at=at):
                 yield from self._until(at or 0.0)
-                raise Broken(error)
+                raise WorkerFault(error)
             case Took(seconds=took, at=None) if took > effect.limit:
                 yield from self._until(self._stage.now + effect.limit)
                 return None
@@ -138,10 +138,11 @@ class Hold(LeaseHold):
         if effect.prepared.secrets:
             names = {**names, "keychain": effect.prepared.secrets}
         return Need(
-            command.execution_id, self._stage.plan.path, self.step.name, command.run_id, command.index,
-            progress.iter, task.name, task.kind, progress.attempt, element,
-            progress.ran + 1, asked.config, asked.spec, asked.auth, asked.credentials, command.args,
-            effect.key, self._stage.now, self.step.line, names,
+            execution_id=command.execution_id, path=self._stage.plan.path, step=self.step.name, run_id=command.run_id,
+            index=command.index, iter=progress.iter, task=task.name, kind=task.kind, attempt=progress.attempt,
+            element=element, number=progress.ran + 1, config=asked.config, spec=asked.spec, auth=asked.auth,
+            credentials=asked.credentials, args=command.args, key=effect.key, at=self._stage.now, line=self.step.line,
+            names=names,
         )
 
     def _whole(self, outcome: Outcome) -> Outcome:

@@ -1,4 +1,4 @@
-"""What a rehearsal asks, what it may be answered, and what comes of it."""
+"""What a rehearsal asks, what it may be answered, and its result."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from shared.events.waits import Waits
 Entry = tuple[int, Record]
 
 
-class Need(Struct, frozen=True):
+class Need(Struct, frozen=True, kw_only=True):
     """A call that a worker would make now. `config` is rendered as the worker renders it, with `<keychain.…>` in
     place of secrets; `auth` and `credentials` name credentials. `element` is the place in the task's own loop,
     `number` counts the calls of the run: after a crash the same one comes again. `names` is all that the task's
@@ -106,24 +106,8 @@ class Wish(Struct, frozen=True):
     source: str = ""
 
 
-class Limits(Struct, frozen=True):
-    """`events` in the log, `seconds` of virtual time."""
-
-    events: int = 100_000
-    seconds: float = 400 * 86_400.0
-
-
-class Faults(Struct, frozen=True):
-    """How often, of 1. `crash`: a worker dies before or after the record of a task, or is taken for dead and goes
-    on; a state of the router or the scheduler is thrown away. `dup`: what a worker or someone outside wrote stands
-    in the log twice, a command is given out twice. Another order of what is ready is a matter of the chooser."""
-
-    crash: float = 0.0
-    dup: float = 0.0
-
-
-class Rehearsed(Struct, frozen=True):
-    """`stuck`: nothing goes on any more, for the `reason`; `needs` are the calls that nobody answered, `calls` all
+class Rehearsed(Struct, frozen=True, kw_only=True):
+    """`stuck`: nothing can proceed, for the `reason`; `needs` are the calls that nobody answered, `calls` all
     that were asked for. `entries` is the log, `values` what is stored beside it."""
 
     execution_id: str

@@ -33,8 +33,8 @@ class Decision(Struct, frozen=True):
     attempt: int = 0
 
 
-class Divergence(Struct, frozen=True):
-    """The log decided `log`, the playbook at hand decides `new`; `because`: what decided it, as far as that is a
+class Divergence(Struct, frozen=True, kw_only=True):
+    """The log decided `log`, this playbook decides `new`; `because`: what decided it, as far as that is a
     condition. `seq` is the record of the log, `line` that of the step."""
 
     what: What
@@ -75,7 +75,10 @@ def first_difference(recording: Recording, found: Rehearsed, plan: Plan) -> Dive
     if extra is None:
         return None
     because = because_admission(plan, found, extra.step)
-    return Divergence("path", extra.step, extra.run_id, -1, "", NOTHING, ENTERS, because, 0, _line(plan, extra.step))
+    return Divergence(
+        what="path", step=extra.step, run_id=extra.run_id, index=-1, task="", log=NOTHING, new=ENTERS, because=because,
+        seq=0, line=_line(plan, extra.step),
+    )
 
 
 def _divergence(decision: Decision, other: Decision | None, found: Rehearsed, plan: Plan) -> Divergence:
@@ -90,8 +93,9 @@ def _divergence(decision: Decision, other: Decision | None, found: Rehearsed, pl
     elif what == "task" and other is not None:
         because = because_rules(plan, found, decision.run_id, decision.index, decision.task, decision.attempt)
     return Divergence(
-        what, decision.step, decision.run_id, decision.index, decision.task, log,
-        NOTHING if other is None else other.value, because, decision.seq, _line(plan, decision.step),
+        what=what, step=decision.step, run_id=decision.run_id, index=decision.index, task=decision.task, log=log,
+        new=NOTHING if other is None else other.value, because=because, seq=decision.seq,
+        line=_line(plan, decision.step),
     )
 
 
@@ -124,7 +128,10 @@ def _reported(entry: Entry, counts: dict[Subject, int]) -> Iterator[tuple[Subjec
         do = "retry" if isinstance(event, ev.TaskRetried) else event.do
         value = {"do": do, "to": getattr(event, "to", ""), "set_iter": event.set_iter, "set_ctx": event.set_ctx}
         subject = ("task", lease.run_id, lease.index, event.task, event.attempt)
-        decision = Decision("task", value, seq, lease.step, lease.run_id, lease.index, event.task, event.attempt)
+        decision = Decision(
+            what="task", value=value, seq=seq, step=lease.step, run_id=lease.run_id, index=lease.index,
+            task=event.task, attempt=event.attempt,
+        )
         yield (*subject, _next(counts, subject)), decision
 
 

@@ -21,7 +21,7 @@ class Recorded:
         self._now = recording.start
 
     def choose(self, ready: Sequence[Ready], now: float) -> int | None:
-        """Commands are taken at once: when a run goes on, the end of its call says."""
+        """Commands are taken at once: when a run continues follows from the end of its call."""
         self._now = now
         taken = next((at for at, each in enumerate(ready) if each.act == "take"), None)
         if taken is not None:

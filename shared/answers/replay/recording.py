@@ -1,4 +1,4 @@
-"""A recorded execution as a replay needs it: what was asked for, what its calls came to and when, and in which order
+"""A recorded execution as a replay needs it: what was asked for, the outcomes of its calls and when, and in which order
 its deciders read."""
 
 from collections import deque
@@ -13,6 +13,7 @@ from shared.answers.verify.pipelines import CUT_SHORT
 from shared.dsl.model.plan import Plan, Task
 from shared.engine.pipeline import call as pipeline_call
 from shared.events import model as ev
+from shared.events.failure import CANCELLED, LIMIT, TEMPLATE, kind_of, message_of
 from shared.events.record import Writer
 from shared.events.run_index import is_iteration
 from shared.events.stamp import seconds
@@ -80,7 +81,7 @@ class Recording:
                 self.ends[key] = self.times[held.end], held.terminal
 
     def _fact(self, key: Key, event: ev.TaskDone | ev.TaskRetried, time: float, at: dict[str, int]) -> None:
-        """`at` is the element at hand of each task's loop: a retry does not tell its own."""
+        """`at` is the current element of each task's loop: a retry does not name its own."""
         task = event.task
         element = at.get(task, 0) if self._loops(key, task) else -1
         if isinstance(event, ev.TaskDone):
@@ -102,8 +103,8 @@ class Recording:
     def broke(self, key: Key) -> tuple[float, dict[str, Any]] | None:
         """When and how a worker's own fault ended the run."""
         at, end = self.ends.get(key, (0.0, None))
-        if isinstance(end, ev.StepFailed | ev.IterationFailed) and end.error.get("kind") in CUT_SHORT:
-            return None if end.error.get("kind") == "cancelled" else (at, end.error)
+        if isinstance(end, ev.StepFailed | ev.IterationFailed) and kind_of(end.error) in CUT_SHORT:
+            return None if kind_of(end.error) == CANCELLED else (at, end.error)
         return None
 
     def stopped(self, run_id: str) -> float | None:
@@ -115,7 +116,7 @@ class Recording:
         return min(times, default=None)
 
     def was_cut(self, key: Key) -> bool:
-        """No worker ended the run: a call of it never came back. What an execution that goes on has yet to begin
+        """No worker ended the run: a call of it never came back. What an unfinished execution has yet to begin
         is as good as begun."""
         if key.run_id not in self.history.scheduled:
             return not self.history.over
@@ -124,10 +125,10 @@ class Recording:
 
 
 def _was_told(end: ev.Event) -> bool:
-    """A worker's last word, because it was told to stop."""
+    """A worker's last event, because it was told to stop."""
     if isinstance(end, ev.LoopHalted):
         return not is_iteration(end.index) and end.error is None
-    return (getattr(end, "error", None) or {}).get("kind") == "cancelled"
+    return kind_of(getattr(end, "error", None)) == CANCELLED
 
 
 def digest_of(entries: Sequence[Entry]) -> str:
@@ -146,7 +147,7 @@ def _times(entries: Sequence[Entry]) -> dict[int, float]:
 
 
 def _ends_wait(event: ev.Event) -> bool:
-    """A replay knows what came of a wait, so it does not wait."""
+    """A replay knows how a wait ended, so it does not wait."""
     return isinstance(event, ev.SignalRejected) or (
         isinstance(event, ev.TaskResumed) and event.outcome is not None)
 
@@ -156,9 +157,9 @@ def is_opaque(task: Task | None, event: ev.TaskDone | ev.TaskRetried) -> bool:
     if isinstance(event, ev.TaskRetried):
         return False
     error = event.outcome.error or {}
-    if error.get("message") == (pipeline_call.late().error or {})["message"] or error.get("kind") == "limit":
+    if error.get("message") == (pipeline_call.late().error or {})["message"] or kind_of(error) == LIMIT:
         return True
-    if error.get("kind") in ("template", "limit") and str(error.get("message", "")).startswith("policy of task "):
+    if kind_of(error) in (TEMPLATE, LIMIT) and message_of(error).startswith("policy of task "):
         return True
     rules = task.rules if task is not None and task.rules is not None else ()
     return any(rule.then.result or rule.then.error for rule in rules)

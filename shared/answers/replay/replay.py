@@ -2,8 +2,8 @@
 
 1. The request, and the end of every call by run, iteration, task, attempt and element, are taken from the log; names
    are what matches them, so a renamed step or task is a new one. The log does not keep how a call was rendered: its
-   outcome is used although the call may read otherwise now, and the edit is told.
-2. Tasks without an effect (`noop`, `wait`) are not looked up but made anew.
+   outcome is used although the call may read otherwise now, and the edit is reported.
+2. Tasks without an effect (`noop`, `wait`) are not looked up but called again.
 3. Deciders read in the order of the log. `timeout_s` of steps is not judged: what the log has of a call was in time.
 4. A call that the log does not have is needed; one that never came back does not come back here either.
 """
@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from shared.answers.history.history import Key
 from shared.answers.rehearsal.rehearse import rehearse
-from shared.answers.rehearsal.types import Answer, Answered, Breaks, Decided, Limits, Need, Never, Rehearsed, Took
+from shared.answers.rehearsal.setting import Conditions, Limits, Opening
+from shared.answers.rehearsal.types import Answer, Answered, Breaks, Decided, Need, Never, Rehearsed, Took
 from shared.answers.replay.compare import Divergence, changed_workload, first_difference
 from shared.answers.replay.order import Recorded
 from shared.answers.replay.recording import Fact, Recording, is_opaque
@@ -31,7 +32,7 @@ MADE_ANEW = ("noop", "wait")
 NEVER_UNDER = 10_000  # events that a replay may have more than twice those of the log
 
 
-class Replayed(Struct, frozen=True):
+class Replayed(Struct, frozen=True, kw_only=True):
     """`needs` are the calls that the log does not have; `notes` what a reader of the verdict should know."""
 
     execution_id: str
@@ -120,12 +121,15 @@ def replay(
     request, recorded = recording.request, recording.history
     assert request is not None, "a log without a request"
     answers = Answers(recording, plan, natural)
-    found = rehearse(
-        plan, answers, kinds, payload=request.payload, execution_id=recording.execution_id, start=recording.start,
-        chooser=Recorded(recording), wishes=recording.wishes, restored=recording.restored, parent=request.parent,
-        request_id=request.request_id, priority=request.priority, values=dict(values), timed=False,
+    opening = Opening(
+        execution_id=recording.execution_id, at=recording.start, payload=request.payload, parent=request.parent,
+        request_id=request.request_id, priority=request.priority, restored=recording.restored,
+    )
+    conditions = Conditions(
+        chooser=Recorded(recording), values=dict(values), timed=False,
         limits=Limits(events=NEVER_UNDER + 2 * sum(len(record.events) for _, record in recorded.entries)),
     )
+    found = rehearse(plan, answers, kinds, opening, conditions, recording.wishes)
     differs = first_difference(recording, found, plan)
     notes = list(answers.notes)
     if changed := changed_workload(recording, found):
@@ -135,5 +139,6 @@ def replay(
                   if isinstance(event, ev.PlaybookProcessed)), "running")
     status = "running" if found.status == "stuck" else found.status
     return Replayed(
-        recording.execution_id, request.path, verdict, ended, status, differs, found.needs, notes, found
+        execution_id=recording.execution_id, path=request.path, verdict=verdict, recorded=ended, status=status,
+        divergence=differs, needs=found.needs, notes=notes, rehearsed=found,
     )

@@ -35,7 +35,7 @@ def leftovers(
 
 
 def _at_the_end(execution_id: str, entries: Sequence[Entry], run_ids: Collection[str]) -> dict[str, Loop]:
-    """The loops as they stand after everything that was ever reported of them."""
+    """The loops after everything that was ever reported of them."""
     state, ended = Schedule(execution_id), Schedule(execution_id)
     for batch in _batches(entries):
         before = state.loops
@@ -92,7 +92,8 @@ def _taken(
     if loop.claims is not None:
         items, ref = _rows(loop, held, values), None
     return ev.Taken(
-        execution_id, loop.total, loop.total - len(todo), items, ref, todo, None, results, None, loop.patches[applied:]
+        of=execution_id, count=loop.total, done=loop.total - len(todo), items=items, items_ref=ref, todo=todo,
+        todo_ref=None, results=results, results_ref=None, ctx=loop.patches[applied:],
     )
 
 

@@ -1,9 +1,9 @@
-"""What a new execution takes over from an earlier one: its results, its ctx, and where it goes on.
+"""What a new execution takes over from an earlier one: its results, its ctx, and where it continues.
 
 From a step: everything as it was when that step was last entered, and one token there with its args. What
 failed: everything as it was in the end, a token for each run that failed or was stopped with the execution,
-and the tokens that were still waiting. A loop among these goes on with the iterations that did not succeed
-(`leftover.py`).
+and the tokens that were still waiting. A loop among these continues with the iterations that did not succeed
+(`loops.py`).
 """
 
 from collections.abc import Iterable, Sequence

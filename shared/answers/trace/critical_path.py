@@ -12,6 +12,7 @@ from shared.answers.trace.loops import Loops, Status, Unit, count
 from shared.answers.trace.spans import EXECUTION, Line, Marks, Span, by_part, micros, own_time
 from shared.errors import Corrupt
 from shared.events import model as ev
+from shared.events.failure import TIMEOUT, kind_of
 from shared.events.run_index import is_iteration
 
 
@@ -94,7 +95,10 @@ class _Tracer:
         scheduled = max(start, micros(self.entered[run_id][1].ts))
         line, key = Line(start, self.marks.pauses), Key(run_id)
         line.to("routing", scheduled, "", key)
-        unit = Unit(key, event.step, start, scheduled, max(at, scheduled), status, [], cause, end_seq)
+        unit = Unit(
+            key=key, step=event.step, start=start, scheduled=scheduled, end=max(at, scheduled), status=status,
+            spans=[], cause=cause, seq=end_seq,
+        )
         if event.loop:
             self.loops.time(unit, line, late=self._is_late(unit))
         elif event.pool:
@@ -125,7 +129,7 @@ class _Tracer:
     def _is_late(self, unit: Unit) -> bool:
         """It ended by its deadline."""
         end = self.ends[unit.key.run_id][0][1] if unit.seq else None
-        return isinstance(end, ev.StepFailed) and end.error.get("kind") == "timeout"
+        return isinstance(end, ev.StepFailed) and kind_of(end.error) == TIMEOUT
 
     # -- the path ----------------------------------------------------------------------
 
@@ -142,7 +146,8 @@ class _Tracer:
         return line.spans
 
     def _last_run(self) -> str:
-        """The run that the end waited for; of an execution that goes on, or was stopped, one that was under way."""
+        """The run that the end waited for; of an execution that is unfinished, or was stopped, one that was under
+        way."""
         if self.final is not None:
             ended = [event.run_id for event in self.final[1].events if isinstance(event, ev.NextSelected)]
             if ended:

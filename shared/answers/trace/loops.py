@@ -17,7 +17,7 @@ from shared.events.run_index import is_iteration
 Status = Literal["running", "done", "failed", "cancelled"]
 
 
-class Unit(Struct):
+class Unit(Struct, kw_only=True):
     """A run, or an iteration. `start` is when its cause was there, `seq` the record that ended it (0: none)."""
 
     key: Key
@@ -105,7 +105,10 @@ class Loops:
             status = "failed" if isinstance(held.terminal, ev.IterationFailed) else "done"
         line = Line(let.at, self._marks.pauses)
         own_time(key, line, held, self._marks, max(end, let.at))
-        each = Unit(key, unit.step, let.at, let.at, line.at, status, line.spans, "", seq)
+        each = Unit(
+            key=key, step=unit.step, start=let.at, scheduled=let.at, end=line.at, status=status, spans=line.spans,
+            cause="", seq=seq,
+        )
         count(each, held)
         return each
 

@@ -6,10 +6,10 @@
     limit       a limit holds the run back (`limit.granted` ends it)
     queue       the command waits for a worker, or the run in a worker for its turn at a tool
     run         in tools: what the outcomes of the tasks say they took
-    reporting   the worker's own: history, templates, facts that have to be in the log before it goes on
+    reporting   the worker's own: history, templates, facts that have to be in the log before it continues
     backoff     pauses between attempts
     waiting     without a worker, for a child, a signal or a time
-    takeover    from the last word of a worker that was lost to the first one of the next
+    takeover    from the last record of a worker that was lost to the first record of the next
     paused      someone paused the execution; only what the router and the scheduler would have done waits for it
 
 A record has one time, that of its last event. The time a command was queued is the epoch of the lease that took it,

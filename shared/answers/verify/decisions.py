@@ -77,8 +77,8 @@ def _start(record: Record, plan_of: PlanOf, now: float, values: Values) -> list[
             assert isinstance(requested, ev.ExecutionRequested)
             assert isinstance(evaluated, ev.RequestEvaluated)
             request = Request(
-                requested.path, requested.version, requested.payload, "", requested.parent, requested.priority,
-                requested.labels, requested.by,
+                path=requested.path, version=requested.version, payload=requested.payload, execution_id="",
+                parent=requested.parent, priority=requested.priority, labels=requested.labels, by=requested.by,
             )
             plan = plan_of(evaluated.digest)
             restored = next((event for event in record.events if isinstance(event, ev.PlaybookRestored)), None)

@@ -1,4 +1,4 @@
-"""One worker at a time inside a run: whoever has lost it begins no call any more, once it can know.
+"""One worker at a time inside a run: a worker that has lost it begins no further call, once it can know.
 
 A lease is superseded by the first record of a higher epoch: the claim. What its worker still says does not count, but
 its calls have been made. Not its fault are

@@ -8,7 +8,7 @@ from shared.events.run_index import frame_of, of_frame
 
 
 class Frames:
-    """Of one loop-run, which started with so many rows."""
+    """Of one loop-run, which started with this many rows."""
 
     def __init__(self, taken: int) -> None:
         self._claimed, self._counted, self._asked = taken, 0, 0

@@ -8,7 +8,7 @@ from shared.events.run_index import is_run
 
 def check_local(history: History, run_id: str, most: int) -> Iterator[Violation]:
     """An iteration is in flight from its first record under a hold of the loop to its last. With a new hold, the
-    iterations of the one before are nobody's until they are begun anew."""
+    iterations of the one before are nobody's until they are begun again."""
     kept = {id(record) for key, held in history.held.items() if key.run_id == run_id for _, record in held.kept}
     held = (0, 0)
     live: set[int] = set()

@@ -8,6 +8,7 @@ from shared.answers.verify.local_loops import check_local
 from shared.engine.scheduling import carried_loop
 from shared.engine.values.stored_values import Values
 from shared.events import model as ev
+from shared.events.failure import LIMIT, TEMPLATE, TIMEOUT, kind_of
 from shared.events.run_index import is_frame, is_run
 
 
@@ -66,8 +67,8 @@ def _is_plain(history: History, event: ev.Event) -> bool:
     if not isinstance(event, ev.StepFailed) or event.run_id not in history.scheduled:
         return False
     scheduled = history.scheduled[event.run_id][1]
-    keyless = scheduled.limited and event.error.get("kind") in ("template", "limit")
-    return not scheduled.loop and (keyless or event.error.get("kind") == "timeout")
+    keyless = scheduled.limited and kind_of(event.error) in (TEMPLATE, LIMIT)
+    return not scheduled.loop and (keyless or kind_of(event.error) == TIMEOUT)
 
 
 def _step(history: History, tally: _Tally, run_id: str, as_of: int, event: ev.Event) -> Iterator[str]:

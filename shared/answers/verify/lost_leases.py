@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from shared.answers.history.history import Held, History, Key, PlanOf, Violation
-from shared.engine.leases.lost_leases import KIND, PROGRESS, Leases, failure
+from shared.engine.leases.lost_leases import PROGRESS, Leases, failure
 from shared.events import model as ev
+from shared.events.failure import WORKER_LOST, kind_of
 from shared.events.record import Record
 from shared.events.run_index import is_iteration, is_run
 
@@ -13,7 +14,7 @@ from shared.events.run_index import is_iteration, is_run
 def check_leases(history: History, plan_of: PlanOf) -> Iterable[Violation]:
     for key, held in history.held.items():
         error = _error(held)
-        if error is None or error.get("kind") != KIND or key.run_id not in history.scheduled:
+        if error is None or kind_of(error) != WORKER_LOST or key.run_id not in history.scheduled:
             continue
         event = history.scheduled[key.run_id][1]
         step = plan_of(event.digest).steps.get(event.step) if event.digest else None

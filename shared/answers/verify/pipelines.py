@@ -7,18 +7,18 @@ from msgspec.structs import replace
 from shared.answers.history.history import Entry, Held, History, Key, PlanOf, Violation, evidence
 from shared.answers.verify.reports import PIPELINE_END
 from shared.dsl.model.plan import Step
-from shared.engine.leases.lost_leases import KIND
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.decide import Progress
 from shared.engine.values.stored_values import MAX_RESULT_BYTES, shrink_result
 from shared.events import model as ev
+from shared.events.failure import CANCELLED, INTERNAL, LIMIT, WORKER_LOST
 from shared.events.outcome import Result, mark
 from shared.events.run_index import is_frame
 
-# The worker ends the run wherever it is: what a task left is too large for the log and stands nowhere, it was
-# told to stop, it has a fault of its own, or too many leases were lost (`verify_leases.py` counts them).
-CUT_SHORT = ("limit", "cancelled", "internal", KIND)
+# The worker ends the run wherever it is: what a task left is too large for the log and is not recorded, it was
+# told to stop, it has a fault of its own, or too many leases were lost (`lost_leases.py` counts them).
+CUT_SHORT = (LIMIT, CANCELLED, INTERNAL, WORKER_LOST)
 
 
 def check_pipelines(history: History, plan_of: PlanOf) -> Iterable[Violation]:

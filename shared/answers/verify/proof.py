@@ -15,7 +15,7 @@ from shared.events import model as ev
 from shared.events.run_index import is_iteration
 
 
-class Proof(Struct, frozen=True):
+class Proof(Struct, frozen=True, kw_only=True):
     """`writers` are records and events by writer; everything else is counted from them.
 
     decisions  records of the router and the scheduler that were made again from what they had folded
@@ -49,18 +49,12 @@ def prove(history: History) -> Proof:
     leases = {record.lease for _, record in history.entries if record.lease is not None}
     own = [writer for writer in ("router", "scheduler") if records[writer]]
     return Proof(
-        {writer: {"records": count, "events": _events(history, writer)} for writer, count in records.items()},
-        {"router": records["router"], "scheduler": records["scheduler"]},
-        len(own) + len(leases),
-        _tokens(history),
-        _runs(history, kinds),
-        _reports(history, len(leases)),
-        _tasks(history),
-        _loops(history, kinds),
-        {"begun": kinds["waiting", ev.TaskWaiting], "over": kinds["scheduler", ev.TaskResumed]},
-        _children(history),
-        kinds["control", ev.LimitGranted],
-        _ctx(history),
+        writers={writer: {"records": count, "events": _events(history, writer)} for writer, count in records.items()},
+        decisions={"router": records["router"], "scheduler": records["scheduler"]}, numbering=len(own) + len(leases),
+        tokens=_tokens(history), runs=_runs(history, kinds), reports=_reports(history, len(leases)),
+        tasks=_tasks(history), loops=_loops(history, kinds),
+        waits={"begun": kinds["waiting", ev.TaskWaiting], "over": kinds["scheduler", ev.TaskResumed]},
+        children=_children(history), places=kinds["control", ev.LimitGranted], ctx=_ctx(history),
     )
 
 

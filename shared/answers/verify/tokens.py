@@ -51,7 +51,7 @@ def check_arcs(history: History) -> Iterable[Violation]:
 
 def check_runs(history: History) -> Iterable[Violation]:
     """A run is scheduled once and ends once, as what was reported of it before. What ended while the execution
-    was being cancelled or compensated is not routed any more."""
+    was being cancelled or compensated is no longer routed."""
     ends = history.run_ends()
     started: dict[str, ev.StepScheduled] = {}
     live: dict[str, ev.StepScheduled] = {}
@@ -173,7 +173,7 @@ def _is_owed(
     run_id: str, owed: dict[str, None], scheduled: dict[str, ev.StepScheduled],
     ends: dict[str, list[tuple[int, ev.Event]]], seq: int,
 ) -> bool:
-    """The last one that was routed; or one that completed and was not routed any more."""
+    """The last one that was routed; or one that completed too late to be routed."""
     if run_id in owed:
         return next(reversed(owed)) == run_id
     reported = [end for at, end in ends.get(run_id, []) if at < seq]

@@ -15,6 +15,7 @@ from shared.engine.routing.state import is_at_work, is_over
 from shared.engine.scheduling import decide as scheduling
 from shared.engine.values.stored_values import Values
 from shared.events import model as ev
+from shared.events.failure import REQUEST, kind_of
 from shared.events.record import event_type
 from shared.events.stamp import seconds, stamp
 
@@ -58,7 +59,7 @@ def _after_end(view: View) -> Remedy | None:
 
 
 def _after_refusal(error: dict[str, Any], path: str) -> Remedy:
-    return remedy("register_and_execute" if error.get("kind") == "request" else "execute_otherwise", path=path)
+    return remedy("register_and_execute" if kind_of(error) == REQUEST else "execute_otherwise", path=path)
 
 
 def held_up(view: View) -> Iterator[Reason]:

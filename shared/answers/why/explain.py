@@ -24,6 +24,7 @@ from shared.answers.why.facts import Answer, Reason, World
 from shared.answers.why.pools import PATIENCE_S
 from shared.answers.why.remedies import remedy
 from shared.answers.why.view import Plans, View
+from shared.dsl.model.edition import source_of
 from shared.engine.routing.state import is_over
 from shared.engine.scheduling import decide as scheduling
 from shared.engine.values.stored_values import Values
@@ -45,8 +46,8 @@ def without_source(view: View, world: World, error: str) -> Answer:
     reasons = list(why_control.over(view))
     if not reasons:
         reasons.append(Reason(
-            "playbook.gone", "blocked", f"no service goes on with it: {error}", values={"digest": view.state.digest},
-            remedy=remedy("register_same"),
+            "playbook.gone", "blocked", f"no service goes on with it: {error}",
+            values={"digest": source_of(view.state.digest)}, remedy=remedy("register_same"),
         ))
         reasons += [*why_control.held_up(view), *why_waits.waits(view, world)]
     return _answer(view, reasons)

@@ -1,4 +1,4 @@
-"""What `why` says, and what it is told of the world around an execution. Plain data: a shell gathers it."""
+"""What `why` says, and what it needs to know of the world around an execution. Plain data, which a shell gathers."""
 
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from shared.events.beat import Busy, Key
 
 Kind = Literal["blocked", "running", "denied", "over", "note"]
 Mover = Literal["itself", "someone", "nothing"]
-Place = tuple[str, int]  # run, iteration (-1: none)
+RunKey = tuple[str, int]  # run, iteration (-1: none)
 # The codes people and programs rely on; docs/cli.md says what each means.
 CAUSES = frozenset({
     "over", "running", "request.waiting", "request.refused", "request.dead", "admission.denied", "join.too_few",
@@ -35,10 +35,9 @@ MOVERS: dict[str, Mover] = {
 
 
 class Reason(Struct, frozen=True, omit_defaults=True):
-    """`cause` is a stable code, `text` a sentence for people, `values` what decided; `remedy` is what makes it go on.
-    `indexes` are the iterations it is about when they are many. `because` are other
-    executions that this one waits for. What mends the reason has done so within `mended_s`: if it is there for longer,
-    nothing will."""
+    """`cause` is a stable code, `text` a sentence for people, `values` what decided; `remedy` is what makes it
+    continue. `indexes` are the iterations it is about when they are many. `because` are other executions that this one
+    waits for. What mends the reason has done so within `mended_s`: if it is there for longer, nothing will."""
 
     cause: str
     kind: Kind
@@ -79,8 +78,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
 
 
 class Worker(Struct, frozen=True):
-    """A worker's last beat, and when the broker got it. One that is `draining` takes nothing new; `started` is when
-    its life began: one that is started anew under the same name holds nothing of its earlier life. `skew`: by how much
+    """A worker's last beat, and when the broker got it. One that is `draining` accepts nothing new; `started` is when
+    its life began: one that is started again under the same name holds nothing of its earlier life. `skew`: by how much
     its machine's clock is ahead of the broker's."""
 
     name: str
@@ -97,7 +96,7 @@ class Worker(Struct, frozen=True):
 
 class Pool(Struct, frozen=True):
     """The pool's consumer as the broker shows it. `known`: it has one; `pending` commands nobody has got, `held`
-    those that were delivered, `delivered` the sequence of the last one; all up to `floor` it takes for done.
+    those that were delivered, `delivered` the sequence of the last one; all up to `floor` it considers done.
     `paused_until` 0: until someone resumes it.
     `managed`: its document wants `wanted` workers of the pools service, and `state` and `message` say how that goes;
     `silent` are workers whose process is there, and when each was last heard."""
@@ -122,7 +121,7 @@ class Pool(Struct, frozen=True):
 
 
 class Queued(Struct, frozen=True):
-    """A command in the queue: its sequence, since when, and how many stand before it (-1: not looked at)."""
+    """A command in the queue: its sequence, since when, and how many are before it (-1: not looked at)."""
 
     seq: int = 0
     at: float = 0.0
@@ -137,7 +136,7 @@ class World(Struct, frozen=True):
     now: float
     workers: tuple[Worker, ...] = ()
     pools: dict[str, Pool] = {}
-    queued: dict[Place, Queued] = {}
+    queued: dict[RunKey, Queued] = {}
     ledgers: dict[str, Ledger] = {}
     members: dict[str, tuple[str, ...]] | None = None
     cursors: dict[str, int] = {}

@@ -17,7 +17,7 @@ from shared.engine.scheduling.loops import iter_of
 from shared.engine.values.stored_values import Values
 from shared.events.stamp import stamp
 
-MAX_FOLLOWED = 3  # holders of a key whose own reasons are told
+MAX_FOLLOWED = 3  # holders of a key whose own reasons are reported
 
 
 def wanted(view: View, plans: Plans, values: Values) -> list[Want]:

@@ -1,4 +1,4 @@
-"""What makes an execution go on, as a code with what it is about. Which command that is, a shell says: the words stand
+"""What makes an execution continue, as a code with its subject. Which command that is, a shell says: the words are
 in one table of the command line, `services/cli/stack/remedies.py`."""
 
 from typing import Any, Literal

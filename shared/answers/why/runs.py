@@ -12,6 +12,8 @@ from shared.answers.why.remedies import GOES_ON
 from shared.answers.why.tool_turns import no_turn
 from shared.answers.why.view import Hold, View
 from shared.answers.why.waits import backoff
+from shared.dsl.model.plan import MAX_LEASES
+from shared.engine.leases.lost_leases import counted
 from shared.engine.pipeline.call import MAX_TASK_S, limits, own_time
 from shared.events.beat import Key
 from shared.events.command import Command
@@ -19,7 +21,7 @@ from shared.events.run_index import frame_of, is_frame, is_iteration
 from shared.events.stamp import seconds, stamp
 
 BEAT_S = 1.5         # how often a worker says that it is there
-FORGOTTEN_S = 10.0   # beats are kept for so long
+FORGOTTEN_S = 10.0   # beats are kept for this long
 
 
 def is_on_its_way(view: View, world: World, command: Command) -> bool:
@@ -75,9 +77,12 @@ def _with_lost(view: View, hold: Hold, step: str, found: Reason) -> Reason:
     """How near it is to failing with its workers."""
     known = view.step(step)
     most = f" of at most {known.max_leases}" if known is not None else ""
-    lost = [lease.values() for lease in hold.lost]
+    counts = counted(hold.lost, known.max_leases if known is not None else MAX_LEASES)
+    if not counts:
+        return found
+    lost = [lease.values() for lease in counts]
     text = f"{found.text}; {len(lost)}{most} leases in a row were lost, with no task finished: " \
-        f"{'; '.join(map(str, hold.lost))}"
+        f"{'; '.join(map(str, counts))}"
     return replace(found, text=text, values={**found.values, "lost_leases": lost})
 
 
@@ -96,12 +101,12 @@ def _is_anew(hold: Hold, world: World) -> bool:
 
 
 def _is_gone(hold: Hold, world: World) -> bool:
-    """Whoever had it by the log is not there any more: no lease that expires brings it back."""
+    """The worker that had it by the log is gone: no lease that expires brings it back."""
     return world.worker(hold.worker) is None or _is_anew(hold, world)
 
 
 def _has_let_go(hold: Hold, world: World, view: View, command: Command) -> bool:
-    """Its worker says that it holds other things, and has said so after its last word about this."""
+    """Its worker has said that it holds other things, after its last record about this."""
     worker = world.worker(hold.worker)
     if worker is None or worker.heard <= seconds(hold.last) + BEAT_S or _is_anew(hold, world):
         return False
@@ -175,7 +180,7 @@ def _given_up(view: View, hold: Hold, command: Command) -> dict[str, Any]:
 
 
 def _silent(world: World, hold: Hold, pool: Pool, values: dict[str, Any]) -> Reason:
-    """No time is told that nobody knows: the end of a lease follows from the last beat, which may be gone."""
+    """No time is reported that nobody knows: the end of a lease follows from the last beat, which may be gone."""
     heard, until = _heard(hold, world, pool), ""
     said = f"has not been heard of for over {FORGOTTEN_S:g} s; its last word about it was at {_clock(hold.last)}"
     if heard is not None:

@@ -16,7 +16,7 @@ STILL_S = 10.0  # a service that is busy decides within this time
 
 
 class Doubt(Struct, frozen=True):
-    """A reason that may be there for ever: the same one as long as its execution does not go on."""
+    """A reason that may be there for ever: the same one as long as its execution does not proceed."""
 
     execution_id: str
     as_of: int

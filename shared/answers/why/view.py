@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from shared.answers.rerun.rerun import is_stop
-from shared.answers.why.facts import Place
+from shared.answers.why.facts import RunKey
 from shared.answers.why.tokens import Denial, denials
 from shared.dsl.model.plan import Plan, Step
 from shared.engine.leases.fence import Fence
@@ -64,14 +64,14 @@ class View(Struct):
     started: str = ""
     last: int = 0
     request_error: dict[str, Any] | None = None
-    holds: dict[Place, Hold] = {}
+    holds: dict[RunKey, Hold] = {}
     denials: list[Denial] = []
     times: dict[str, str] = {}
     pause: ev.PlaybookPaused | None = None
     cancelling: ev.PlaybookCancelling | None = None
     refused_signals: list[ev.SignalRejected] = []
     heard: dict[str, tuple[int, str]] = {}
-    leases: dict[Place, Leases] = {}
+    leases: dict[RunKey, Leases] = {}
     stopped: bool = False
 
     def step(self, name: str) -> Step | None:
@@ -85,7 +85,7 @@ class View(Struct):
         return max([1, *(rule.then.attempts for rule in rules if rule.then.do == "retry")])
 
 
-class Broken(Corrupt):
+class BrokenHistory(Corrupt):
     """The log cannot be folded from the record `seq` on."""
 
     def __init__(self, seq: int, reason: str) -> None:
@@ -94,7 +94,7 @@ class Broken(Corrupt):
 
 
 def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans | None, values: Values = NO_VALUES) -> View:
-    """Raises Broken; and what `plans` and missing values raise. Without plans, what the log alone says."""
+    """Raises BrokenHistory; and what `plans` and missing values raise. Without plans, what the log alone says."""
     view = View(execution_id, Execution(execution_id), Schedule(execution_id), holds={}, denials=[], times={},
                 refused_signals=[], heard={}, leases={})
     fence = Fence()
@@ -104,9 +104,9 @@ def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans | None, val
             if fence.takes(record) and record.lease is not None:
                 _held(view, record, record.lease)
         except Corrupt as error:
-            raise Broken(seq, str(error)) from None
+            raise BrokenHistory(seq, str(error)) from None
         except UNFIT as error:
-            raise Broken(seq, f"{type(error).__name__} {error}") from None
+            raise BrokenHistory(seq, f"{type(error).__name__} {error}") from None
     view.schedule = _scheduled(execution_id, entries)
     return view
 
@@ -116,7 +116,7 @@ def _scheduled(execution_id: str, entries: Sequence[Entry]) -> Schedule:
     try:
         return schedule.evolve(Schedule(execution_id), read)
     except (Corrupt, *UNFIT) as error:
-        raise Broken(_gap(execution_id, read), str(error)) from None
+        raise BrokenHistory(_gap(execution_id, read), str(error)) from None
 
 
 def _gap(execution_id: str, read: Sequence[Entry]) -> int:
@@ -171,15 +171,15 @@ def _said(view: View, event: ev.Event, ts: str, plans: Plans | None) -> None:
 
 def _held(view: View, record: Record, lease: Lease) -> None:
     """Of a record that counts. Nothing is closed: a worker of a run that was cancelled has it until it lets go."""
-    place = lease.run_id, lease.index
-    hold = view.holds.get(place)
+    key = lease.run_id, lease.index
+    hold = view.holds.get(key)
     if hold is None or lease.epoch != hold.epoch:
         began, holds = (hold.began, hold.holds + 1) if hold is not None else (record.ts, 1)
         retried = hold.retried if hold is not None else None
         hold = Hold(lease.step, lease.worker, lease.epoch, record.ts, record.ts, began, holds, retried=retried)
-        view.holds[place] = hold
+        view.holds[key] = hold
     hold.last = record.ts
-    leases = view.leases.setdefault(place, Leases())
+    leases = view.leases.setdefault(key, Leases())
     leases.take(record)
     hold.lost = leases.lost
     for event in record.events:

@@ -38,7 +38,7 @@ class MemoryBroker:
         self.streams: dict[str, MemoryStream] = {}
         self.queues: dict[tuple[str, str], MemoryQueue] = {}
         # On a cluster: of how many of a stream's last messages the replica that answers this client now has no copy
-        # yet. Asked anew for every single answer. None: there is one server.
+        # yet. Asked again for every single answer. None: there is one server.
         self.lag: Callable[[str, str], int] | None = None
         # A client's append to a subject meets another one that is on its way there: a Conflict without a sequence,
         # though nothing that is stored shows why, now or ever.
@@ -138,7 +138,7 @@ class MemoryBroker:
         self.ensure(topology.Topology((config,), consumers, (), 0))
 
     def empty(self, stream: str) -> None:
-        """A memory stream after its whole cluster restarted: empty, its sequences begin anew, the time of its creation
+        """A memory stream after its whole cluster restarted: empty, its sequences begin again, the time of its creation
         is the old one."""
         created = self.streams[stream].created
         self.wipe(stream)

@@ -145,7 +145,7 @@ class MemoryQueue:
             heapq.heappush(self._heap, (at, seq))
 
     def keep(self, seq: int, at: float) -> None:
-        """At the word of whoever has it. Of a message that the consumer takes for done, nothing is changed."""
+        """As its holder asks. A message that the consumer considers done is not changed."""
         if seq in self.deliveries:
             self.free(seq, at)
 

@@ -13,7 +13,7 @@ _SIGN = re.compile(r"(?:^|(?<=\s))#")
 
 
 class Comments(Struct):
-    """Each is taken once. `header` stands before all else, `tail` behind it; `parts` are the lines at which root
+    """Each is used once. `header` is before all else, `tail` behind it; `parts` are the lines at which root
     keys and steps begin."""
 
     header: list[str]
@@ -56,7 +56,7 @@ def _parts(document: Document) -> list[int]:
     lines = {entry.key.line for entry in document.root.value.values()}
     workflow = document.root.value.get("workflow")
     steps = workflow.node.value if workflow is not None and isinstance(workflow.node.value, list) else []
-    return sorted(lines | {step.place.line for step in steps})
+    return sorted(lines | {step.position.line for step in steps})
 
 
 def _found(text: str, lines: list[str]) -> dict[int, str]:

@@ -2,6 +2,7 @@
 carry their condition."""
 
 from shared.dsl.model.plan import Arc, Plan, Step
+from shared.dsl.model.texts import as_written
 
 MAX_LABEL = 40
 
@@ -41,12 +42,12 @@ def caption(step: Step) -> str:
 def label_of(arc: Arc) -> str:
     if arc.when is None:
         return ""
-    text = " ".join(str(arc.when).strip().removeprefix("{{").removesuffix("}}").split())
+    text = " ".join(str(as_written(arc.when)).strip().removeprefix("{{").removesuffix("}}").split())
     return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + "…"
 
 
 def _html(text: str) -> str:
-    """Mermaid takes entities where a sign has a meaning of its own."""
+    """Mermaid wants entities where a character has a special meaning."""
     return "".join(f"#{ord(char)};" if char in '"<>#|[]{}&;`' else char for char in text)
 
 

@@ -9,12 +9,13 @@ from shared.dsl.model.diagnostic_codes import CODES
 from shared.dsl.model.tool_spec import KeySpec, ToolSpec
 from shared.dsl.read.reader import nearest
 from shared.dsl.read.spec_layers import all_knobs
+from shared.errors import NoetlError
 
 SHAPES = {**PLAYBOOK_SHAPES, **TEST_SHAPES}
 _STARTS = {"workflow": "step", "tool": "task", "tasks": "task", "arcs": "arc", "rules": "rule"}
 
 
-class Unknown(Exception):
+class NoSuchKey(NoetlError):
     """There is no such path; the message says what is near."""
 
 
@@ -65,11 +66,11 @@ def _key(shape: str, name: str, kinds: Mapping[str, ToolSpec]) -> Key:
     return SHAPES[shape].get(name) or Key("any", all_knobs(kinds)[name].doc)
 
 
-def _unknown(path: str, known: Iterable[str]) -> Unknown:
+def _unknown(path: str, known: Iterable[str]) -> NoSuchKey:
     known = list(known)
     near = nearest(path.rsplit(".", 1)[-1], known)
     hint = f"did you mean {near}?" if near else f"known here: {', '.join(known) or 'none'}"
-    return Unknown(f"there is no {path}: {hint}")
+    return NoSuchKey(f"there is no {path}: {hint}")
 
 
 def _text(path: str, key: Key | None, shape: str | None, kinds: Mapping[str, ToolSpec]) -> str:

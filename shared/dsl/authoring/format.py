@@ -15,6 +15,7 @@ from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.source.load import load
 from shared.dsl.source.nodes import Entry, Node
 
+NOT_FOR_FAILURES = "DSL930"
 WIDTH = 100            # a flow mapping or list stays one only within it
 MAX_SIMPLE_KEY = 1000  # YAML takes 1024 characters before the colon; longer keys are written with `?`
 ROOT = ("apiVersion", "kind", "metadata", "keychain", "executor", "workload", "workbook", "workflow")
@@ -24,10 +25,12 @@ _LAST = ("spec",)
 
 
 class Migrated(Struct, frozen=True):
-    """`text` is None when the playbook is not valid."""
+    """`text` is None when the playbook is not valid; `changed` is what an earlier edition of the language took
+    otherwise, by the lines of the text."""
 
     text: str | None
     diagnostics: tuple[Diagnostic, ...] = ()
+    changed: tuple[Diagnostic, ...] = ()
 
 
 def canonical(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "") -> Migrated:
@@ -40,11 +43,12 @@ def canonical(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str =
     again = compile_playbook(text, kinds=kinds, file=file, strict=True)
     if again.plan is None:  # what lowering made is over a limit of the source, of its bytes or its values
         return Migrated(None, again.diagnostics)
-    return Migrated(text, compiled.diagnostics)
+    changed = tuple(each for each in again.diagnostics if each.code == NOT_FOR_FAILURES)
+    return Migrated(text, compiled.diagnostics, changed)
 
 
 class _Emitter:
-    """`lines` are the source's: a collection was in flow style where a bracket stands at its place. A comment stays
+    """`lines` are the source's: a collection was in flow style where there is a bracket at its place. A comment stays
     above the key or item it is about; above the step or root key around it, when that one is gone."""
 
     def __init__(self, lines: list[str], comments: Comments) -> None:
@@ -79,17 +83,17 @@ class _Emitter:
         return lines
 
     def step(self, step: Node) -> list[str]:
-        above = self.comments.take(step.place.line)
+        above = self.comments.take(step.position.line)
         entries: dict[str, Entry] = {key: step.value[key] for key in _ordered(step.value, STEP)}
         if "tool" in entries:
             entries["tool"] = Entry(entries["tool"].key, _tasks(entries["tool"].node))
-        body = self.entry("  -", Node(step.place, entries), 2)
-        return [*(f"  {line}" for line in (*above, *self.comments.take_rest(step.place.line))), *body]
+        body = self.entry("  -", Node(step.position, entries), 2)
+        return [*(f"  {line}" for line in (*above, *self.comments.take_rest(step.position.line))), *body]
 
     # -- values
 
     def entry(self, head: str, node: Node, indent: int) -> list[str]:
-        """The value behind `key:` or `-`; the head stands at `indent`, what is below it two further."""
+        """The value behind `key:` or `-`; the head is at `indent`, what is below it two further."""
         if isinstance(node.value, str) and (block := literal(node.value, indent + 2)):
             return [f"{head} {block[0]}", *block[1:]]
         if not isinstance(node.value, dict | list):
@@ -111,13 +115,13 @@ class _Emitter:
 
     def listing(self, node: Node, indent: int) -> list[str]:
         return [line for each in node.value
-                for line in [*self.above(each.place.line, indent), *self.entry(" " * indent + "-", each, indent)]]
+                for line in [*self.above(each.position.line, indent), *self.entry(" " * indent + "-", each, indent)]]
 
     def above(self, line: int, indent: int) -> list[str]:
         return [" " * indent + text for text in self.comments.take(line)]
 
     def was_flow(self, node: Node) -> bool:
-        line, column = node.place.line, node.place.column
+        line, column = node.position.line, node.position.column
         return line <= len(self.lines) and self.lines[line - 1][column - 1:column] in ("{", "[")
 
 
@@ -132,7 +136,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _tasks(tool: Node) -> Node:
-    return Node(tool.place, [_task(each) for each in tool.value]) if isinstance(tool.value, list) else _task(tool)
+    return Node(tool.position, [_task(each) for each in tool.value]) if isinstance(tool.value, list) else _task(tool)
 
 
 def _task(task: Node) -> Node:
@@ -141,8 +145,8 @@ def _task(task: Node) -> Node:
         return task
     if "kind" not in task.value and len(task.value) == 1:
         ((label, entry),) = task.value.items()
-        return Node(task.place, {label: Entry(entry.key, _task(entry.node)) if _is_task(entry.node) else entry})
-    return Node(task.place, {key: task.value[key] for key in _ordered(task.value, TASK, _LAST)})
+        return Node(task.position, {label: Entry(entry.key, _task(entry.node)) if _is_task(entry.node) else entry})
+    return Node(task.position, {key: task.value[key] for key in _ordered(task.value, TASK, _LAST)})
 
 
 def _is_task(node: Node) -> bool:

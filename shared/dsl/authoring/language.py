@@ -1,5 +1,5 @@
 """The keys of a playbook, each with its type and one line of documentation: what `noetlctl explain`
-prints and `noetlctl schema` turns into JSON Schema. Tests hold it against what the compiler takes."""
+prints and `noetlctl schema` turns into JSON Schema. Tests compare it with what the compiler accepts."""
 
 from typing import Any
 
@@ -288,7 +288,8 @@ SHAPES: dict[str, Shape] = {
     },
     "arc": {
         "step": Key("text", "The step to go to.", True),
-        "when": Key("condition", "The condition on `event`; without it the arc fires when the step succeeded."),
+        "when": Key("condition", "Without it the arc fires when the step succeeded. A failure takes the arc only if its"
+                    " `when` reads `event`."),
         "args": Key("mapping", "Handed to that step as args."),
         "cond": _formal("An expression without braces. Write when."),
         "set": _SET,

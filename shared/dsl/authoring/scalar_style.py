@@ -23,7 +23,7 @@ def scalar(value: Any, *, flow: bool = False) -> str:
 
 
 def literal(text: str, indent: int) -> list[str]:
-    """The text as a literal block whose lines stand at `indent`; nothing when it cannot be one.
+    """The text as a literal block whose lines are at `indent`; nothing if it cannot be one.
 
     Several line ends behind the text are none: blank lines that part steps would add to them."""
     body = text[:-1] if text.endswith("\n") else text

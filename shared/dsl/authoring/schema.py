@@ -18,7 +18,7 @@ FILE = "noetl.schema.json"
 TEST_FILE = "noetl.test.schema.json"
 FORMAL_KINDS = ("iterator", "workbook")
 SUGAR = ("choose", "while", "until")  # V10 §14
-LEFT_OUT = {"playbook": ("task",), "postgres": ("mode", "pool")}  # keys that lowering takes away
+LEFT_OUT = {"playbook": ("task",), "postgres": ("mode", "pool")}  # keys that lowering removes
 _SECONDS = {"type": "number", "exclusiveMinimum": 0}
 TYPES: dict[str, dict[str, Any]] = {
     "any": {},
@@ -131,7 +131,7 @@ def _needs(spec: ToolSpec) -> list[Json]:
 
 
 def _of_kind(spec: ToolSpec, common: Json, task_spec: Json) -> Json:
-    """A task of one kind. Its keys may stand under `spec`, and its knobs beside its keys."""
+    """A task of one kind. Its keys may be under `spec`, and its knobs beside its keys."""
     names = other_names(spec)
     formal = {old: f"The same as {new}." for old, new in names.items()}
     formal |= {name: f"Write spec: {{{name}: …}}." for name in spec.all_knobs() if name not in spec.keys}
@@ -145,7 +145,7 @@ def _of_kind(spec: ToolSpec, common: Json, task_spec: Json) -> Json:
 
 
 def _task(kinds: Mapping[str, ToolSpec]) -> Json:
-    """The keys of a task depend on its kind; those the compiler rewrites take any."""
+    """The keys of a task depend on its kind; those the compiler rewrites accept any."""
     common = {name: _key(key) for name, key in SHAPES["task"].items()}
     common["kind"]["enum"] = sorted({*kinds, *FORMAL_KINDS})
     task_spec = _shape(SHAPES["task_spec"], kinds)

@@ -1,4 +1,4 @@
-"""The lines on which the parts of a compiled playbook stand in its source: a plan itself keeps those of steps alone."""
+"""The lines on which the parts of a compiled playbook are in its source. A plan itself keeps only those of steps."""
 
 from collections.abc import Mapping
 
@@ -36,4 +36,4 @@ class Lines:
         return self._document.key(path).line
 
     def _line(self, path: Path) -> int:
-        return self._document.node(path).place.line
+        return self._document.node(path).position.line

@@ -46,8 +46,8 @@ def _texts(config: Mapping[str, Any], keys: Mapping[str, KeySpec], flag: str) ->
         value = config.get(key)
         if getattr(spec, flag):
             texts = value if isinstance(value, list) else [value]
-            places: list[Path] = [(key, index) for index in range(len(texts))] if texts is value else [(key,)]
-            yield from ((at, text) for at, text in zip(places, texts, strict=True) if isinstance(text, str))
+            paths: list[Path] = [(key, index) for index in range(len(texts))] if texts is value else [(key,)]
+            yield from ((at, text) for at, text in zip(paths, texts, strict=True) if isinstance(text, str))
         elif spec.fields and isinstance(value, dict):
             yield from (((key, *at), text) for at, text in _texts(value, spec.fields, flag))
 
@@ -105,7 +105,7 @@ def _check_echo(reader: Reader, task: Task, path: Path, kinds: Mapping[str, Tool
 
 
 def _selects_secret(text: str) -> bool:
-    """Whether a keychain output stands in the list of what is selected."""
+    """Whether a keychain output is in the list of what is selected."""
     lists = re.findall(r"(?is)\b(?:select|returning|values)\b(.*?)(?=\bfrom\b|\bwhere\b|;|\Z)", text)
     into = re.search(r"(?i)\binsert\s+into\b", text) and not re.search(r"(?i)\breturning\b", text)
     return not into and any("keychain" in names_used(part).names for part in lists)

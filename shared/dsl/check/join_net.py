@@ -1,4 +1,4 @@
-"""How many tokens can ever come to a step whose join waits for a number of them. An upper bound, told only where
+"""How many tokens can ever come to a step whose join waits for a number of them. An upper bound, reported only where
 no cycle leads to the step: there a token can come again and again."""
 
 from collections import Counter
@@ -63,7 +63,7 @@ class Arrivals:
         return come[name]
 
     def _backward(self, name: str, order: list[str]) -> int:
-        """What one token can become on its way; an exclusive router takes one arc."""
+        """What one token can become on its way; an exclusive router selects one arc."""
         found = {name: 1}
         for each in order:
             counted = [[found.get(target, 0) * count for target, count in way.items()] for way in self.ways(each)]

@@ -22,6 +22,7 @@ UNDOING = "compensates"  # in a step that compensates another
 IN_WORKLOAD = frozenset({"workload", "payload", "execution_id", "job"})
 _MISPLACED = {
     "outcome": "outcome is there in the rules of a task; an arc has event.result and event.error",
+    "output": "write outcome in the rules of a task, event.result in an arc, or the name of the task",
     "event": "event is there in the when and args of an arc; a rule has outcome",
     "iter": "iter is there in the tasks of a step; carry a value on with set_ctx",
     "keychain": "read keychain in the keys of a task",
@@ -62,21 +63,21 @@ def check_names(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, To
 
 
 def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs: bool) -> None:
-    """Without a `workload` section its keys are not known: then only a name much like another is told."""
+    """Without a `workload` section its keys are not known: then only a name much like another is reported."""
     near = reader.nearest(read.name, sorted(names))
     if not inputs and read.space in ("", "workload") and not near and read.name not in _MISPLACED:
         return
-    place = reader.document.text_line(path, read.line)
+    position = reader.document.text_line(path, read.line)
     fix = f"did you mean {near}?" if near else ""
     if not read.space:
         fix = _MISPLACED.get(read.name, "") or fix or "define it, or write {{ name | default(…) }}"
-        reader.at(place, "DSL910", f"nothing here is called {short(read.name)}", fix, warning=True)
+        reader.at(position, "DSL910", f"nothing here is called {short(read.name)}", fix, warning=True)
         return
     fix = fix or {
         "workload": f"add {read.name} to workload",
         "args": "pass it in the args of an arc that leads here",
     }.get(read.space, f"set it with set_{read.space}: {{{read.name}: …}} in a rule")
-    reader.at(place, "DSL911", f"{read.space} has no key {short(read.name)}", fix[:200], warning=True)
+    reader.at(position, "DSL911", f"{read.space} has no key {short(read.name)}", fix[:200], warning=True)
 
 
 def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator[_Scope]:
@@ -139,7 +140,7 @@ def _with_iter(seen: _Seen, iterators: Set[str]) -> _Seen:
 
 
 def _in_flight(sites: Sites, path: Path) -> Path:
-    """Where `max_in_flight` stands: in the loop's spec, or in the policy there."""
+    """Where `max_in_flight` is: in the loop's spec, or in the policy there."""
     return (*path, "max_in_flight") if sites.has((*path, "max_in_flight")) else (*path, "policy", "max_in_flight")
 
 

@@ -36,7 +36,7 @@ def possible(rules: tuple[Rule, ...]) -> tuple[list[Rule], bool]:
 
 
 def _edges(step: Step, kinds: Mapping[str, ToolSpec]) -> dict[int, set[int]]:
-    """Where the pipeline can go on after each task."""
+    """Where the pipeline can continue after each task."""
     labels = {each.name: position for position, each in enumerate(step.tasks)}
     edges: dict[int, set[int]] = {}
     for index, task in enumerate(step.tasks):

@@ -8,7 +8,7 @@ from shared.dsl.check.names import check_names
 from shared.dsl.check.pipeline import check_pipelines
 from shared.dsl.check.plan_paths import Sites
 from shared.dsl.check.pools import check_pools
-from shared.dsl.check.routing import check_net
+from shared.dsl.check.routing import check_failures, check_net
 from shared.dsl.model.plan import Plan
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.read.reader import Reader
@@ -16,12 +16,15 @@ from shared.dsl.source.nodes import Path
 
 
 def check_plan(reader: Reader, plan: Plan, steps: Mapping[str, Path], kinds: Mapping[str, ToolSpec],
-               pools: Collection[str] | None) -> None:
-    """`steps` says where each step of the plan stands in the reader's document."""
+               pools: Collection[str] | None, *, strict: bool = False) -> None:
+    """`steps` says where each step of the plan stands in the reader's document; `strict` tells what an earlier edition
+    of the language took otherwise."""
     if reader.errors or plan.start not in plan.steps:
         return
     sites = Sites(reader.document.data, steps)
     check_net(reader, plan, sites)
+    if strict:
+        check_failures(reader, plan, sites)
     check_pipelines(reader, plan, sites, kinds)
     check_names(reader, plan, sites, kinds)
     check_data(reader, plan, sites, kinds)

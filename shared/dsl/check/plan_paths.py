@@ -1,4 +1,4 @@
-"""Where the parts of a plan stand in the document they were read from. Only for a document without
+"""Where the parts of a plan are in the document they were read from. Only for a document without
 errors: its shapes are taken for granted."""
 
 from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from shared.dsl.source.nodes import Path
 
 
 def check_pools(reader: Reader, plan: Plan, sites: Sites, pools: Collection[str]) -> None:
-    """A step without tasks needs no worker. A pool set for all steps is told once, where it is set. A mapping says
+    """A step without tasks needs no worker. A pool set for all steps is reported once, where it is set. A mapping says
     what each pool provides."""
     told: set[Path] = set()
     for step in plan.steps.values():
@@ -19,7 +19,7 @@ def check_pools(reader: Reader, plan: Plan, sites: Sites, pools: Collection[str]
             continue
         if not step.tasks or step.pool in pools:
             continue
-        path = _place(sites, step.name)
+        path = _path(sites, step.name)
         if path in told:
             continue
         told.add(path)
@@ -40,7 +40,7 @@ def _check_requires(reader: Reader, step: Step, sites: Sites, pools: Mapping[str
                  f"{what}, so {short(step.name)} cannot run", f"pools provide {there or 'nothing'}")
 
 
-def _place(sites: Sites, step: str) -> Path:
+def _path(sites: Sites, step: str) -> Path:
     own: Path = (*sites.step(step), "spec", "pool")
     shared: Path = ("executor", "spec", "pool")
     return next((path for path in (own, shared) if sites.has(path)), (*sites.step(step), "step"))

@@ -1,12 +1,12 @@
-"""Checks of the routing: arcs that are never taken, failures nobody takes, and what the token net
-allows (`net.py`)."""
+"""Checks of the routing: arcs that never match, failures that no arc handles, and what the token net
+allows (`token_net.py`)."""
 
 from shared.dsl.check import token_net
 from shared.dsl.check.join_net import too_few
 from shared.dsl.check.plan_paths import Sites, listed
 from shared.dsl.model.plan import Plan, Step
 from shared.dsl.read.reader import Reader, short
-from shared.dsl.templates.conditions import FAILED, fires, says_event
+from shared.dsl.templates.conditions import FAILED, fires, truth
 
 
 def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
@@ -33,8 +33,18 @@ def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
             reader.value((*sites.step(first), "step"), code, message.format(listed(verdict.steps)), fix, warning=True)
 
 
+def check_failures(reader: Reader, plan: Plan, sites: Sites) -> None:
+    """Arcs that took failures in the first edition of the language, and take none now."""
+    for step in plan.steps.values():
+        for index, arc in enumerate(step.arcs if step.tasks else ()):
+            if arc.when is not None and not arc.on_failure and truth(arc.when) is not False:
+                reader.value(sites.arc(step.name, index), "DSL930",
+                             f"the arc to {short(arc.step)} takes no failure of {short(step.name)}",
+                             "nothing, if it is about successes; else read event in its when", warning=True)
+
+
 def _unreachable(reader: Reader, plan: Plan, sites: Sites, verdict: token_net.Verdict) -> None:
-    """A step behind an arc that is never taken is not told again: its arc is."""
+    """A step behind an arc that never matches is not reported again: its arc is."""
     for name in verdict.steps:
         at = (*sites.step(name), "step")
         if name != plan.start and name not in plan.reach[plan.start]:
@@ -46,7 +56,7 @@ def _unreachable(reader: Reader, plan: Plan, sites: Sites, verdict: token_net.Ve
 
 
 def _arcs(reader: Reader, step: Step, sites: Sites) -> None:
-    """An arc is dead when no event can take it; in an exclusive router an earlier one may take all."""
+    """An arc is dead if it can match no event; in an exclusive router an earlier one may match all of them."""
     taken = {event: {index for index, _ in token_net.takers(step, event)} for event in token_net.events(step)}
     fitting = [[fires(arc.when, event) for arc in step.arcs] for event in token_net.events(step)]
     first: dict[str, int] = {}
@@ -55,18 +65,18 @@ def _arcs(reader: Reader, step: Step, sites: Sites) -> None:
         twin = first.setdefault(arc.when, index) if isinstance(arc.when, str) else index
         if step.mode == "exclusive" and twin != index:
             _shadowed(reader, step, sites, index, twin)
-        elif not by or (by == [FAILED] and not says_event(arc.when)):
+        elif not by:
             before = _shadow(step, index, fitting)
             if before is not None:
                 _shadowed(reader, step, sites, index, before)
-            elif not by:
+            else:
                 reader.value(sites.arc(step.name, index), "DSL904",
                              f"the arc to {short(arc.step)} is never taken: no end of this step fits its when",
                              "mend its when, or remove the arc", warning=True)
 
 
 def _shadow(step: Step, index: int, fitting: list[list[bool | None]]) -> int | None:
-    """The first earlier arc of an exclusive router that takes what this one is for."""
+    """The first earlier arc of an exclusive router that matches what this one is for."""
     if step.mode != "exclusive":
         return None
     return next((before for before in range(index)
@@ -74,7 +84,7 @@ def _shadow(step: Step, index: int, fitting: list[list[bool | None]]) -> int | N
 
 
 def _shadowed(reader: Reader, step: Step, sites: Sites, index: int, before: int) -> None:
-    line = reader.document.node(sites.arc(step.name, before)).place.line
+    line = reader.document.node(sites.arc(step.name, before)).position.line
     reader.value(sites.arc(step.name, index), "DSL904",
                  f"the arc to {short(step.arcs[index].step)} is shadowed by the one on line {line}",
                  "move it before that arc, or write mode: inclusive", warning=True)

@@ -2,7 +2,7 @@
 ways, so an answer is about what the net allows, not about what the data will do.
 
 The states follow `engine/routing/joins.py` for joins of `all`: tokens of one step merge when it is entered; a token
-waits while another token or run can still reach its step; when all wait and nothing runs, the earliest goes on.
+waits while another token or run can still reach its step; when all wait and nothing runs, the earliest enters.
 With other joins tokens do not merge, so where the states would have to be looked at there is no answer.
 Where a token came first matters only inside cycles; elsewhere runs end in one order.
 """
@@ -17,11 +17,12 @@ from shared.dsl.model.plan import Arc, Plan, Step
 from shared.dsl.model.reachability import closure, components
 from shared.dsl.read.joins_and_compensation import undoing
 from shared.dsl.templates.conditions import FAILED, contradict, fires, truth
+from shared.errors import Signal
 
 MAX_STATES = 2000   # looked at in one analysis
 MAX_MOVES = 6000    # from one state to another
 MAX_VISITS = 60_000  # of moves, in search of ways round
-MAX_CHOICES = 6     # undecided arcs of one inclusive step: 2 ** 6 ways to go on
+MAX_CHOICES = 6     # undecided arcs of one inclusive step: 2 ** 6 ways to continue
 Answer = Literal["proved", "possible", "too large"]
 State = tuple[tuple[str, ...], tuple[str, ...]]  # steps with tokens, by arrival; steps that run
 
@@ -45,8 +46,8 @@ class Net(Struct, frozen=True):
     states: int = 0
 
 
-class TooLarge(Exception):
-    pass
+class NetTooLarge(Signal):
+    """The net has more states than are looked at."""
 
 
 PROVED = Verdict("proved")
@@ -61,7 +62,7 @@ def events(step: Step) -> tuple[str, ...]:
 
 
 def takers(step: Step, event: str) -> list[tuple[int, bool | None]]:
-    """The arcs that can take the event, and whether they surely do. Exclusive: none after a sure one."""
+    """The arcs that can match the event, and whether they surely do. Exclusive: none after a sure one."""
     found: list[tuple[int, bool | None]] = []
     for index, arc in enumerate(step.arcs):
         taken = fires(arc.when, event)
@@ -73,7 +74,7 @@ def takers(step: Step, event: str) -> list[tuple[int, bool | None]]:
 
 
 def live(step: Step) -> list[Arc]:
-    """The arcs some event can take."""
+    """The arcs that some event can match."""
     taken = {index for event in events(step) for index, _ in takers(step, event)}
     return [step.arcs[index] for index in sorted(taken)]
 
@@ -95,14 +96,14 @@ def analyse(plan: Plan, limit: int = MAX_STATES) -> Net:
     runs, ends = shape.runs(), shape.ends()
     cyclic = any(step in reached for step, reached in plan.reach.items())
     if not cyclic or not shape.forks():
-        return Net(runs, ends, PROVED, PROVED)  # one token, or an order in which all can go on
+        return Net(runs, ends, PROVED, PROVED)  # one token, or an order in which all can proceed
     if shape.apart:
         return Net(runs, ends, TOO_LARGE, TOO_LARGE)
     walk = _Walk(plan, limit)
     otherwise = PROVED
     try:
         walk.run()
-    except TooLarge:
+    except NetTooLarge:
         otherwise = TOO_LARGE
     return Net(runs, ends, walk.growth(otherwise), walk.waiting or otherwise, len(walk.states))
 
@@ -159,7 +160,7 @@ class _Shape:
 
 
 def _can_end(step: Step) -> bool:
-    """Whether a token can end here: no arc takes it, or it is refused."""
+    """Whether a token can end here: no arc matches, or it is rejected."""
     if admits(step)[1]:
         return True
     return any(not any(sure for _, sure in takers(step, event)) for event in events(step) if event != FAILED)
@@ -184,10 +185,10 @@ class _Walk:
                 self.states[state].append((after, entered))
                 self.moves += 1
                 if self.moves > MAX_MOVES:
-                    raise TooLarge
+                    raise NetTooLarge
                 if after not in self.states:
                     if len(self.states) >= self.limit:
-                        raise TooLarge
+                        raise NetTooLarge
                     self.states[after] = []
                     open_.append(after)
 
@@ -271,7 +272,7 @@ def choices(step: Step, event: str) -> list[tuple[str, ...]]:
         return ways if any(sure for _, sure in found) else [*ways, ()]
     open_ = [index for index, sure in found if not sure]
     if len(open_) > MAX_CHOICES:
-        raise TooLarge
+        raise NetTooLarge
     sure_ = [index for index, sure in found if sure]
     picked = [sorted((*sure_, *some)) for size in range(len(open_) + 1) for some in combinations(open_, size)]
     return [tuple(step.arcs[index].step for index in some) for some in picked if _together(step, some)]

@@ -15,7 +15,7 @@ from shared.dsl.read.root import API_VERSION
 from shared.dsl.source.load import load
 
 KINDS: dict[str, Any] = {"Schedule": read_schedule, "Trigger": read_trigger}
-TEST = "Test"  # of a playbook, which is read with it (`playtest_read.py`)
+TEST = "Test"  # of a playbook, which is read with it (`playtests/read.py`)
 POOL = "Pool"
 T = TypeVar("T")
 

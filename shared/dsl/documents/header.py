@@ -71,6 +71,6 @@ def check_names(reader: Reader, value: Any, path: Path, known: frozenset[str]) -
     for text, at in strings(value, path):
         for read in facts(text).reads if is_template(text) else ():
             if not read.space and read.name not in known and read.name != "keychain":
-                place = reader.document.text_line(at, read.line)
-                reader.at(place, "DSL910", f"the template reads {short(read.name)}, which is not there",
+                position = reader.document.text_line(at, read.line)
+                reader.at(position, "DSL910", f"the template reads {short(read.name)}, which is not there",
                           f"known here: {', '.join(sorted(known))}")

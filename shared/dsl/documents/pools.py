@@ -39,22 +39,19 @@ class Pool(Struct, frozen=True):
 
 
 def read_pool_document(reader: Reader, root: Mapping[str, Any], kinds: Iterable[str] = ()) -> Pool:
-    """`kinds` are the tool kinds there are; none given: any name is taken."""
+    """`kinds` are the tool kinds there are; none given: any name is accepted."""
     name, labels = read_head(reader, root, "the pool")
     spec = reader.section(root, "spec", (), SPEC_KEYS)
     backend = reader.choice(spec["backend"], (*_SPEC, "backend"), BACKENDS) if "backend" in spec else "process"
     if backend == "external":
         _only_ours(reader, spec)
     return Pool(
-        name,
-        "external" if backend == "external" else "process",
-        _whole(reader, spec, "workers", 0, MAX_WORKERS),
-        _whole(reader, spec, "slots", 1, MAX_SLOTS) or DEFAULT_SLOTS,
-        read_capabilities(reader, spec["provides"], (*_SPEC, "provides")) if "provides" in spec else (),
-        _disabled(reader, spec, tuple(kinds)),
-        _drain(reader, spec),
-        _silent(reader, spec),
-        labels,
+        name=name, backend="external" if backend == "external" else "process",
+        workers=_whole(reader, spec, "workers", 0, MAX_WORKERS),
+        slots=_whole(reader, spec, "slots", 1, MAX_SLOTS) or DEFAULT_SLOTS,
+        provides=read_capabilities(reader, spec["provides"], (*_SPEC, "provides")) if "provides" in spec else (),
+        tools_disabled=_disabled(reader, spec, tuple(kinds)), drain_s=_drain(reader, spec),
+        silent_s=_silent(reader, spec), labels=labels,
     )
 
 

@@ -73,7 +73,10 @@ def read_schedule(reader: Reader, root: Mapping[str, Any]) -> Schedule:
         "labels": labels,
     }
     _agree(reader, mode, found)
-    return Schedule(name, playbook, expression, every, zone, missing, repeated, mode, made_up, **found)
+    return Schedule(
+        name=name, playbook=playbook, cron=expression, every=every, timezone=zone, missing=missing, repeated=repeated,
+        catch_up=mode, made_up=made_up, **found,
+    )
 
 
 def _when(reader: Reader, spec: Mapping[str, Any]) -> tuple[str, int]:

@@ -50,8 +50,10 @@ def read_trigger(reader: Reader, root: Mapping[str, Any]) -> Trigger:
     for key in ("mapping", "dedupe"):
         read_templates(reader, spec.get(key), (*_SPEC, key), NAMES)
     most, when_full = _concurrency(reader, spec)
-    return Trigger(name, _subject(reader, spec), playbook, _stream(reader, spec), condition, mapping, dedupe, most,
-                   when_full, labels)
+    return Trigger(
+        name=name, subject=_subject(reader, spec), playbook=playbook, stream=_stream(reader, spec), filter=condition,
+        mapping=mapping, dedupe=dedupe, max_running=most, when_full=when_full, labels=labels,
+    )
 
 
 def _subject(reader: Reader, spec: Mapping[str, Any]) -> str:

@@ -30,12 +30,12 @@ def _settled(env: Env, step: str, arc: Node) -> tuple[Node, Node | None]:
     if to_iter or not to_ctx or target is None:
         env.error(patch, "DSL204", "set on an arc writes to ctx", "write set: {ctx.name: value}")
         return changed(arc, {"set": None}), None
-    name = env.label(f"{step}_to_{text_of(target)}", arc.place, f"the set of an arc from step {step}")
+    name = env.label(f"{step}_to_{text_of(target)}", arc.position, f"the set of an arc from step {step}")
     own = dict(items(get(arc, "args")))
     args: dict[str, Any] = {**own, **{f"set_{key}": value for key, value in to_ctx.items()}}
     written = {key: "{{ args['set_" + key + "'] }}" for key in to_ctx}
     handed = {key: "{{ args['" + key + "'] }}" for key in own}
     leads: dict[str, Any] = {"step": target, **({"args": handed} if handed else {})}
-    writes = noop(arc.place, f"{name}_task", [otherwise(directive("continue", set_ctx=written))])
-    between = build(arc.place, {"step": name, "tool": [writes], "next": {"arcs": [leads]}})
-    return changed(arc, {"set": None, "step": build(arc.place, name), "args": build(arc.place, args)}), between
+    writes = noop(arc.position, f"{name}_task", [otherwise(directive("continue", set_ctx=written))])
+    between = build(arc.position, {"step": name, "tool": [writes], "next": {"arcs": [leads]}})
+    return changed(arc, {"set": None, "step": build(arc.position, name), "args": build(arc.position, args)}), between

@@ -27,7 +27,7 @@ def lower_auth(env: Env, task: Node, tool: ToolSpec) -> Node:
         return changed(task, {"auth": _alone(env, auth, tool)})
     references = {alias: node for alias, node in items(auth) if is_map(node) and _name(node) is not None}
     if len(references) != len(auth.value):
-        return task  # told by the reader, or an alias in its canonical form
+        return task  # reported by the reader, or an alias in its canonical form
     if tool.aliases:
         return changed(task, {"auth": changed(auth, {alias: _canonical(env, each)
                                                      for alias, each in references.items()})})
@@ -54,7 +54,7 @@ def _alone(env: Env, reference: Node, tool: ToolSpec) -> Node | None:
         return _name(reference)
     if set(reference.value) <= {"credential", "key", "source"}:
         return _name(reference)
-    return build(reference.place, {ALONE: _canonical(env, reference)})
+    return build(reference.position, {ALONE: _canonical(env, reference)})
 
 
 def _canonical(env: Env, reference: Node) -> Node:
@@ -70,7 +70,7 @@ def _canonical(env: Env, reference: Node) -> Node:
     scope = get(reference, "scope")
     if scope is not None:
         found["scope"] = scope
-    return build(reference.place, found)
+    return build(reference.position, found)
 
 
 def _tell(env: Env, reference: Node) -> None:

@@ -11,16 +11,16 @@ MAX_COPIED = 5_000    # values copied out of the workbook, by all tasks that nam
 
 
 def short_tool(env: Env, node: Node) -> Node:
-    """The step with no more tasks than one may have; those beyond are told and left out."""
+    """The step with no more tasks than one may have; those beyond are reported and left out."""
     tool = get(node, "tool")
     if tool is None or not is_list(tool) or len(listed(tool)) <= MAX_TASKS:
         return node
     env.error(tool, "DSL801", f"{len(listed(tool))} tasks, over the limit of {MAX_TASKS}", "split the step")
-    return changed(node, {"tool": Node(tool.place, listed(tool)[:MAX_TASKS])})
+    return changed(node, {"tool": Node(tool.position, listed(tool)[:MAX_TASKS])})
 
 
 def short_lists(env: Env, node: Node) -> Node:
-    """The step without the lists that are too long, which are told."""
+    """The step without the lists that are too long, which are reported."""
     for key in ("case", "retry", "sink"):
         found = get(node, key)
         if found is not None and too_long(env, found, key):
@@ -29,7 +29,7 @@ def short_lists(env: Env, node: Node) -> Node:
 
 
 def too_long(env: Env, found: Node, what: str) -> bool:
-    """Whether a list has more entries than it may; then it is told."""
+    """Whether a list has more entries than it may; then it is reported."""
     if not is_list(found) or len(listed(found)) <= MAX_FORMAL:
         return False
     env.error(found, "DSL801", f"{len(listed(found))} entries of {what}, over the limit of {MAX_FORMAL}",
@@ -38,7 +38,7 @@ def too_long(env: Env, found: Node, what: str) -> bool:
 
 
 def may_copy(env: Env, task: Node, entry: Node) -> bool:
-    """Counts a task of the workbook that is to be copied; told once when it is too much."""
+    """Counts a task of the workbook that is to be copied; reported once when it is too much."""
     fits = env.copied <= MAX_COPIED
     env.copied += _size(entry)
     if fits and env.copied > MAX_COPIED:

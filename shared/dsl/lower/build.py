@@ -9,9 +9,10 @@ from shared.dsl.lower.names import Names, mapped_node, renamed_node, without_raw
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, renamed, text_of, without
 from shared.dsl.lower.program import lower_program
 from shared.dsl.model.tool_spec import ToolSpec
-from shared.dsl.source.nodes import Entry, Node, Place
+from shared.dsl.source.nodes import Entry, Node, Position
 
 ERROR = "{{ outcome.status == 'error' }}"
+OK = "{{ outcome.status == 'ok' }}"
 _ALIASES = {
     "http": {"endpoint": "url", "payload": "body", "verify_ssl": "verify"},
     "postgres": {"credential": "auth", "statement": "command", "sql": "command"},
@@ -42,20 +43,23 @@ def directive(do: str, *, set_ctx: dict[str, Any] | None = None, set_iter: dict[
     return found
 
 
-def noop(place: Place, name: str, rules: list[dict[str, Any]]) -> Node:
-    return build(place, {"name": name, "kind": "noop", "spec": {"policy": {"rules": rules}}})
+def noop(position: Position, name: str, rules: list[dict[str, Any]]) -> Node:
+    return build(position, {"name": name, "kind": "noop", "spec": {"policy": {"rules": rules}}})
 
 
 def with_rules(task: Node, first: list[dict[str, Any]], rest: list[dict[str, Any]]) -> Node:
     """The task with the first rules before its own, or, when it has none, before the rest."""
     own = get(task, "spec", "policy", "rules")
-    put = [build(task.place, each) for each in first]
-    put += own.value if own is not None and isinstance(own.value, list) else [build(task.place, each) for each in rest]
-    spec = get(task, "spec") or build(task.place, {})
-    policy = get(spec, "policy") or build(task.place, {})
+    put = [build(task.position, each) for each in first]
+    if own is not None and isinstance(own.value, list):
+        put += own.value
+    else:
+        put += [build(task.position, each) for each in rest]
+    spec = get(task, "spec") or build(task.position, {})
+    policy = get(spec, "policy") or build(task.position, {})
     if not is_map(spec) or not is_map(policy):
-        return task  # told by the reader
-    policy = changed(policy, {"rules": Node(task.place, put)})
+        return task  # reported by the reader
+    policy = changed(policy, {"rules": Node(task.position, put)})
     return changed(task, {"spec": changed(spec, {"policy": policy})})
 
 
@@ -65,8 +69,8 @@ def has_policy(task: Node) -> bool:
 
 def named(task: Node, name: str) -> Node:
     """The task with its name first, as the canonical form has it."""
-    entries = {"name": Entry(task.place, build(task.place, name))}
-    return Node(task.place, entries | {key: entry for key, entry in task.value.items() if key != "name"})
+    entries = {"name": Entry(task.position, build(task.position, name))}
+    return Node(task.position, entries | {key: entry for key, entry in task.value.items() if key != "name"})
 
 
 def other_names(tool: ToolSpec) -> dict[str, str]:
@@ -76,7 +80,7 @@ def other_names(tool: ToolSpec) -> dict[str, str]:
 
 
 def own_keys(env: Env, task: Node) -> Node:
-    """Keys under other names, and the tool's own keys where they stand under `spec`."""
+    """Keys under other names, and the tool's own keys where they are under `spec`."""
     kind = text_of(get(task, "kind"))
     tool, spec = env.kinds.get(kind), get(task, "spec")
     if tool is None:
@@ -97,7 +101,7 @@ def own_keys(env: Env, task: Node) -> Node:
 
 
 def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
-    """Knobs of the tool that stand beside its keys go to `spec`; `pool: {}` asks for nothing."""
+    """Knobs of the tool that are beside its keys go to `spec`; `pool: {}` asks for nothing."""
     moved = {aliases.get(key, key): value for key, value in items(task)
              if aliases.get(key, key) in tool.all_knobs() and key not in tool.keys}
     pool, spec = get(task, "pool"), get(task, "spec")
@@ -105,7 +109,7 @@ def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
     if pool is not None and pool.value == {} and "pool" not in tool.keys:
         put["pool"] = None
     if moved and (spec is None or is_map(spec)):
-        base = spec if spec is not None else build(task.place, {})
+        base = spec if spec is not None else build(task.position, {})
         put["spec"] = changed(base, {**moved, **dict(items(base))})
     return changed(task, put) if put else task
 
@@ -133,10 +137,10 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
     when = get(sink, "when")
     if when is None:
         return [store]
-    gate = env.label(f"{label}_if", when.place, "the when of a sink")
-    test = Node(when.place, condition(when.value, names), when.style)
+    gate = env.label(f"{label}_if", when.position, "the when of a sink")
+    test = Node(when.position, condition(when.value, names), when.style)
     keep: dict[str, Any] = {"result": "_prev"}
-    return [noop(sink.place, gate, [rule(test, directive("jump", to=label, **keep)), otherwise({**after, **keep})]),
+    return [noop(sink.position, gate, [rule(test, directive("jump", to=label, **keep)), otherwise({**after, **keep})]),
             store]
 
 
@@ -145,8 +149,8 @@ def _logged(body: Node) -> Node:
     if text_of(get(body, "kind")) not in ("event", "event_log"):
         return body
     args = get(body, "args")
-    value = args if args is None or is_map(args) else build(body.place, {"value": args})
-    return changed(body, {"kind": build(body.place, "noop"), "args": value})
+    value = args if args is None or is_map(args) else build(body.position, {"value": args})
+    return changed(body, {"kind": build(body.position, "noop"), "args": value})
 
 
 def _inserted(body: Node) -> Node:
@@ -169,8 +173,8 @@ def _sink_body(env: Env, sink: Node) -> Node | None:
         return None
     extra = without(sink, ("tool", "when"))
     if not is_map(tool):
-        entries = {"kind": Entry(tool.place, tool)}
-        return Node(sink.place, entries | dict(extra.value))
+        entries = {"kind": Entry(tool.position, tool)}
+        return Node(sink.position, entries | dict(extra.value))
     for key, value in items(extra):
         if get(tool, key) is not None:
             env.error(value, "DSL104", f"{key} is given in the sink and in its tool", "keep one of the two")

@@ -7,20 +7,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.lower.name_meanings import condition, negated, patches
-from shared.dsl.lower.names import Names, asks_for_errors, attributes_read, is_enter
+from shared.dsl.lower.names import Names, asks_for_errors, attributes_read, is_enter, written_of
 from shared.dsl.lower.next import Target, arc, fan_out, is_router, targets
 from shared.dsl.lower.nodes import Env, build, get, is_list, is_map, items, listed
-from shared.dsl.source.nodes import Entry, Node, Place
+from shared.dsl.model.texts import Text
+from shared.dsl.source.nodes import Entry, Node, Position
 
 _KEYS = ("next", "sink", "set", "set_ctx", "set_iter", "vars", "retry", "collect", "result", "call", "step", "args",
          "log")
 _RULE = 'write - when: "{{ … }}" with then: {next: …, sink: …, set: …}'
 
 
-class Case(Struct, frozen=True):
+class Case(Struct, frozen=True, kw_only=True):
     """One rule. `when` None is `else`. `retry` is the block of FS §8.1 or FX §7.1."""
 
-    place: Place
+    position: Position
     when: Any
     set_ctx: dict[str, Node]
     set_iter: dict[str, Node]
@@ -53,7 +54,7 @@ def read_case(env: Env, node: Node) -> list[Case]:
     found = [case for case in (_rule(env, each) for each in listed(node)) if case is not None]
     for case in found:
         if case.enters and (case.next is not None or case.sinks or case.retry is not None):
-            env.error(case.place, "DSL301", "on step.enter a rule can only set",
+            env.error(case.position, "DSL301", "on step.enter a rule can only set",
                       "route and store on step.exit, or in the step before")
     return found
 
@@ -71,20 +72,23 @@ def _rule(env: Env, node: Node) -> Case | None:
         return None
     if get(actions, "next") is None and get(actions, "step") is not None:
         pair = {key: get(actions, key) for key in ("step", "args") if get(actions, key) is not None}
-        actions = Node(actions.place, {**actions.value, "next": Entry(actions.place, build(actions.place, pair))})
+        at = actions.position
+        actions = Node(at, {**actions.value, "next": Entry(at, build(at, pair))})
     to_ctx, to_iter = patches(get(actions, "set"))
     to_ctx |= dict(items(get(actions, "set_ctx"))) | dict(items(get(actions, "vars")))
     to_iter |= dict(items(get(actions, "set_iter")))
-    return Case(node.place, when.value if when is not None else None, to_ctx, to_iter, _stored(actions),
-                get(actions, "next"), get(actions, "retry") or _again(env, actions), get(actions, "collect"),
-                _answer(env, actions), _called(actions))
+    return Case(
+        position=node.position, when=when.value if when is not None else None, set_ctx=to_ctx, set_iter=to_iter,
+        sinks=_stored(actions), next=get(actions, "next"), retry=get(actions, "retry") or _again(env, actions),
+        collect=get(actions, "collect"), answer=_answer(env, actions), call=_called(actions),
+    )
 
 
 def _stored(actions: Node) -> list[Node]:
     """The sinks of a rule; `log` is one whose task only records."""
     sink, log = get(actions, "sink"), get(actions, "log")
     found = (listed(sink) if is_list(sink) else [sink]) if sink is not None else []
-    return found + ([build(log.place, {"tool": "noop", "args": {"log": log}})] if log is not None else [])
+    return found + ([build(log.position, {"tool": "noop", "args": {"log": log}})] if log is not None else [])
 
 
 def _merged(env: Env, then: Node) -> Node | None:
@@ -99,7 +103,7 @@ def _merged(env: Env, then: Node) -> Node | None:
         if key not in _KEYS:
             env.error(entry.key, "DSL201", f"unknown key {key!r} in then of a case rule",
                       "known here: next, sink, set, retry, collect")
-    return Node(then.place, {key: entry for key, entry in entries.items() if key in _KEYS})
+    return Node(then.position, {key: entry for key, entry in entries.items() if key in _KEYS})
 
 
 def _again(env: Env, actions: Node) -> Node | None:
@@ -110,11 +114,11 @@ def _again(env: Env, actions: Node) -> Node | None:
     if not is_map(call):
         env.error(call, "DSL203", "call is a mapping", "write call: {step: …, args: {…}}, or call: {params: {…}}")
         return None
-    return build(call.place, {"next_call": call})
+    return build(call.position, {"next_call": call})
 
 
 def _called(actions: Node) -> Node | None:
-    """`call: {step, args}` sends a token to a step, beside the one that goes on."""
+    """`call: {step, args}` sends a token to a step, beside the one that continues."""
     call = get(actions, "call")
     return call if get(call, "step") is not None else None
 
@@ -132,7 +136,7 @@ def with_calls(env: Env, cases: list[Case], rest: Node | None) -> list[Case]:
                       "add next: [{step: …}] to the rule")
             onward = None
         where = [] if onward is None else listed(onward) if is_list(onward) else [onward]
-        found.append(replace(case, next=Node(case.call.place, [case.call, *where])))
+        found.append(replace(case, next=Node(case.call.position, [case.call, *where])))
     return found
 
 
@@ -150,7 +154,7 @@ def _answer(env: Env, actions: Node) -> Node | None:
 
 def warn_of_codes(env: Env, node: Node, cases: list[Case], kind: str) -> None:
     """`error.status` is of http and `error.code` of SQL: read of anything else they are never there."""
-    texts = [(build(case.place, case.when), case.when) for case in cases if isinstance(case.when, str)]
+    texts = [(build(case.position, case.when), case.when) for case in cases if isinstance(case.when, str)]
     retry = get(node, "retry")
     texts += [(when, when.value) for each in [retry, *listed(retry)] for name in ("when", "retry_when", "stop_when")
               if (when := get(each, name)) is not None and isinstance(when.value, str)]
@@ -180,7 +184,8 @@ def arcs(env: Env, cases: list[Case], rest: Node | None, step: str, names: Names
         when = condition(case.when, names) if case.when is not None else "{{ event.error is none }}"
         if case.next is not None:
             test = _decided(when, case, decided, index + 1) if decided else _guarded(when, before)
-            add(targets(env, case.next, names), build(case.place, test), f"{step}_case_{index + 1}",
+            test = Text(test, written_of(case.when)) if isinstance(case.when, str) else test
+            add(targets(env, case.next, names), build(case.position, test), f"{step}_case_{index + 1}",
                 f"rule {index + 1} of the case of step {step}")
         elif case.retry is None and not loop and not case.enters:
             before += [text for text in [negated(when)] if text is not None]

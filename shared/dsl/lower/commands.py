@@ -19,7 +19,7 @@ def lower_commands(env: Env, task: Node) -> Node:
         return task
     if not any(key in task.value for key in ("command", "query", "script")):
         return task
-    return changed(task, {"results": build(task.place, "all")})
+    return changed(task, {"results": build(task.position, "all")})
 
 
 def _texts(node: Node) -> Iterator[str]:

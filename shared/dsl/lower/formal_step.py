@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from shared.dsl.lower.build import (
     ERROR,
+    OK,
     directive,
     has_policy,
     named,
@@ -48,7 +49,7 @@ def lower_formal(env: Env, step: str, node: Node, tool: Node | None) -> list[Nod
     if parts.args and get(node, "loop", "in") is not None:
         put["loop"] = _loop(parts)
     if parts.tasks and _works(parts):
-        put["tool"] = Node(tool.place if tool is not None else node.place, _pipeline(parts))
+        put["tool"] = Node(tool.position if tool is not None else node.position, _pipeline(parts))
     elif tool is not None:
         put["tool"] = tool
     return [changed(node, {name: new for name, new in put.items() if new is not None or name in node.value}),
@@ -74,12 +75,15 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     errors = any(case.acts and case.errors for case in cases)
     retry = start(step, kind, keys, node)
     warn_of_codes(env, node, cases, kind)
-    return Parts(env, step, node, tasks, keys, cases, sinks, to_ctx, to_iter, retry, main, errors)
+    return Parts(
+        env=env, step=step, node=node, tasks=tasks, args=keys, cases=cases, sinks=sinks, set_ctx=to_ctx,
+        set_iter=to_iter, retry=retry, main=main, errors=errors,
+    )
 
 
 def _named_tasks(step: str, node: Node, tool: Node | None) -> list[Node]:
     if tool is None:
-        return [build(node.place, {"name": f"{step}_task", "kind": "noop"})]
+        return [build(node.position, {"name": f"{step}_task", "kind": "noop"})]
     if is_map(tool):
         return [tool if get(tool, "name") is not None else named(tool, f"{step}_task")]
     found = []
@@ -105,7 +109,7 @@ def _next(parts: Parts) -> tuple[Node | None, list[Node]]:
         return (plain_next(parts.env, following, names) if following is not None else None), []
     found, generated = arcs(parts.env, parts.cases, following, parts.step, names, loop=loop,
                             decided=parts.decided)
-    return router((get(node, "case") or node).place, found, inclusive=False), generated
+    return router((get(node, "case") or node).position, found, inclusive=False), generated
 
 
 def _arc_names(parts: Parts, *, loop: bool) -> Names:
@@ -129,7 +133,7 @@ def _read_by_arcs(parts: Parts) -> dict[str, Node]:
     """The bare names that `next` and the case's conditions and `next` read, each with where."""
     found: dict[str, Node] = {}
     stack = [node for node in (get(parts.node, "next"), *(case.next for case in parts.cases)) if node is not None]
-    stack += [build(case.place, case.when) for case in parts.cases if case.next is not None]
+    stack += [build(case.position, case.when) for case in parts.cases if case.next is not None]
     while stack:
         node = stack.pop()
         if isinstance(node.value, str):
@@ -161,12 +165,12 @@ def _pipeline(parts: Parts) -> list[Node]:
     first = _entering(parts)
     if parts.args:
         bound = {parts.args[name]: value for name, value in items(args) if name in parts.args}
-        first.append(noop(parts.node.place, parts.label("args", "the args"),
+        first.append(noop(parts.node.position, parts.label("args", "the args"),
                           [otherwise(directive("continue", set_iter=renamed_patch(bound, EVERYWHERE)))]))
     rest, to = behind(parts)
     tasks = _main(parts, tasks, to)
     if parts.retry.inits:
-        first.append(noop(parts.node.place, parts.label("call", "the first call"),
+        first.append(noop(parts.node.position, parts.label("call", "the first call"),
                           [otherwise(directive("continue", set_iter=parts.retry.inits))]))
     return [*first, *tasks, *rest, *parts.retry.tasks]
 
@@ -180,8 +184,8 @@ def _entering(parts: Parts) -> list[Node]:
         names = on_enter()
         then = directive("continue", set_ctx=renamed_patch(case.set_ctx, names),
                          set_iter=renamed_patch(case.set_iter, names))
-        found.append(noop(case.place, parts.label("enter", "a rule on step.enter"),
-                          [rule(build(case.place, condition(case.when, names)), then),
+        found.append(noop(case.position, parts.label("enter", "a rule on step.enter"),
+                          [rule(build(case.position, condition(case.when, names)), then),
                            otherwise(directive("continue"))]))
     return found
 
@@ -197,7 +201,7 @@ def _main(parts: Parts, tasks: list[Node], to: dict[str, str]) -> list[Node]:
         parts.env.error(parts.node, "DSL301", "collect and a policy of the task cannot stand together",
                         "move the task's rules into retry policies")
     last = called(tasks[-1], retry)
-    rest = [rule(ERROR, _fails(parts, last, to)), otherwise(directive("continue", set_iter=retry.last))]
+    rest = [rule(ERROR, _fails(parts, last, to)), rule(OK, directive("continue", set_iter=retry.last))]
     if retry.rules or parts.errors or retry.last:
         last = with_rules(_redirected(parts, last, to), retry.rules, rest)
     else:
@@ -246,19 +250,19 @@ def _put_rules(task: Node, rules: list[Node]) -> Node:
     spec, policy_node = get(task, "spec"), get(task, "spec", "policy")
     assert spec is not None
     assert policy_node is not None
-    put = changed(policy_node, {"rules": Node(policy_node.place, rules)})
+    put = changed(policy_node, {"rules": Node(policy_node.position, rules)})
     return changed(task, {"spec": changed(spec, {"policy": put})})
 
 
 def _redirection(parts: Parts, task: Node, then: Node, to: dict[str, str]) -> dict[str, Node | None]:
     do = text_of(get(then, "do"))
     if do == "break" and to["hub"]:
-        return {"do": build(then.place, "jump"), "to": build(then.place, to["hub"])}
+        return {"do": build(then.position, "jump"), "to": build(then.position, to["hub"])}
     if do == "fail" and parts.errors:
         found = _fails(parts, task, to)
         own = dict(items(get(then, "set_iter")))
-        return {"do": build(then.place, "jump"), "to": build(then.place, to["case"]),
-                "set_iter": build(then.place, {**own, **found["set_iter"]})}
+        return {"do": build(then.position, "jump"), "to": build(then.position, to["case"]),
+                "set_iter": build(then.position, {**own, **found["set_iter"]})}
     return {}
 
 
@@ -278,5 +282,5 @@ def _case_retries(parts: Parts, to: dict[str, str]) -> None:
             continue
         if case.errors and (inner := expression(when)) is not None:
             failed = "{{ outcome.status == 'error' and (" + inner + ") }}"
-            rules.append(rule(build(case.place, failed), _fails(parts, parts.tasks[-1], to)))
-        rules.append(rule(build(case.place, when), directive("continue")))
+            rules.append(rule(build(case.position, failed), _fails(parts, parts.tasks[-1], to)))
+        rules.append(rule(build(case.position, when), directive("continue")))

@@ -13,7 +13,7 @@ from shared.dsl.lower.retry import Retry, gather
 from shared.dsl.source.nodes import Node
 
 
-class Parts(Struct):
+class Parts(Struct, kw_only=True):
     """A formal step taken apart. `errors`: a rule of its case does something about errors."""
 
     env: Env
@@ -47,7 +47,7 @@ class Parts(Struct):
         return key(self.step, "case") if changing and leading and not self.looped else ""
 
     def label(self, what: str, meaning: str) -> str:
-        return self.env.label(f"{self.step}_{what}", self.node.place, f"{meaning} of step {self.step}")
+        return self.env.label(f"{self.step}_{what}", self.node.position, f"{meaning} of step {self.step}")
 
     def after(self, *, errors: bool = False, view: str = "_prev") -> Names:
         return with_args(after_task(self.step, self.kind, errors=errors, view=view), self.args)
@@ -55,7 +55,7 @@ class Parts(Struct):
 
 def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:
     """All tasks behind the main one, and the labels that others jump to."""
-    place = parts.node.place
+    position = parts.node.position
     acting = bool(parts.decided) or any(case.acts and not case.enters for case in parts.cases)
     sinks = [*parts.sinks, *(sink for each in listed(get(parts.node, "retry"))
                              if (sink := get(each, "then", "sink")) is not None)]
@@ -69,14 +69,14 @@ def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:
     found: list[Node] = []
     if hub:
         names = parts.after()
-        found.append(noop(place, hub, [otherwise(directive(
+        found.append(noop(position, hub, [otherwise(directive(
             "continue", set_ctx=renamed_patch(parts.set_ctx, names), set_iter=renamed_patch(parts.set_iter, names),
             result="_prev"))]))
     if case:
         found += _case_tasks(parts, case, past, done)
     if keep:
         kept = keeper if keeper != keep else "_prev"
-        found.append(noop(place, keep, [otherwise(directive("continue", result=kept))]))
+        found.append(noop(position, keep, [otherwise(directive("continue", result=kept))]))
     found += stores
     if done:
         found.append(_done(parts, done, keeper))
@@ -118,7 +118,7 @@ def _done(parts: Parts, label: str, keeper: str) -> Node:
     if parts.errors:
         rules.insert(0, rule("{{ iter." + error + " is defined }}",
                              directive("fail", error="{{ iter." + error + " }}")))
-    return noop(parts.node.place, label, rules)
+    return noop(parts.node.position, label, rules)
 
 
 def _answer(case: Case) -> str:
@@ -160,13 +160,13 @@ def _case_tasks(parts: Parts, label: str, past: str, done: str) -> list[Node]:
         to_ctx |= {parts.decided: index + 1} if parts.decided else {}
         then = directive("jump", to=text_of(get(branch[0], "name")) if branch else to, result="_prev",
                          set_ctx=to_ctx, set_iter=to_iter)
-        rules.append(rule(build(case.place, when), then))
+        rules.append(rule(build(case.position, when), then))
         branches += branch
     if parts.errors and past != done:
         rules.append(rule("{{ iter." + key(parts.step, "error") + " is defined }}", directive("jump", to=done)))
     none = {parts.decided: 0} if parts.decided else {}
     rules.append(otherwise(directive("jump", to=past, result="_prev", set_ctx=none)))
-    return [noop(parts.node.place, label, rules), *branches]
+    return [noop(parts.node.position, label, rules), *branches]
 
 
 def _branch(parts: Parts, case: Case, index: int, names: Names, to: str) -> list[Node]:

@@ -1,5 +1,5 @@
 """The formal dialect of FX and FS, today's spellings and the sugar of V10 §14, rewritten to the canonical
-form before it is read. Pure; generated nodes stand where they came from, and canonical input comes back
+form before it is read. Pure; generated nodes have the place of what they came from, and canonical input comes back
 as the same document."""
 
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ from shared.dsl.lower.root import lower_root
 from shared.dsl.lower.step_names import plain_names
 from shared.dsl.lower.tasks import lower_tool
 from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.edition import EDITION
 from shared.dsl.model.plan import Origin
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.source.nodes import Document, Node
@@ -36,8 +37,8 @@ class Lowered(Struct, frozen=True):
     labels: Mapping[str, Origin] = {}
 
 
-def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "") -> Lowered:
-    env = Env(file, kinds, set(), {}, [], {})
+def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edition: int = EDITION) -> Lowered:
+    env = Env(file, kinds, set(), {}, [], {}, edition=edition)
     env.commands = reads_commands(document.root)
     env.taken, env.keys = _names(document.root)
     root = plain_names(env, lower_root(env, document.root))
@@ -112,24 +113,24 @@ def _own_sink(task: Node | None) -> Node | None:
 def _sinks_of_tasks(node: Node, tool: Node, sinks: list[Node]) -> tuple[Node, Node]:
     """A sink that came with a workbook task (FS §5) is the step's."""
     tool = changed(tool, {"sink": None}) if is_map(tool) else \
-        Node(tool.place, [changed(each, {"sink": None}) if _own_sink(each) else each for each in tool.value])
+        Node(tool.position, [changed(each, {"sink": None}) if _own_sink(each) else each for each in tool.value])
     own = get(node, "sink")
     more = [*sinks, *((listed(own) if is_list(own) else [own]) if own is not None else [])]
-    return tool, changed(node, {"tool": tool, "sink": Node(node.place, more)})
+    return tool, changed(node, {"tool": tool, "sink": Node(node.position, more)})
 
 
 def _loop(loop: Node) -> Node:
     """`mode` beside `in` (FX §5.2); `async` is parallel (FS §6.1)."""
     spec = get(loop, "spec")
     moved = {key: value for key in ("mode", "max_in_flight") if (value := get(loop, key)) is not None}
-    base = spec if spec is not None else build(loop.place, {})
+    base = spec if spec is not None else build(loop.position, {})
     if moved and is_map(base):
         loop = changed(loop, {**dict.fromkeys(moved), "spec": changed(base, {**moved, **dict(items(base))})})
     mode = get(loop, "spec", "mode")
     if mode is not None and mode.value == "async":
         spec = get(loop, "spec")
         assert spec is not None
-        loop = changed(loop, {"spec": changed(spec, {"mode": build(mode.place, "parallel")})})
+        loop = changed(loop, {"spec": changed(spec, {"mode": build(mode.position, "parallel")})})
     inner = get(loop, "loop")
     return changed(loop, {"loop": _loop(inner)}) if inner is not None and is_map(inner) else loop
 
@@ -145,4 +146,4 @@ def _iterator(node: Node) -> Node:
     if inner is None:
         return node
     loop = {key: value for key in _LOOP_KEYS if (value := get(tool, key)) is not None}
-    return changed(node, {"loop": build(tool.place, loop), "tool": inner})
+    return changed(node, {"loop": build(tool.position, loop), "tool": inner})

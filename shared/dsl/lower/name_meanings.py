@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.dsl.lower.names import Names, asks_for_errors, expression, rewrite
+from shared.dsl.lower.names import Names, asks_for_errors, expression, rewrite, written_of
 from shared.dsl.lower.nodes import is_map, items, text_of
+from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
 
 SHAPED = ("http", "postgres", "duckdb")  # kinds whose payload is inside an envelope
@@ -32,13 +33,14 @@ def in_rules() -> Names:
 
 
 def on_task(step: str, kind: str) -> Names:
-    """Rules that lowering gives the main task: its outcome is at hand."""
+    """Rules that lowering gives the main task: its outcome is known."""
     view = "(outcome.result if outcome.status == 'ok')"
-    code = {"http": "outcome.http.status", "postgres": "outcome.pg.code"}.get(kind, "none")
+    code = {"http": "outcome.http.status", "postgres": "outcome.pg.code"}.get(kind, "")
     return _names(step, kind, view, "(outcome.error if outcome.status == 'error')", ok="(outcome.status == 'ok')",
                   failed="(outcome.status == 'error')", status_code="outcome.http.status",
                   success="(outcome.status == 'ok')", attempt="_attempt", data=f"{view}.data",
-                  more={("error", each): code for each in ("status", "code", "status_code")} | counted(step))
+                  more={("error", each): code or f"outcome.error.{each}" for each in ("status", "code", "status_code")}
+                  | counted(step))
 
 
 def after_task(step: str, kind: str, *, errors: bool, view: str = "_prev") -> Names:
@@ -101,7 +103,7 @@ def condition(when: Any, names: Names) -> Any:
     if asks or inner is None or "event.name" in when.replace(" ", ""):
         return new
     guard = "event.error is none" if names.arc else names.ok
-    return new if guard == "true" else "{{ " + f"{guard} and ({inner})" + " }}"
+    return new if guard == "true" else Text("{{ " + f"{guard} and ({inner})" + " }}", written_of(when))
 
 
 def negated(when: Any) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, TemplateSyntaxError
 from msgspec import Struct
 
+from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Entry, Node
 from shared.events.aliases import BOUNDARY, ENTER
 
@@ -66,7 +67,12 @@ def rewrite(text: str, names: Names) -> str:
             pieces[tokens[index].at + 1:last + 1] = [""] * (last - tokens[index].at)
         index += used
     joined = "".join(pieces)
-    return text if joined == text else joined
+    return text if joined == text else Text(joined, written_of(text))
+
+
+def written_of(text: str) -> str:
+    """What the author wrote, of a text that may have been rewritten already."""
+    return text.written or str(text) if isinstance(text, Text) else text
 
 
 def _may_hold(text: str, names: Names) -> bool:
@@ -93,8 +99,14 @@ def asks_for_errors(text: str) -> bool:
         or _says(text, ("event", ".", "name", "!=")) or _says(text, ("event", ".", "name", "not"))
 
 
+def asks_what_happened(text: str) -> bool:
+    """Whether an arc's condition, as its author wrote it, is about how the step ended and not about its data."""
+    return bool(free_names(text) & {"event", "error"}) or any(
+        attributes_read(text, name) & {"error", "status"} for name in ("output", "outcome"))
+
+
 def event_names(text: str) -> set[str]:
-    """The event names a condition compares with; whatever texts stand in it."""
+    """The event names that a condition compares with: all texts in it."""
     try:
         tokens = _tokens(text)
     except TemplateSyntaxError:
@@ -109,7 +121,7 @@ def is_enter(text: str) -> bool:
 
 
 def expression(text: str) -> str | None:
-    """What stands between the braces when the text is exactly one `{{ expression }}`."""
+    """What is between the braces, if the text is exactly one `{{ expression }}`."""
     stripped = text.strip()
     try:
         kinds = [kind for _, kind, _ in _LEXER.lex(stripped)]
@@ -139,14 +151,14 @@ def mapped_node(node: Node, change: Callable[[str], str]) -> Node:
     value: Any = node.value
     if isinstance(value, str):
         new = change(value)
-        return node if new is value else Node(node.place, new, node.style)
+        return node if new is value else Node(node.position, new, node.style)
     if isinstance(value, dict):
         entries = {key: Entry(entry.key, mapped_node(entry.node, change)) for key, entry in value.items()}
         same = all(entries[key].node is value[key].node for key in value)
-        return node if same else Node(node.place, entries)
+        return node if same else Node(node.position, entries)
     if isinstance(value, list):
         below = [mapped_node(each, change) for each in value]
-        return node if all(a is b for a, b in zip(below, value, strict=True)) else Node(node.place, below)
+        return node if all(a is b for a, b in zip(below, value, strict=True)) else Node(node.position, below)
     return node
 
 
@@ -245,10 +257,23 @@ def _replacement(tokens: list[Token], index: int, names: Names, local: set[str])
         return _event_name(tokens, index, names)
     attribute = _text(tokens, index + 2) if _text(tokens, index + 1) == "." else ""
     if attribute and (token.text, attribute) in names.dotted:
-        return names.dotted[token.text, attribute], 3
+        found = names.dotted[token.text, attribute]
+        return (_or_none(found) if attribute == "error" and _meets_none(tokens, index + 3) else found), 3
     if token.text == "error" and names.message and not _as_object(tokens, index):
         return names.message, 1
+    if token.text == "error" and "error" in names.plain and _meets_none(tokens, index + 1):
+        return _or_none(names.plain["error"]), 1
     return names.plain.get(token.text), 1
+
+
+def _meets_none(tokens: list[Token], index: int) -> bool:
+    """`error is not none`: of a success it is none, though what stands for it here is undefined."""
+    rest = [_text(tokens, index + step).lower() for step in range(3)]
+    return rest == ["is", "not", "none"] or (rest[0] in ("is", "==", "!=") and rest[1] == "none")
+
+
+def _or_none(text: str) -> str:
+    return f"({text} | default(none))"
 
 
 def _as_object(tokens: list[Token], index: int) -> bool:

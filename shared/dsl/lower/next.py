@@ -6,9 +6,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.lower.name_meanings import IN_ARCS, IN_COND
-from shared.dsl.lower.names import Names, renamed_node, rewrite
-from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced
-from shared.dsl.source.nodes import Node, Place
+from shared.dsl.lower.names import Names, asks_what_happened, expression, free_names, renamed_node, rewrite, written_of
+from shared.dsl.lower.nodes import (
+    Env,
+    build,
+    changed,
+    get,
+    is_list,
+    is_map,
+    items,
+    listed,
+    renamed,
+    replaced,
+    text_of,
+)
+from shared.dsl.model.texts import Text
+from shared.dsl.source.nodes import Node, Position
+from shared.dsl.templates.conditions import reads_event
 from shared.dsl.templates.evaluate import is_template
 
 _CASE = 'write case: [{when: "{{ … }}", then: {next: [{step: …}]}}] on the step, and next: for the rest'
@@ -18,7 +32,7 @@ _SHAPE = "write next: <step>, or next: [{step: …, args: {…}}]"
 class Target(Struct, frozen=True):
     """A step to go to, with the arguments it gets."""
 
-    place: Place
+    position: Position
     step: Node
     args: Node | None
     set: Node | None = None
@@ -33,7 +47,7 @@ def targets(env: Env, node: Node, names: Names) -> list[Target]:
     found = []
     for each in listed(node) if is_list(node) else [node]:
         if isinstance(each.value, str):
-            found.append(Target(each.place, each, None))
+            found.append(Target(each.position, each, None))
         elif is_map(each):
             found += _target(env, each, names)
         else:
@@ -54,7 +68,7 @@ def _target(env: Env, node: Node, names: Names) -> list[Target]:
     if step is None:
         env.error(node, "DSL202", "the item of next has no step", "add step: <name>")
         return []
-    return [Target(node.place, step, renamed_node(args, names) if args is not None else None,
+    return [Target(node.position, step, renamed_node(args, names) if args is not None else None,
                    renamed_node(patch, names) if patch is not None else None)]
 
 
@@ -66,12 +80,12 @@ def arc(target: Target, when: Any = None) -> Node:
         found["args"] = target.args
     if target.set is not None:
         found["set"] = target.set
-    return build(target.place, found)
+    return build(target.position, found)
 
 
-def router(place: Place, arcs: list[Node], *, inclusive: bool) -> Node:
+def router(position: Position, arcs: list[Node], *, inclusive: bool) -> Node:
     spec = {"spec": {"mode": "inclusive"}} if inclusive else {}
-    return build(place, {**spec, "arcs": Node(place, arcs)})
+    return build(position, {**spec, "arcs": Node(position, arcs)})
 
 
 def fan_out(env: Env, found: list[Target], label: str, what: str) -> tuple[Target, Node | None]:
@@ -79,8 +93,8 @@ def fan_out(env: Env, found: list[Target], label: str, what: str) -> tuple[Targe
     evaluated on the way into it, because the event they read is gone behind it."""
     if len(found) == 1:
         return found[0], None
-    place = found[0].place
-    name = env.label(label, place, what)
+    position = found[0].position
+    name = env.label(label, position, what)
     args: dict[str, Any] = {}
     arcs: list[Node] = []
     for index, target in enumerate(found):
@@ -90,9 +104,9 @@ def fan_out(env: Env, found: list[Target], label: str, what: str) -> tuple[Targe
             handed[key] = "{{ args['to" + f"{index}_{key}" + "'] }}"
         if target.set is not None:
             env.error(target.set, "DSL301", "of several steps one rule leads to none can set", "set in the rule itself")
-        arcs.append(build(target.place, {"step": target.step, **({"args": handed} if handed else {})}))
-    step = build(place, {"step": name, "next": router(place, arcs, inclusive=True)})
-    return Target(place, build(place, name), build(place, args) if args else None), step
+        arcs.append(build(target.position, {"step": target.step, **({"args": handed} if handed else {})}))
+    step = build(position, {"step": name, "next": router(position, arcs, inclusive=True)})
+    return Target(position, build(position, name), build(position, args) if args else None), step
 
 
 def _conditioned(arc_: Node) -> Node:
@@ -101,8 +115,23 @@ def _conditioned(arc_: Node) -> Node:
     if given is None or get(arc_, "when") is not None or not isinstance(given.value, str | bool):
         return arc_
     text = given.value if isinstance(given.value, bool) or is_template(given.value) else f"{{{{ {given.value} }}}}"
-    when = Node(given.place, text if isinstance(text, bool) else rewrite(text, IN_COND), given.style)
+    when = Node(given.position, text if isinstance(text, bool) else rewrite(text, IN_COND), given.style)
     return changed(renamed(arc_, "cond", "when"), {"when": when})
+
+
+def _of_its_end(env: Env, written: Node, arc_: Node) -> Node:
+    """An arc whose condition is about the step's data takes successes alone, also where the data is the event's."""
+    cond, when = get(written, "cond"), get(arc_, "when")
+    given = get(written, "when") or cond
+    if given is None or when is None or not isinstance(when.value, str) or env.edition == 1:
+        return arc_
+    text, inner = text_of(given), expression(when.value)
+    text = text if is_template(text) else f"{{{{ {text} }}}}"
+    asks = asks_what_happened(text) or (given is cond and "exit_code" in free_names(text))
+    if inner is None or asks or not reads_event(when.value):
+        return arc_
+    guarded = Text("{{ event.error is none and (" + inner + ") }}", written_of(when.value))
+    return changed(arc_, {"when": Node(when.position, guarded, when.style)})
 
 
 def _of_the_event(env: Env, names: Names) -> dict[str, str]:
@@ -119,10 +148,10 @@ def plain_next(env: Env, node: Node, names: Names) -> Node:
             return node
         assert arcs is not None
         here = replace(IN_ARCS, plain={**IN_ARCS.plain, **_of_the_event(env, names)})
-        new = [renamed_node(renamed(_conditioned(each), "input", "args"), here) if is_map(each) else each
-               for each in arcs.value]
+        new = [_of_its_end(env, each, renamed_node(renamed(_conditioned(each), "input", "args"), here))
+               if is_map(each) else each for each in arcs.value]
         return changed(node, {"arcs": replaced(arcs, new)})
     if not isinstance(node.value, str | list) and get(node, "step") is None:
-        return node  # told by the reader
+        return node  # reported by the reader
     found = targets(env, node, names)
-    return router(node.place, [arc(each) for each in found], inclusive=len(found) > 1)
+    return router(node.position, [arc(each) for each in found], inclusive=len(found) > 1)

@@ -43,11 +43,11 @@ def must_match(env: Env, node: Node) -> list[Node]:
             env.error(arcs, "DSL602", "with on_no_match: fail each when is one expression", 'write when: "{{ … }}"')
             return [node]
         arc["when"] = "{{ event.error is none and not (" + ") and not (".join(str(test) for test in tests) + ") }}"
-    name = env.label(f"{step}_no_match", following.place, f"no arc of step {step} matches")
+    name = env.label(f"{step}_no_match", following.position, f"no arc of step {step} matches")
     arc = {"step": name, **arc}
     what = f"no arc of step {step} matches"
     error = "{{ " + f"dict(kind='no_match', message={what!r}, retryable=false)" + " }}"
-    fails = build(following.place, {
-        "step": name, "tool": [noop(following.place, f"{name}_task", [otherwise(directive("fail", error=error))])]})
-    last = Node(arcs.place, [*arcs.value, build(following.place, arc)])
+    fails = build(following.position, {
+        "step": name, "tool": [noop(following.position, f"{name}_task", [otherwise(directive("fail", error=error))])]})
+    last = Node(arcs.position, [*arcs.value, build(following.position, arc)])
     return [changed(node, {"next": changed(following, {"arcs": last})}), fails]

@@ -6,15 +6,17 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.edition import EDITION
 from shared.dsl.model.plan import Origin
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.read.reader import MAX_ERRORS, MAX_NAME, MAX_WARNINGS
-from shared.dsl.source.nodes import Entry, Node, Place
+from shared.dsl.source.nodes import Entry, Node, Position
 
 
 class Env(Struct):
     """One lowering under way. `taken` are the names of the author's steps and tasks; `must_match` says that a
-    step whose arcs all fail to match is an error; `keys` are all keys the author wrote."""
+    step whose arcs all fail to match is an error; `keys` are all keys the author wrote; `edition` is that of the
+    language the playbook is read by."""
 
     file: str
     kinds: Mapping[str, ToolSpec]
@@ -26,37 +28,38 @@ class Env(Struct):
     must_match: bool = False
     keys: frozenset[str] = frozenset()
     copied: int = 0  # values copied from the workbook so far
+    edition: int = EDITION
 
-    def error(self, node: Node | Place, code: str, message: str, fix: str, *, warning: bool = False) -> None:
-        place = node.place if isinstance(node, Node) else node
+    def error(self, node: Node | Position, code: str, message: str, fix: str, *, warning: bool = False) -> None:
+        position = node.position if isinstance(node, Node) else node
         severity: Literal["warning", "error"] = "warning" if warning else "error"
         told = sum(each.severity == severity for each in self.diagnostics)
         if told < (MAX_WARNINGS + 1 if warning else MAX_ERRORS):  # one more, so that the reader says there is more
-            self.diagnostics.append(Diagnostic(place.line, place.column, code, message, fix, self.file, severity))
+            self.diagnostics.append(Diagnostic(position.line, position.column, code, message, fix, self.file, severity))
 
-    def warn(self, node: Node | Place, code: str, message: str, fix: str) -> None:
+    def warn(self, node: Node | Position, code: str, message: str, fix: str) -> None:
         self.error(node, code, message, fix, warning=True)
 
-    def label(self, name: str, place: Place, what: str) -> str:
+    def label(self, name: str, position: Position, what: str) -> str:
         """A name for something generated, like no other; the debug map (V10 §15) says what it stands for."""
         stem = name.replace("-", "_")[: MAX_NAME - 5]
         label, number = stem, 2
         while label in self.taken:
             label, number = f"{stem}_{number}", number + 1
         self.taken.add(label)
-        self.labels[label] = Origin(place.line, what)
+        self.labels[label] = Origin(position.line, what)
         return label
 
 
-def build(place: Place, value: Any) -> Node:
-    """A node for a plain value, which may hold nodes already; all that is new stands at `place`."""
+def build(position: Position, value: Any) -> Node:
+    """A node for a plain value, which may hold nodes already; all that is new gets `place`."""
     if isinstance(value, Node):
         return value
     if isinstance(value, dict):
-        return Node(place, {key: Entry(place, build(place, each)) for key, each in value.items()})
+        return Node(position, {key: Entry(position, build(position, each)) for key, each in value.items()})
     if isinstance(value, list):
-        return Node(place, [build(place, each) for each in value])
-    return Node(place, value, style='"' if isinstance(value, str) else "")
+        return Node(position, [build(position, each) for each in value])
+    return Node(position, value, style='"' if isinstance(value, str) else "")
 
 
 def is_map(node: Node | None) -> bool:
@@ -104,9 +107,9 @@ def changed(node: Node, put: Mapping[str, Node | None]) -> Node:
             entries[key] = Entry(entry.key, new)
     for key, new in put.items():
         if new is not None and key not in entries:
-            entries[key] = Entry(new.place, new)
+            entries[key] = Entry(new.position, new)
             same = False
-    return node if same else Node(node.place, entries)
+    return node if same else Node(node.position, entries)
 
 
 def without(node: Node, keys: Iterable[str]) -> Node:
@@ -117,10 +120,10 @@ def renamed(node: Node, old: str, new: str) -> Node:
     """The mapping with a key under another name, in the same order."""
     if not isinstance(node.value, dict) or old not in node.value or new in node.value:
         return node
-    return Node(node.place, {(new if key == old else key): entry for key, entry in node.value.items()})
+    return Node(node.position, {(new if key == old else key): entry for key, entry in node.value.items()})
 
 
 def replaced(node: Node, new: list[Node]) -> Node:
     """The list with these items; itself when they are the same."""
     same = len(new) == len(node.value) and all(a is b for a, b in zip(new, node.value, strict=True))
-    return node if same else Node(node.place, new)
+    return node if same else Node(node.position, new)

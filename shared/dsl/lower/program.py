@@ -32,9 +32,9 @@ def lower_program(env: Env, task: Node) -> Node:
     found |= {name: value for name, value in _names(text).items() if name not in given}
     if not found:
         return task
-    merged = {**{name: build(task.place, value) for name, value in found.items()}, **given}
-    new = code if text == code.value else Node(code.place, text, code.style)
-    return changed(task, {"args": build(task.place, merged), "code": new})
+    merged = {**{name: build(task.position, value) for name, value in found.items()}, **given}
+    new = code if text == code.value else Node(code.position, text, code.style)
+    return changed(task, {"args": build(task.position, merged), "code": new})
 
 
 class _Spot(NamedTuple):
@@ -70,7 +70,7 @@ def _fresh(text: str, taken: set[str]) -> str:
 
 
 def _spots(text: str) -> list[_Spot]:
-    """Where `{{ … }}` stands in the open: as Python it is a set of sets, which cannot be."""
+    """Where `{{ … }}` is outside a string: as Python it is a set of sets, which cannot be."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError):
@@ -110,8 +110,8 @@ def _parameters(tree: ast.Module) -> list[str]:
     """What `main` cannot be called without."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "main":
-            places = [*node.args.posonlyargs, *node.args.args]
+            positions = [*node.args.posonlyargs, *node.args.args]
             keywords = [each for each, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
                         if value is None]
-            return [each.arg for each in (*places[: len(places) - len(node.args.defaults)], *keywords)]
+            return [each.arg for each in (*positions[: len(positions) - len(node.args.defaults)], *keywords)]
     return []

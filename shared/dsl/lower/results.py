@@ -1,4 +1,4 @@
-"""`result` on a step and `output_select` in its other shapes: what is kept at hand of a result, and from what size
+"""`result` on a step and `output_select` in its other shapes: what is kept of a result in the log, and from what size
 on it is kept by reference. Where it is kept is the runtime's business, so a store is only warned about."""
 
 from typing import Any
@@ -42,7 +42,7 @@ def _select(env: Env, result: Node, limits: list[Node]) -> Node | None:
         env.warn(kind, "DSL903", "large results are kept in the results stream, whatever store says",
                  "remove store, or add a task that stores the data where it is wanted")
     if most is not None or select is not None:
-        limits.append(most if most is not None else build(result.place, INLINE_MAX_BYTES))
+        limits.append(most if most is not None else build(result.position, INLINE_MAX_BYTES))
     return select
 
 
@@ -62,12 +62,12 @@ def _selecting(env: Env, tool: Node | None, select: Node | None) -> Node | None:
     label = _label(last)
     body = get(last, label) if label else last
     if body is None or get(body, "kind") is None:
-        return tool  # told by the reader
+        return tool  # reported by the reader
     if get(body, "output_select") is not None:
         env.error(select, "DSL401", "output_select is given on the step and on its task", "keep one of the two")
     body = changed(body, {"output_select": select})
     put = changed(last, {label: body}) if label else body
-    return Node(tool.place, [*tool.value[:-1], put]) if is_list(tool) else put
+    return Node(tool.position, [*tool.value[:-1], put]) if is_list(tool) else put
 
 
 def _each(env: Env, tool: Node, limits: list[Node], selected: list[Node]) -> Node:
@@ -94,16 +94,16 @@ def _task(env: Env, task: Node, limits: list[Node], selected: list[Node]) -> Nod
     else:
         assert most is not None
         size: Any = int(most.value * 1024)
-        limits.append(build(most.place, size))
+        limits.append(build(most.position, size))
     return without(task, ("output_select",))
 
 
 def _limited(node: Node, most: Node) -> Node:
     """`spec.policy.limits.max_payload_bytes` of the step, unless it has one."""
-    spec = get(node, "spec") or build(most.place, {})
-    policy = get(spec, "policy") or build(most.place, {})
-    limits = get(policy, "limits") or build(most.place, {})
+    spec = get(node, "spec") or build(most.position, {})
+    policy = get(spec, "policy") or build(most.position, {})
+    limits = get(policy, "limits") or build(most.position, {})
     if not (is_map(spec) and is_map(policy) and is_map(limits)):
-        return node  # told by the reader
+        return node  # reported by the reader
     limits = changed(limits, {"max_payload_bytes": get(limits, "max_payload_bytes") or most})
     return changed(node, {"spec": changed(spec, {"policy": changed(policy, {"limits": limits})})})

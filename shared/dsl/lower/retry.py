@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from shared.dsl.lower.build import directive, noop, otherwise, rule, sink_task
 from shared.dsl.lower.name_meanings import after_task, condition, key, on_task, with_args
-from shared.dsl.lower.names import Names, expression, renamed_node, rewrite
+from shared.dsl.lower.names import Names, expression, renamed_node, rewrite, written_of
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, text_of
+from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
 
 DEFAULT_ATTEMPTS = 3
@@ -20,7 +21,7 @@ _COUNTED = re.compile(r"(?<![\w.])_retry\.")
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*\Z")
 
 
-class Retry(Struct):
+class Retry(Struct, kw_only=True):
     """What retrying adds to a step. `inits` are set in `iter` before the main task, `calls` are its keys
     that then come from there, `last` is set when it is over, `tasks` are done between two calls."""
 
@@ -40,7 +41,10 @@ class Retry(Struct):
 
 
 def start(step: str, kind: str, args: dict[str, str], node: Node) -> Retry:
-    retry = Retry(step, kind, args, [], {}, {}, {}, [], _mentions_retry(node), _repeats(node))
+    retry = Retry(
+        step=step, kind=kind, args=args, rules=[], inits={}, calls={}, last={}, tasks=[], counts=_mentions_retry(node),
+        repeats=_repeats(node),
+    )
     if retry.counts:
         retry.inits |= {key(step, "index"): 1, key(step, "count"): 1}
     return retry
@@ -63,6 +67,7 @@ def _mentions_retry(node: Node) -> bool:
 def whole(env: Env, retry: Retry, node: Node, main: str) -> None:
     """The step's `retry`, in either shape."""
     if isinstance(node.value, list):
+        before: list[str] = []  # of FX §6.2: the first policy that matches is the one, also when it is used up
         for each in listed(node):
             then = get(each, "then")
             if not is_map(then) or get(each, "when") is None:
@@ -72,7 +77,13 @@ def whole(env: Env, retry: Retry, node: Node, main: str) -> None:
             assert then is not None
             when = get(each, "when")
             assert when is not None
-            policy(env, retry, condition(when.value, retry.on_task()), then, main, ends=True)
+            test = condition(when.value, retry.on_task())
+            inner = expression(test) if isinstance(test, str) else None
+            if before and inner is not None:
+                test = Text("{{ " + " and ".join([*before, f"({inner})"]) + " }}", written_of(when.value))
+            if inner is not None and env.edition > 1:
+                before.append(f"not ({inner})")
+            policy(env, retry, test, then, main, ends=True)
     elif is_map(node):
         _formal(env, retry, node)
     else:
@@ -100,7 +111,8 @@ def _formal(env: Env, retry: Retry, node: Node) -> None:
             return
         parts.append(f"not ({inner})" if name == "stop_when" else f"({inner})")
     test = " and ".join(parts) or "outcome.status == 'error'"
-    retry.rules.append(rule("{{ " + test + " }}", _try_again(retry, node)))
+    said = next((text_of(get(node, name)) for name in ("retry_when", "stop_when") if get(node, name) is not None), "")
+    retry.rules.append(rule(Text("{{ " + test + " }}", said), _try_again(retry, node)))
 
 
 def _known(env: Env, node: Node, known: tuple[str, ...], what: str) -> bool:
@@ -151,7 +163,7 @@ def policy(env: Env, retry: Retry, when: Any, then: Node, main: str, *, ends: bo
         patch |= gather(env, retry, collect, names)
         if ends:
             retry.last |= gather(env, retry, collect, names)
-    test = "{{ " + f"({inner}) and iter.{count} < {limit}" + " }}"
+    test = Text("{{ " + f"({inner}) and iter.{count} < {limit}" + " }}", written_of(when))
     again = one_more(retry, *(("index", "count") if retry.counts else ("index",)))
     between = _between(env, retry, then, main, again)
     if between:
@@ -174,15 +186,15 @@ def _between(env: Env, retry: Retry, then: Node, main: str, again: dict[str, Any
     tasks: list[Node] = []
     sink, delay = get(then, "sink"), get(then, "initial_delay")
     back = directive("jump", to=main, set_iter=again)
-    pause = env.label(f"{retry.step}_pause", delay.place, "the delay of a retry policy") if delay is not None else ""
+    pause = env.label(f"{retry.step}_pause", delay.position, "the delay of a retry policy") if delay is not None else ""
     if sink is not None:
         names = with_args(after_task(retry.step, retry.kind, errors=False), retry.args)
         names = Names({**names.plain, "page": "_prev"}, names.dotted, names.ok, names.failed)
-        label = env.label(f"{retry.step}_each_sink", sink.place, "the sink of a retry policy")
+        label = env.label(f"{retry.step}_each_sink", sink.position, "the sink of a retry policy")
         tasks += sink_task(env, sink, label, names, directive("jump", to=pause) if pause else back)
     if delay is not None:
         once = rule("{{ _attempt == 1 }}", directive("retry", attempts=2, delay=_pause(retry, then, delay)))
-        tasks.append(noop(delay.place, pause, [once, otherwise(back)]))
+        tasks.append(noop(delay.position, pause, [once, otherwise(back)]))
     return tasks
 
 
@@ -214,12 +226,12 @@ def called(task: Node, retry: Retry) -> Node:
     for (section, name), at in retry.calls.items():
         old = get(task, section, name) if name else get(task, section)
         retry.inits[at] = old if old is not None else None
-        new = build(task.place, "{{ iter." + at + " }}")
+        new = build(task.position, "{{ iter." + at + " }}")
         if not name:
             task = changed(task, {section: new})
             continue
         owner = get(task, section)
-        base = owner if owner is not None and is_map(owner) else build(task.place, {})
+        base = owner if owner is not None and is_map(owner) else build(task.position, {})
         task = changed(task, {section: changed(base, {name: new})})
     return task
 

@@ -35,7 +35,7 @@ def _header(env: Env, root: Node) -> dict[str, Node | None]:
     moved = {key: value for key in ("name", "path") if (value := get(root, key)) is not None}
     if not moved or not (metadata is None or is_map(metadata)):
         return {}
-    base = metadata if metadata is not None else build(next(iter(moved.values())).place, {})
+    base = metadata if metadata is not None else build(next(iter(moved.values())).position, {})
     for key in moved:
         if get(base, key) is not None:
             env.error(root.value[key].key, "DSL401", f"{key} is given at the root and in metadata",
@@ -56,7 +56,7 @@ def _workload(root: Node) -> Node | None:
     workload, spec = get(root, "workload"), get(root, "spec")
     if spec is None or not _is_inputs(spec):
         return workload
-    base = workload if workload is not None else build(spec.place, {})
+    base = workload if workload is not None else build(spec.position, {})
     return changed(base, {"spec": spec}) if is_map(base) and get(base, "spec") is None else workload
 
 
@@ -68,7 +68,7 @@ def _moved_spec(root: Node) -> dict[str, Node | None]:
 def _keychain(keychain: Node) -> Node:
     new = [renamed(each, "type", "kind") if is_map(each) else each for each in keychain.value]
     same = all(a is b for a, b in zip(new, keychain.value, strict=True))
-    return keychain if same else Node(keychain.place, new)
+    return keychain if same else Node(keychain.position, new)
 
 
 # -- executor ------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def _executor_spec(env: Env, spec: Node) -> Node:
     limit = get(defaults, "timeout_s")
     if limit is None or policy is None or defaults is None:
         return spec
-    timeouts = get(defaults, "timeouts") or build(limit.place, {})
+    timeouts = get(defaults, "timeouts") or build(limit.position, {})
     if not is_map(timeouts) or get(timeouts, "step_s") is not None:
         return spec
     moved = changed(defaults, {"timeout_s": None, "timeouts": changed(timeouts, {"step_s": limit})})

@@ -22,7 +22,7 @@ def plain_names(env: Env, root: Node) -> Node:
         name = text_of(get(step, "step"))
         if "/" in name and _PATH.match(name) and name not in names:
             at = get(step, "step") or step
-            names[name] = env.label(_plain(name), at.place, f"step {name}")
+            names[name] = env.label(_plain(name), at.position, f"step {name}")
     if not names:
         return root
     put: dict[str, Node | None] = {"workflow": replaced(workflow, [_step(each, names) for each in workflow.value])}
@@ -40,7 +40,7 @@ def _plain(name: str) -> str:
 
 def _named(node: Node, names: Mapping[str, str]) -> Node:
     new = names.get(node.value) if isinstance(node.value, str) else None
-    return node if new is None else Node(node.place, new, node.style)
+    return node if new is None else Node(node.position, new, node.style)
 
 
 def _step(node: Node, names: Mapping[str, str]) -> Node:
@@ -52,7 +52,8 @@ def _step(node: Node, names: Mapping[str, str]) -> Node:
     if given in names and get(node, "desc") is None:
         entries = dict(node.value)
         rest = {key: entry for key, entry in entries.items() if key != "step"}
-        node = Node(node.place, {"step": entries["step"], "desc": Entry(node.place, build(node.place, given)), **rest})
+        at = node.position
+        node = Node(at, {"step": entries["step"], "desc": Entry(at, build(at, given)), **rest})
     return node
 
 

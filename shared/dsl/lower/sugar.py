@@ -10,7 +10,7 @@ from shared.dsl.lower.name_meanings import EVERYWHERE
 from shared.dsl.lower.names import renamed_node
 from shared.dsl.lower.nodes import Env, get, is_list, is_map, listed, text_of
 from shared.dsl.model.plan import Origin
-from shared.dsl.source.nodes import Node, Place
+from shared.dsl.source.nodes import Node, Position
 
 SUGAR = ("choose", "while", "until")
 _CHOOSE = 'write choose: [{when: "{{ … }}", then: [tasks]}, {else: [tasks]}]'
@@ -28,24 +28,24 @@ def lower_sugar(env: Env, step: str, item: Node, kind: str, lower: Lower) -> lis
         if key not in ("name", "desc", kind):
             env.error(item.value[key].key, "DSL201", f"unknown key {key!r} beside {kind}", "known here: name, desc")
     what = f"a {kind} of step {step}"
-    label = given or env.label(f"{step}_{kind}", item.place, what)
-    env.labels[label] = Origin(item.place.line, what)
+    label = given or env.label(f"{step}_{kind}", item.position, what)
+    env.labels[label] = Origin(item.position.line, what)
     if kind == "choose":
         return _choose(env, step, body, label, lower)
     return _loop(env, step, body, label, kind, lower)
 
 
-def _jump(place: Place, name: str, to: str) -> Node:
-    return noop(place, name, [otherwise(directive("jump", to=to, **_KEEP))])
+def _jump(position: Position, name: str, to: str) -> Node:
+    return noop(position, name, [otherwise(directive("jump", to=to, **_KEEP))])
 
 
 def _choose(env: Env, step: str, body: Node, label: str, lower: Lower) -> list[Node]:
     if not is_list(body) or not body.value:
         env.error(body, "DSL501", "choose is a list of rules", _CHOOSE)
-        return [noop(body.place, label, [otherwise(directive("continue", **_KEEP))])]
+        return [noop(body.position, label, [otherwise(directive("continue", **_KEEP))])]
     if too_long(env, body, "choose"):
-        return [noop(body.place, label, [otherwise(directive("continue", **_KEEP))])]
-    end = env.label(f"{label}_end", body.place, f"where the branches of {label} meet")
+        return [noop(body.position, label, [otherwise(directive("continue", **_KEEP))])]
+    end = env.label(f"{label}_end", body.position, f"where the branches of {label} meet")
     rules: list[dict[str, Any]] = []
     branches: list[Node] = []
     for index, each in enumerate(listed(body)):
@@ -57,12 +57,12 @@ def _choose(env: Env, step: str, body: Node, label: str, lower: Lower) -> list[N
         then = directive("jump", to=to, **_KEEP)
         rules.append(rule(when, then) if when is not None else otherwise(then))
         if branch:
-            leave = env.label(f"{label}_{index + 1}_end", each.place, f"the end of a branch of {label}")
-            branches += [*branch, _jump(each.place, leave, end)]
+            leave = env.label(f"{label}_{index + 1}_end", each.position, f"the end of a branch of {label}")
+            branches += [*branch, _jump(each.position, leave, end)]
     if not rules or "else" not in rules[-1]:
         rules.append(otherwise(directive("jump", to=end, **_KEEP)))
-    last = noop(body.place, end, [otherwise(directive("continue", **_KEEP))])
-    return [noop(body.place, label, rules), *branches, last]
+    last = noop(body.position, end, [otherwise(directive("continue", **_KEEP))])
+    return [noop(body.position, label, rules), *branches, last]
 
 
 def _branch(env: Env, node: Node) -> tuple[Node | None, Node | None]:
@@ -79,20 +79,20 @@ def _loop(env: Env, step: str, body: Node, label: str, kind: str, lower: Lower) 
     when, tasks = get(body, "when"), get(body, "do") or get(body, "then") or get(body, "tool")
     if when is None or tasks is None:
         env.error(body, "DSL501", f"{kind} needs when and do", _LOOP.replace("while", kind))
-        return [noop(body.place, label, [otherwise(directive("continue", **_KEEP))])]
+        return [noop(body.position, label, [otherwise(directive("continue", **_KEEP))])]
     when = renamed_node(when, EVERYWHERE)
     inner = _tasks(env, step, tasks, f"{label}_do", lower)
-    end = env.label(f"{label}_end", body.place, f"the end of {label}")
-    last = noop(body.place, end, [otherwise(directive("continue", **_KEEP))])
+    end = env.label(f"{label}_end", body.position, f"the end of {label}")
+    last = noop(body.position, end, [otherwise(directive("continue", **_KEEP))])
     leave, again = directive("jump", to=end, **_KEEP), directive("continue", **_KEEP)
     if kind == "while":
-        bottom = env.label(f"{label}_back", body.place, f"back to the test of {label}")
-        test = noop(body.place, label, [rule(when, again), otherwise(leave)])
-        return [test, *inner, _jump(body.place, bottom, label), last]
-    check = env.label(f"{label}_check", body.place, f"the test of {label}")
+        bottom = env.label(f"{label}_back", body.position, f"back to the test of {label}")
+        test = noop(body.position, label, [rule(when, again), otherwise(leave)])
+        return [test, *inner, _jump(body.position, bottom, label), last]
+    check = env.label(f"{label}_check", body.position, f"the test of {label}")
     back = directive("jump", to=_first(inner) or label, **_KEEP)
-    test = noop(body.place, check, [rule(when, leave), otherwise(back)])
-    return [noop(body.place, label, [otherwise(again)]), *inner, test, last]
+    test = noop(body.position, check, [rule(when, leave), otherwise(back)])
+    return [noop(body.position, label, [otherwise(again)]), *inner, test, last]
 
 
 def _tasks(env: Env, step: str, node: Node, label: str, lower: Lower) -> list[Node]:
@@ -103,7 +103,7 @@ def _tasks(env: Env, step: str, node: Node, label: str, lower: Lower) -> list[No
         if not is_map(each):
             env.error(each, "DSL203", "a task must be a mapping", "write - name: …, kind: …")
         elif get(each, "name") is None and get(each, "kind") is not None:
-            found.append(named(each, env.label(f"{label}_task_{index}", each.place, f"a task of {label}")))
+            found.append(named(each, env.label(f"{label}_task_{index}", each.position, f"a task of {label}")))
         else:
             found.append(each)
     return lower(env, step, found)

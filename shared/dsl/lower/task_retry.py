@@ -3,7 +3,7 @@ errors."""
 
 from typing import Any
 
-from shared.dsl.lower.build import ERROR, directive, otherwise, rule, with_rules
+from shared.dsl.lower.build import ERROR, OK, directive, rule, with_rules
 from shared.dsl.lower.nodes import Env, build, get, is_list, is_map, items, listed, text_of, without
 from shared.dsl.lower.retry import DEFAULT_ATTEMPTS, start, whole
 from shared.dsl.source.nodes import Node
@@ -29,7 +29,7 @@ def retried(env: Env, step: str, task: Node) -> Node:
             env.error(given, "DSL301", "retry of a task tries the same call again",
                       "put retry on the step to count, to change the next call or to collect")
             rules = []
-    return with_rules(task, rules, [rule(ERROR, directive("fail")), otherwise(directive("continue"))])
+    return with_rules(task, rules, [rule(ERROR, directive("fail")), rule(OK, directive("continue"))])
 
 
 def _on_errors(env: Env, given: Node) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ def _on_errors(env: Env, given: Node) -> list[dict[str, Any]]:
             env.error(value, "DSL201", f"unknown key {key[:60]!r} in retry", f"known here: {', '.join(_KEYS)}")
     kinds = _kinds(env, get(given, "retry_on"))
     test = "outcome.status == 'error'" + (f" and outcome.error.kind in {kinds}" if kinds else "")
-    return [rule(build(given.place, "{{ " + test + " }}"), _again(env, given))]
+    return [rule(build(given.position, "{{ " + test + " }}"), _again(env, given))]
 
 
 def _kinds(env: Env, node: Node | None) -> list[str]:

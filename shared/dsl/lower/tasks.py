@@ -36,7 +36,7 @@ def lower_tool(env: Env, step: str, tool: Node) -> Node:
         found = lower_task(env, step, tool, f"{step}_task", "")
         if len(found) == 1 and not set(found[0].value) & set(SUGAR):
             return found[0]
-        return Node(tool.place, found)
+        return Node(tool.position, found)
     if not is_list(tool):
         return tool
     return replaced(tool, lower_list(env, step, tool.value))
@@ -56,7 +56,7 @@ def lower_list(env: Env, step: str, tasks: list[Node]) -> list[Node]:
         if len(new) == 1 and new[0] is body:
             found.append(item)
         elif len(new) == 1 and body is not item:
-            found.append(Node(item.place, {label: Entry(item.value[label].key, new[0])}))
+            found.append(Node(item.position, {label: Entry(item.value[label].key, new[0])}))
         else:
             found += new
         if grows and get(found[-1], "name") is None and get(found[-1], "kind") is not None:
@@ -112,7 +112,7 @@ def _rule(node: Node, before: str) -> Node:
     node = renamed_node(node, in_rules())
     fallback = get(node, "else")
     if fallback is not None and is_map(fallback) and get(fallback, "then") is None and get(fallback, "do") is not None:
-        fallback = build(fallback.place, {"then": fallback})
+        fallback = build(fallback.position, {"then": fallback})
     if fallback is not None:
         then = get(fallback, "then")
         if then is not None and is_map(then):
@@ -130,9 +130,9 @@ def _then(then: Node, before: str) -> Node:
     backoff, to, given = get(then, "backoff"), get(then, "to"), get(then, "set")
     put: dict[str, Node | None] = {}
     if backoff is not None and backoff.value == "fixed":
-        put["backoff"] = build(backoff.place, "none")
+        put["backoff"] = build(backoff.position, "none")
     if to is not None and to.value == "previous" and before:
-        put["to"] = build(to.place, before)
+        put["to"] = build(to.position, before)
     if given is not None and isinstance(given.value, dict | list):
         put |= {"set": None, **_patched(then, *patches(given))}
     return changed(then, put)
@@ -143,7 +143,7 @@ def _patched(node: Node, to_ctx: dict[str, Node], to_iter: dict[str, Node]) -> d
     for key, patch in (("set_ctx", to_ctx), ("set_iter", to_iter)):
         if patch:
             own = dict(items(get(node, key)))
-            found[key] = build(node.place, {**own, **patch})
+            found[key] = build(node.position, {**own, **patch})
     return found
 
 
@@ -173,7 +173,7 @@ def without_rules(task: Node) -> Node:
 
 
 def _also(node: Node, put: dict[str, Any]) -> Any:
-    """A rule that goes on, with what the task sets."""
+    """A rule that continues, with what the task sets."""
     owner = get(node, "else") if get(node, "else", "then") is not None else node
     then = get(owner, "then")
     if owner is None or then is None or text_of(get(then, "do")) not in ("continue", "break", "jump"):
@@ -190,18 +190,18 @@ def _from_workbook(env: Env, step: str, task: Node, label: str, before: str) -> 
     if entry is None:
         known = ", ".join(sorted(env.workbook)[:20]) or "none"
         env.error(reference or task, "DSL408", f"the workbook has no task {text_of(reference)!r}", f"known: {known}")
-        return [changed(task, {"kind": build(task.place, "noop"), "task": None})]
+        return [changed(task, {"kind": build(task.position, "noop"), "task": None})]
     if not may_copy(env, task, entry):
-        return [build(task.place, {"name": label, "kind": "noop"})]
+        return [build(task.position, {"name": label, "kind": "noop"})]
     extra = {key: value for key, value in items(task) if key not in ("kind", "name", "task", "args")}
     body = changed(entry, extra)
     args = get(task, "args")
     if args is None or not is_map(args) or not args.value:
         return [named(_plain(env, step, body, before), label)]
-    first = env.label(f"{label}_args", args.place, f"the args of workbook task {label}")
+    first = env.label(f"{label}_args", args.position, f"the args of workbook task {label}")
     bound, body = bind(env, body, args)
     setting = otherwise(directive("continue", set_iter=bound, result="_prev"))
-    return [noop(args.place, first, [setting]), named(_plain(env, step, body, before), label)]
+    return [noop(args.position, first, [setting]), named(_plain(env, step, body, before), label)]
 
 
 def bind(env: Env, body: Node, args: Node) -> tuple[dict[str, Any], Node]:
@@ -231,6 +231,6 @@ def hand_over(task: Node, keys: dict[str, str]) -> Node:
     own = get(task, "args")
     if own is not None and not is_map(own):
         return task
-    given = {name: build(task.place, "{{ iter." + at + " }}") for name, at in keys.items()}
+    given = {name: build(task.position, "{{ iter." + at + " }}") for name, at in keys.items()}
     named_here = {name: value for name, value in items(own) if value.value is not None or name not in given}
-    return changed(task, {"args": build(task.place, {**given, **named_here})})
+    return changed(task, {"args": build(task.position, {**given, **named_here})})

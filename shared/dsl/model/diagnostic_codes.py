@@ -94,4 +94,5 @@ CODES: dict[str, Code] = {
     "DSL918": Code("value inside a program", "`{{ }}` in code, which is taken as written; its value is handed over."),
     "DSL919": Code("join of more than can come", "A join waits for more tokens than its arcs can bring."),
     "DSL920": Code("mock never asked", "An earlier mock of the same task answers every call."),
+    "DSL930": Code("not for failures", "A `when` that does not read `event` takes no failure; it did once (ADR 32)."),
 }

@@ -15,5 +15,5 @@ class Diagnostic(Struct, frozen=True, order=True):
     severity: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
-        place = f"{self.file or '<playbook>'}:{self.line}:{self.column}"
-        return f"{place}: {self.severity} {self.code}: {self.message} ({self.fix})"
+        position = f"{self.file or '<playbook>'}:{self.line}:{self.column}"
+        return f"{position}: {self.severity} {self.code}: {self.message} ({self.fix})"

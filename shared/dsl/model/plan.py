@@ -1,10 +1,12 @@
 """A compiled playbook: what the engine runs. Plain data; template strings are kept as written and
-compiled on first use (`template.py`)."""
+compiled on first use (`templates/compiler.py`)."""
 
 from collections.abc import Set
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from shared.errors import Signal
 
 MAX_LEASES = 3  # of a run in a row that are lost, unless its step says otherwise
 EVERYTHING = "*"  # in a Needs set: the whole namespace is used
@@ -46,7 +48,8 @@ class Task(Struct, frozen=True):
     """`config` are the tool's own keys, templates unrendered; `spec` the effective one (V10 §3.1),
     without its policy. `rules` None: no policy given (ok → continue, error → fail). `expects` are the args it
     must be called with, `returns` the keys its result must have; `select` are paths into the result whose values
-    stay beside a reference to it. With a `loop` it is called once per element, in order."""
+    stay beside a reference to it. With a `loop` it is called once per element, in order. `else_takes_all`: also an
+    outcome whose retries are used up, as in the first edition. `title` is what it stands for, if it was generated."""
 
     name: str
     kind: str
@@ -57,6 +60,12 @@ class Task(Struct, frozen=True):
     returns: tuple[str, ...] = ()
     select: tuple[str, ...] = ()
     loop: Level | None = None
+    else_takes_all: bool = False
+    title: str = ""
+
+    def __str__(self) -> str:
+        """As messages name it."""
+        return self.title or f"task {self.name}"
 
 
 class Cursor(Struct, frozen=True):
@@ -119,11 +128,13 @@ class Tolerance(Struct, frozen=True):
 
 
 class Arc(Struct, frozen=True):
-    """No `when`: fires when the step succeeded."""
+    """No `when`: fires when the step succeeded. `on_failure`: its `when` reads what happened, so that it is asked
+    about a failure too; no other is."""
 
     step: str
     when: Any = None
     args: dict[str, Any] = {}
+    on_failure: bool = False
 
 
 class Needs(Struct, frozen=True):
@@ -142,7 +153,8 @@ class Needs(Struct, frozen=True):
 
 class Step(Struct, frozen=True):
     """`needs` covers the tasks and `loop.in`; `task_needs` the tasks alone: what an iteration carries. A number
-    as `join` is how many tokens enter together. With `requires`, the pool is chosen when an execution starts."""
+    as `join` is how many tokens enter together. With `requires`, the pool is chosen when an execution starts.
+    `all_may_fail`: a best-effort loop is done even if no iteration succeeded, as in the first edition."""
 
     name: str
     tasks: tuple[Task, ...] = ()
@@ -165,6 +177,7 @@ class Step(Struct, frozen=True):
     compensate: Compensate | None = None
     limit: Limit | None = None
     requires: tuple[str, ...] = ()
+    all_may_fail: bool = False
 
 
 class Origin(Struct, frozen=True):
@@ -174,7 +187,7 @@ class Origin(Struct, frozen=True):
     what: str
 
 
-class Plan(Struct, frozen=True):
+class Plan(Struct, frozen=True, kw_only=True):
     """`reach[s]` are the steps a token at `s` can still get to by one or more arcs; `origins` the steps and
     tasks that lowering generated."""
 
@@ -194,8 +207,8 @@ class Plan(Struct, frozen=True):
     labels: dict[str, str] = {}
 
 
-class PlanMissing(Exception):
-    """Pure work asks for a plan that is not at hand: load it, and ask again."""
+class PlanMissing(Signal):
+    """Pure work asks for a plan that is not in memory: load it, and ask again."""
 
     def __init__(self, digest: str) -> None:
         super().__init__(digest)

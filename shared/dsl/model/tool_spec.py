@@ -8,11 +8,11 @@ from msgspec import Struct
 
 
 class KeySpec(Struct, frozen=True):
-    """A key a tool takes: for validation, the schema and the documentation."""
+    """A key that a tool accepts: for validation, the schema and the documentation."""
 
     doc: str
     required: bool = False
-    template: bool = True  # False: taken as written, never rendered (program text)
+    template: bool = True  # False: used as written, never rendered (program text)
     sql: bool = False      # `{{ }}` in it becomes a bound parameter; also in a list of texts
     shell: bool = False    # `{{ }}` in it becomes a variable of the shell; also in a list of texts
     credential: bool = False        # names a credential: the worker resolves it, as `auth` of the task
@@ -29,7 +29,7 @@ COMMON_KNOBS: Mapping[str, KeySpec] = {
 
 class ToolSpec(Struct, frozen=True):
     """`keys` are the tool's own, beside those every task has (`tasks.COMMON_KEYS`). `knobs` are what
-    it takes under `spec` beside COMMON_KNOBS; `defaults` is the outermost layer of them (V10 §3.1)."""
+    it accepts under `spec` beside COMMON_KNOBS; `defaults` is the outermost layer of them (V10 §3.1)."""
 
     kind: str
     doc: str
@@ -39,7 +39,7 @@ class ToolSpec(Struct, frozen=True):
     defaults: Mapping[str, Any] = {}
     one_of: tuple[str, ...] = ()  # exactly one of these keys is given
     aliases: bool = False         # `auth` may name several credentials, each with an alias
-    waits: bool = False           # a call goes on without a worker, until something has happened
+    waits: bool = False           # a call may be parked without a worker until something has happened
     claims: bool = False          # may give a loop its rows, claimed in a transaction (`loop.cursor`)
 
     def all_knobs(self) -> dict[str, KeySpec]:

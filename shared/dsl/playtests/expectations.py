@@ -35,15 +35,10 @@ def read_expect(reader: Reader, case: Mapping[str, Any], path: Path, books: Book
     if "error" in found and "status" not in found:
         status = "failed"
     return Expect(
-        cast(Any, status),
-        _path(reader, found, at, plan),
-        _steps(reader, found, at, plan),
-        reader.mapping(found["ctx"], (*at, "ctx"), "write ctx: {key: value}") if "ctx" in found else {},
-        (found["result"],) if "result" in found else None,
-        _error(reader, found, at),
-        _calls(reader, found, at, plan),
-        _elapsed(reader, found, at),
-        _that(reader, found, at),
+        status=cast(Any, status), path=_path(reader, found, at, plan), steps=_steps(reader, found, at, plan),
+        ctx=reader.mapping(found["ctx"], (*at, "ctx"), "write ctx: {key: value}") if "ctx" in found else {},
+        result=(found["result"],) if "result" in found else None, error=_error(reader, found, at),
+        calls=_calls(reader, found, at, plan), elapsed=_elapsed(reader, found, at), that=_that(reader, found, at),
     )
 
 
@@ -90,7 +85,7 @@ def _error(reader: Reader, found: Mapping[str, Any], at: Path) -> dict[str, Any]
 
 
 def regex_of(value: Any) -> str | None:
-    """What stands between two slashes is a regular expression."""
+    """What is between two slashes is a regular expression."""
     is_regex = isinstance(value, str) and len(value) > 2 and value[0] == value[-1] == "/"
     return value[1:-1] if is_regex else None
 
@@ -136,7 +131,7 @@ def _elapsed(reader: Reader, found: Mapping[str, Any], at: Path) -> Elapsed | No
 
 
 def _that(reader: Reader, found: Mapping[str, Any], at: Path) -> tuple[str, ...]:
-    """Conditions on what came of it."""
+    """Conditions on the result of the case."""
     if "that" not in found:
         return ()
     below, fix = (*at, "that"), 'write that: ["{{ result.rows | length == 3 }}"]'

@@ -41,15 +41,15 @@ def _mock(reader: Reader, item: Any, path: Path, books: Books) -> Mock | None:
         plan, playbook = books.of(reader, found["playbook"], (*path, "playbook")), str(found["playbook"])
         if plan is not None and plan is books.main():
             playbook = ""
-    step, task = _place(reader, found, path, plan)
+    step, task = _step_and_task(reader, found, path, plan)
     selectors = {key: _count(reader, found[key], key, path) for key in SELECTORS if key in found}
     when = read_condition(reader, found["when"], (*path, "when")) if "when" in found else None
     after = read_time(reader, found, "after", path)
-    line = reader.document.node(path).place.line
+    line = reader.document.node(path).position.line
     return Mock(step, task, cast(Any, says), value, playbook, when=when, after=after, line=line, **selectors)
 
 
-def _place(reader: Reader, found: Mapping[str, Any], path: Path, plan: Plan | None) -> tuple[str, str]:
+def _step_and_task(reader: Reader, found: Mapping[str, Any], path: Path, plan: Plan | None) -> tuple[str, str]:
     if not reader.required(found, "step", path, "the mock", "add step: <name>"):
         return "", ""
     name = found["step"]

@@ -1,4 +1,4 @@
-"""`kind: Test`: a playbook, and cases that say how its tools answer and what must come of it."""
+"""`kind: Test`: a playbook, and cases that say how its tools answer and what the result must be."""
 
 from typing import Any, Literal
 
@@ -33,7 +33,7 @@ MAX_TIME_S = 366 * 86_400.0
 class Mock(Struct, frozen=True):
     """How a task answers. It fits a call whose step, task and selectors are the same and whose `when` holds; a
     selector that is None fits every call. `playbook` is the path of the playbook it is about; empty: the one under
-    test. One of `result`, `error` and `outcome` is what `says` names. `line` is where it stands."""
+    test. One of `result`, `error` and `outcome` is what `says` names. `line` is where it is."""
 
     step: str
     task: str
@@ -74,8 +74,8 @@ class Elapsed(Struct, frozen=True):
     most: float
 
 
-class Expect(Struct, frozen=True):
-    """What must come of a case. None: not looked at; a `result` that may be nothing stands in a tuple."""
+class Expect(Struct, frozen=True, kw_only=True):
+    """What the result of a case must be. None: not checked; a `result` that may be null is in a tuple."""
 
     status: Ending = "completed"
     path: tuple[str, ...] | None = None

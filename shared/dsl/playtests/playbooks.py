@@ -13,7 +13,7 @@ BY_ITSELF = ("noop", "wait", "signal", "playbook")  # kinds that the engine answ
 
 
 class Books:
-    """The playbook under test first. One that cannot be used is told once, and its names are not looked at."""
+    """The playbook under test first. One that cannot be used is reported once, and its names are not checked."""
 
     def __init__(self, plan_of: PlanOf) -> None:
         self._plan_of = plan_of
@@ -48,7 +48,7 @@ class Books:
 
 
 def is_step(reader: Reader, plan: Plan | None, name: Any, path: Path, *, key: bool = False) -> bool:
-    """Whether the playbook has the step; told if it has not. `key`: the name is a key of a mapping."""
+    """Whether the playbook has the step; reported if it has not. `key`: the name is a key of a mapping."""
     if plan is None:
         return False
     if isinstance(name, str) and name in plan.steps:

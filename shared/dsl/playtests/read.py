@@ -132,9 +132,10 @@ def _case(reader: Reader, item: Any, path: Path, books: Books, run: tuple[str, .
     order = reader.choice(found["order"], (*path, "order"), ORDERS) if "order" in found else ORDERS[0]
     mocks: tuple[Mock, ...] = read_mocks(reader, found, path, books)
     return Case(
-        name, read_expect(reader, found, path, books), payload, mocks, _signals(reader, found, path),
-        _cancel(reader, found, path), (*_run(reader, found, path), *run), cast(Any, order), _now(reader, found, path),
-        reader.document.node(path).place.line,
+        name=name, expect=read_expect(reader, found, path, books), payload=payload, mocks=mocks,
+        signals=_signals(reader, found, path), cancel=_cancel(reader, found, path),
+        run=(*_run(reader, found, path), *run), order=cast(Any, order), now=_now(reader, found, path),
+        line=reader.document.node(path).position.line,
     )
 
 

@@ -8,6 +8,7 @@ from shared.dsl.read import rejected_keys
 from shared.dsl.read.reader import Reader, kind_of, short
 from shared.dsl.read.template_fields import check_templates, read_condition
 from shared.dsl.source.nodes import Path
+from shared.dsl.templates.conditions import reads_event
 
 MAX_ARCS = 200
 MODES = ("exclusive", "inclusive")
@@ -64,7 +65,7 @@ def _arc(reader: Reader, item: Any, path: Path, steps: Mapping[str, Any]) -> Arc
     if not reader.required(item, "step", path, "the arc", "add step: <name>"):
         return None
     target = _target(reader, item["step"], (*path, "step"), steps)
-    return Arc(target, when, args) if target else None
+    return Arc(target, when, args, reads_event(when)) if target else None
 
 
 def _target(reader: Reader, value: Any, path: Path, steps: Mapping[str, Any]) -> str:

@@ -1,5 +1,5 @@
 """What a task says about its call: `assert`, the args it needs and the keys it returns, and `output_select`, the
-parts of its result that stay at hand when the result itself is kept by reference."""
+parts of its result that stay in the log when the result itself is kept by reference."""
 
 import re
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 """`auth` of a task in its canonical form: a credential's name, or aliases of several credentials for a tool
-that takes them."""
+that accepts them."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 """What a step's policy says about tokens that meet (`admit.join`) and about undoing it (`compensate`), and the
-check that compensations stand beside the workflow."""
+check that compensations are outside the flow of tokens."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -68,7 +68,7 @@ def undoing(steps: Mapping[str, Step]) -> frozenset[str]:
 
 
 def check_compensations(reader: Reader, steps: Mapping[str, Step], paths: Mapping[str, Path], start: str) -> None:
-    """A compensation is started by the failure or the cancel alone: no token comes to it, and none leaves it."""
+    """Only a failure or a cancel starts a compensation: no token comes to it, and none leaves it."""
     targets = undoing(steps)
     for name, step in steps.items():
         for index, arc in enumerate(step.arcs if targets else ()):

@@ -41,12 +41,15 @@ def read_loop(reader: Reader, value: Any, path: Path, knobs: Iterable[str],
     local = policy.get("exec") == "local"
     if cursor is not None:
         _beside_cursor(reader, loop, path, local)
-    return (Loop(items, iterator, cast(Any, mode), most, inner, stop, local, cursor),
-            read_knobs(reader, spec, (*path, "spec"), knobs))
+    found = Loop(
+        items=items, iterator=iterator, mode=cast(Any, mode), max_in_flight=most, inner=inner, stop_when=stop,
+        local=local, cursor=cursor,
+    )
+    return found, read_knobs(reader, spec, (*path, "spec"), knobs)
 
 
 def _beside_cursor(reader: Reader, loop: Mapping[str, Any], path: Path, local: bool) -> None:
-    """What cannot stand beside a cursor."""
+    """What cannot be combined with a cursor."""
     if "in" in loop:
         reader.key((*path, "in"), "DSL401", "the loop has in and cursor", "keep one of the two")
     if "loop" in loop:

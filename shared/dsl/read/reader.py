@@ -1,5 +1,5 @@
 """Reads parts of a document and records what is wrong with them. Every method returns something
-usable, so that reading goes on and all mistakes are told in one go."""
+usable, so that reading continues and all mistakes are reported at once."""
 
 import difflib
 import re
@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from shared.dsl.model.diagnostics import Diagnostic
-from shared.dsl.source.nodes import Document, Path, Place
+from shared.dsl.source.nodes import Document, Path, Position
 
 MAX_ERRORS = 500
 MAX_WARNINGS = 100
@@ -21,7 +21,7 @@ NAME_FIX = f"letters, digits, _ and -, not beginning with a digit or -, at most 
 
 
 class Told(NamedTuple):
-    """A key we know and do not take here: why, and what to write instead."""
+    """A key that we recognise but reject here: why, and what to write instead."""
 
     code: str
     message: str
@@ -46,18 +46,18 @@ class Reader:
         """Enough is wrong: no more errors are looked for."""
         return self.errors >= MAX_ERRORS
 
-    def at(self, place: Place, code: str, message: str, fix: str, *, warning: bool = False) -> None:
+    def at(self, position: Position, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         self.errors += not warning
         self.warnings += warning
         if self.warnings <= MAX_WARNINGS if warning else self.errors <= MAX_ERRORS:
-            self.diagnostics.append(Diagnostic(place.line, place.column, code, message, fix, self.file,
+            self.diagnostics.append(Diagnostic(position.line, position.column, code, message, fix, self.file,
                                                "warning" if warning else "error"))
 
     def value(self, path: Path, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         """At a value; an absent one (`key:` and nothing) has no place but its key's."""
         node = self.document.node(path)
-        place = self.document.key(path) if node.value is None else node.place
-        self.at(place, code, message, fix, warning=warning)
+        position = self.document.key(path) if node.value is None else node.position
+        self.at(position, code, message, fix, warning=warning)
 
     def key(self, path: Path, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         self.at(self.document.key(path), code, message, fix, warning=warning)

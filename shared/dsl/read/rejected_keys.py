@@ -1,4 +1,4 @@
-"""Keys that are known but not taken where they stand: the reason, and what to write instead."""
+"""Keys we recognise but reject here, each with the reason and its replacement."""
 
 from shared.dsl.read.reader import Told
 
@@ -71,6 +71,8 @@ STEP = {
     "input": unsupported("input on a step", "write next: {arcs: [{step: …, args: {…}}]} on the step before"),
     "set": unsupported("set on a step", "write set_ctx: {…} in a rule of a task"),
     "result": Told("DSL301", "result on a step belongs to today's dialect", "write output_select: [name] on its task"),
+    "output": Told("DSL307", "a step has no output of its own: its result is that of its last task",
+                   "end with a task whose result it is, or write result: <expression> in a task's rule"),
     "policy": moved("policy", "spec: {policy: …}"),
     "arcs": moved("arcs", "next: {arcs: […]}"),
     "kind": moved("kind", "tool: {kind: …}"),

@@ -28,7 +28,7 @@ class Header(Struct, frozen=True):
 
 
 class StepSource(Struct, frozen=True):
-    """`unique` False: the name is taken, the step is only read for its mistakes."""
+    """`unique` False: the name exists already, and the step is only read for its mistakes."""
 
     name: str
     body: dict[str, Any]
@@ -69,7 +69,7 @@ def _header(reader: Reader, metadata: Mapping[str, Any]) -> Header:
 
 
 def read_labels(reader: Reader, metadata: Mapping[str, Any]) -> dict[str, str]:
-    """What executions are selected by; a number or a truth value is taken as its text."""
+    """What executions are selected by; a number or a boolean is used as its text."""
     if "labels" not in metadata:
         return {}
     path: Path = ("metadata", "labels")
@@ -176,7 +176,7 @@ def _step(reader: Reader, item: Any, path: Path, seen: dict[str, int]) -> StepSo
     if not reader.required(item, "step", path, "this item of workflow", "begin it with step: <name>"):
         return StepSource("", item, path, unique=False)
     name = reader.name(item["step"], (*path, "step"), "a step's name")
-    line = reader.document.node(path).place.line
+    line = reader.document.node(path).position.line
     if name in seen and name:
         reader.value((*path, "step"), "DSL401", f"step {short(name)} is already on line {seen[name]}",
                      "give the step another name")

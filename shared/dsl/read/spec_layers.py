@@ -24,7 +24,7 @@ def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def effective_spec(tool: ToolSpec | None, layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What of the layers this tool takes, from its own defaults to the task's `spec`."""
+    """What this tool accepts of the layers, from its own defaults to the task's `spec`."""
     if tool is None:
         return {}
     knobs = tool.all_knobs()

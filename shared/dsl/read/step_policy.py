@@ -37,7 +37,7 @@ class Defaults(Struct, frozen=True):
     priority: int | None = None
 
 
-class StepPolicy(Struct, frozen=True):
+class StepPolicy(Struct, frozen=True, kw_only=True):
     admit: tuple[AdmitRule, ...] = ()
     timeout_s: float | None = None
     deadline_s: float | None = None
@@ -118,12 +118,14 @@ def read_step_policy(reader: Reader, spec: Mapping[str, Any], path: Path, steps:
         for key in ("timeout_s", "deadline_s"))
     limits_at = (*at, "limits")
     limited = reader.section(policy, "limits", at, limits.KEYS)
-    return StepPolicy(_admit(reader, policy, at), timeout_s, deadline_s, _max_leases(reader, lifecycle, at),
-                      _failure(reader, policy, at, looped=looped),
-                      limits.read_payload_limit(reader, limited, limits_at),
-                      _tolerance(reader, policy, at, looped=looped), read_join(reader, policy, at),
-                      read_compensate(reader, policy, at, steps),
-                      limits.read_limit(reader, limited, limits_at, own_key))
+    return StepPolicy(
+        admit=_admit(reader, policy, at), timeout_s=timeout_s, deadline_s=deadline_s,
+        max_leases=_max_leases(reader, lifecycle, at), failure=_failure(reader, policy, at, looped=looped),
+        max_payload_bytes=limits.read_payload_limit(reader, limited, limits_at),
+        tolerate=_tolerance(reader, policy, at, looped=looped), join=read_join(reader, policy, at),
+        compensate=read_compensate(reader, policy, at, steps),
+        limit=limits.read_limit(reader, limited, limits_at, own_key),
+    )
 
 
 def _failure(reader: Reader, policy: Mapping[str, Any], path: Path, *, looped: bool) -> str:
@@ -177,7 +179,7 @@ def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[Admit
     return tuple(
         AdmitRule(_allow(reader, rule.then, rule.then_path),
                   None if rule.fallback else read_condition(reader, rule.when, (*rule.path, "when")),
-                  reader.document.node(rule.path).place.line)
+                  reader.document.node(rule.path).position.line)
         for rule in rules(reader, admit, at))
 
 

@@ -57,7 +57,7 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
         max_leases=policy.max_leases, failure=cast(Any, policy.failure), tolerate=policy.tolerate,
         max_payload_bytes=policy.max_payload_bytes or around.defaults.max_payload_bytes,
         needs=names_used([_of_loop(loop), rendered, policy.limit.key if policy.limit else None]),
-        task_needs=names_used(rendered), line=reader.document.node(path).place.line, desc=desc,
+        task_needs=names_used(rendered), line=reader.document.node(path).position.line, desc=desc,
         join=policy.join, compensate=policy.compensate, limit=policy.limit, requires=requires,
     )
 
@@ -81,12 +81,12 @@ def _of_loop(loop: Loop | None) -> list[Any]:
 
 
 def _tools_keys(body: Mapping[str, Any], kinds: Mapping[str, ToolSpec]) -> dict[str, Told]:
-    """A tool's key on the step: most likely it stands too far left."""
+    """A tool's key on the step: most likely it is indented too little."""
     own = body["tool"].get("kind") if isinstance(body.get("tool"), dict) else None
     found = {}
     for key in body:
         having = [kind for kind, tool in sorted(kinds.items()) if key in tool.keys]
-        if having:
+        if own in having or (having and own not in kinds and len(having) == 1):
             kind = own if own in having else having[0]
             found[key] = Told("DSL307", f"{key} is a key of a task, not of a step",
                               f"move it under tool: {{kind: {kind}, {key}: …}}")
@@ -135,7 +135,7 @@ def _complete(reader: Reader, body: dict[str, Any], path: Path, name: str) -> No
     if "tool" not in body and "loop" in body:
         reader.key((*path, "loop"), "DSL404", "loop has nothing to run", "add tool: to the step")
     elif "tool" not in body and "next" not in body and name != "end":
-        replaced = ("pipe", "case", "eval")  # told already, with what to write instead
+        replaced = ("pipe", "case", "eval")  # reported already, with what to write instead
         if not any(key in body for key in replaced):
             reader.value(path, "DSL407", f"step {short(name)} has neither tool nor next",
                          "add tool: or next:, or name the step end")

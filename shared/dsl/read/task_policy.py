@@ -103,7 +103,7 @@ def _answer(reader: Reader, then: dict[str, Any], path: Path, labels: frozenset[
 
 
 def _fits(reader: Reader, then: dict[str, Any], path: Path, do: str) -> None:
-    """`retry` needs attempts and `jump` needs to; neither takes the other's keys."""
+    """`retry` needs attempts and `jump` needs to; neither accepts the other's keys."""
     for key, owner in _ONLY.items():
         if key in then and owner != do:
             reader.key((*path, key), "DSL503", f"{key} has no meaning for do: {do}",

@@ -1,4 +1,4 @@
-"""A task: its kind, its keys against what the tool takes, its effective spec."""
+"""A task: its kind, its keys against what the tool accepts, its effective spec."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +24,9 @@ _KIND_HINTS = {
     "iterator": "put loop: {in: …, iterator: …} on the step",
     "workbook": "write the task out in the step",
     "loop": "put loop: {in: …, iterator: …} on the step",
+    **dict.fromkeys(("subscription", "subscribe", "listener", "consumer"),
+                    "messages start executions by a document of their own: apiVersion: noetl.io/v2, kind: Trigger"),
+    **dict.fromkeys(("cron", "schedule"), "times start executions by a document of their own: kind: Schedule"),
 }
 
 
@@ -43,8 +46,11 @@ def read_task(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec],
             check_templates(reader, value, (*path, key), secrets=tool is None or not (tool.pure or tool.waits))
     kind = tool.kind if tool else ""
     expects, returns = read_assert(reader, body, path)
-    return Task(source.name, kind, config, effective_spec(tool, (*outer, knobs)), rules, expects, returns,
-                read_select(reader, body, path), read_task_loop(reader, body, path))
+    return Task(
+        name=source.name, kind=kind, config=config, spec=effective_spec(tool, (*outer, knobs)), rules=rules,
+        expects=expects, returns=returns, select=read_select(reader, body, path),
+        loop=read_task_loop(reader, body, path),
+    )
 
 
 def _tool(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec]) -> ToolSpec | None:

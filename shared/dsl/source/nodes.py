@@ -18,7 +18,7 @@ MAX_SOURCE_ERRORS = 500     # mistakes of the YAML itself
 Path = tuple[str | int, ...]
 
 
-class Place(Struct, frozen=True):
+class Position(Struct, frozen=True):
     """1-based."""
 
     line: int
@@ -29,7 +29,7 @@ class Node(Struct):
     """A value and where it begins. `value` is a scalar, a list of nodes or a dict of entries;
     `nodes`, `height` and `chars` count what it expands to. `style` is YAML's sign for the scalar."""
 
-    place: Place
+    position: Position
     value: Any
     style: str = ""
     nodes: int = 1
@@ -45,12 +45,12 @@ class Node(Struct):
 
 
 class Entry(Struct, frozen=True):
-    key: Place
+    key: Position
     node: Node
 
 
 class Document(Struct):
-    """`data` is plain; `node` and `key` say where a path of it stands in the source."""
+    """`data` is plain; `node` and `key` say where a path of it is in the source."""
 
     root: Node
     lines: list[str]
@@ -66,23 +66,23 @@ class Document(Struct):
             found = below
         return found
 
-    def key(self, path: Path) -> Place:
-        """Where the key that ends the path stands; for a list item, the item."""
+    def key(self, path: Path) -> Position:
+        """Where the key that ends the path is; for a list item, the item."""
         if path:
             owner = self.node(path[:-1]).value
             if isinstance(owner, dict) and path[-1] in owner:
-                place: Place = owner[path[-1]].key
-                return place
-        return self.node(path).place
+                position: Position = owner[path[-1]].key
+                return position
+        return self.node(path).position
 
-    def text_line(self, path: Path, offset: int) -> Place:
+    def text_line(self, path: Path, offset: int) -> Position:
         """The place of a line inside a text. Only a literal block keeps its lines as in the source."""
         node = self.node(path)
         if node.style not in ("|", ">"):
-            return node.place
-        line = node.place.line + 1 + (offset if node.style == "|" else 0)
+            return node.position
+        line = node.position.line + 1 + (offset if node.style == "|" else 0)
         source = self.lines[line - 1] if line <= len(self.lines) else ""
-        return Place(line, len(source) - len(source.lstrip()) + 1)
+        return Position(line, len(source) - len(source.lstrip()) + 1)
 
 
 def _child(node: Node, part: str | int) -> Node | None:

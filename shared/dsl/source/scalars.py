@@ -5,6 +5,8 @@ import math
 import re
 from typing import Any
 
+from shared.errors import Signal
+
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 MAX_DIGITS = 400  # beyond it no number is in range
 
@@ -21,7 +23,7 @@ TAG = "tag:yaml.org,2002:"
 TAGS = ("null", "bool", "int", "float", "str")
 
 
-class OutOfRange(ValueError):
+class OutOfRange(Signal, ValueError):
     """The number cannot be held."""
 
 

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from shared.errors import OverLimit
+from shared.errors import OverLimit, Signal
 
 MAX_WORK = 1_000_000           # units of one evaluation
 MAX_DECISION_WORK = 1_000_000  # units of all templates of one decision, or of one task's call
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Limit(Exception):
+class Limit(Signal):
     """A bound was reached; the message names it."""
 
 
@@ -41,7 +41,7 @@ current = _current.get
 
 
 def spend(units: int) -> None:
-    """Work of the decision at hand that no template does, but an author can make large."""
+    """Work of the current decision that no template does, but an author can make large."""
     budget = _current.get()
     if budget is None:
         return
@@ -53,7 +53,7 @@ def spend(units: int) -> None:
 
 @contextmanager
 def shared_budget(most: int | None = MAX_DECISION_WORK, refusal: str = TOO_MUCH_TOGETHER) -> Iterator[Budget]:
-    """One budget for everything evaluated within. What a decision within another spends is told to the one around,
+    """One budget for everything evaluated within. What a decision within another spends is charged to the one around,
     and not limited by it."""
     around = _current.get()
     budget = Budget(most, refusal)

@@ -37,6 +37,7 @@ class Generator(NativeCodeGenerator):
 
     def write_commons(self) -> None:
         super().write_commons()
+        self.writeline("cond_expr_undefined = absent")
         if self._has_blocks:
             self.writeline("concat = lambda pieces: joined(context, pieces)")
 
@@ -71,7 +72,7 @@ class Generator(NativeCodeGenerator):
         self._call("slice(", frame, node.start or none, node.stop or none, node.step or none)
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
-        self._call("joined(context, [", frame, *node.nodes, end="])")
+        self._call("concatenated(context, [", frame, *node.nodes, end="])")
 
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
         self.write("{")

@@ -1,6 +1,7 @@
 """From template text to a program: parse, refuse what the language leaves out, compile once, cache."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.nodes import EvalContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from shared.dsl.model.texts import Text, first_edition
 from shared.dsl.templates import operators as ops
 from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.codegen import Generator
@@ -19,7 +21,7 @@ from shared.dsl.templates.filters import FILTERS
 from shared.dsl.templates.limits import MAX_NESTING, MAX_SOURCE, MAX_TOKENS, Context, tokens
 from shared.dsl.templates.methods import FUNCTIONS, check_key
 from shared.dsl.templates.tests import TESTS
-from shared.dsl.templates.values import Undefined, item, member, named, picked
+from shared.dsl.templates.values import IS_UNDEFINED, Undefined, absent, item, member, named, picked
 from shared.errors import OverLimit, TemplateError
 
 CACHE = 4096
@@ -101,7 +103,8 @@ Context.functions = FUNCTIONS
 _NAMES = {
     "environment": ENVIRONMENT, "named": named, "picked": picked, "sliced": ops.sliced, "binop": ops.binop,
     "call": ops.call, "invoke": ops.invoke,
-    "joined": ops.joined, "within": ops.within, "weighed": ops.weighed, "compared": ops.compared, "slice": slice,
+    "absent": absent, "concatenated": ops.concatenated, "joined": ops.joined,
+    "within": ops.within, "weighed": ops.weighed, "compared": ops.compared, "slice": slice,
     "check_key": check_key,
     "steps": ops.steps, "bound": _bound,
 }  # fmt: skip
@@ -231,7 +234,8 @@ def compiled(source: str, sql: bool = False) -> Program:
     try:
         return build(source, sql)
     except Exception as error:
-        raise TemplateError(f"{fault(error)[0]}, in `{shown(source)}`") from None
+        what = fault(error)[0]
+        raise TemplateError(f"{what}, in `{shown(source)}`", what) from None
 
 
 def fault(error: Exception) -> tuple[str, int]:
@@ -247,13 +251,26 @@ def fault(error: Exception) -> tuple[str, int]:
     return f"a value does not fit the operation ({type(error).__name__})", 1
 
 
+@contextmanager
+def reading(text: Text) -> Iterator[None]:
+    """By the rules of its edition; an error of a text that lowering made names what its author wrote."""
+    try:
+        with first_edition(text.strict):
+            yield
+    except TemplateError as error:
+        if not text.written or text.written == text:
+            raise
+        what = "the value is undefined" if error.what.endswith(IS_UNDEFINED) else error.what
+        raise type(error)(f"{what}, in `{shown(text.written)}`", what) from None
+
+
 def shown(source: str) -> str:
     source = source.strip()
     return source if len(source) <= SHOWN else source[: SHOWN - 1] + "…"
 
 
 def explain(error: Exception, program: Program, pieces: Any = None) -> TemplateError:
-    """The error of a render, with the line it comes from: where the code failed, or where it stood when
+    """The error of a render, with the line it comes from: where the code failed, or where it was when
     one of its pieces turned out to be no value."""
     frame = getattr(pieces, "gi_frame", None)
     at = frame.f_lineno if frame is not None else 0
@@ -266,4 +283,5 @@ def explain(error: Exception, program: Program, pieces: Any = None) -> TemplateE
     texts = program.source.split("\n")
     one = texts[line - 1] if 0 < line <= len(texts) else program.source
     kind = OverLimit if isinstance(error, Limit) else TemplateError
-    return kind(f"{fault(error)[0]}, in `{shown(one)}`")
+    what = fault(error)[0]
+    return kind(f"{what}, in `{shown(one)}`", what)

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import nodes
 
 from shared.dsl.templates.compiler import CACHE, parse
+from shared.dsl.templates.needs import names_used
 from shared.events.aliases import BOUNDARY
 
 Known = Mapping[tuple[str, str], frozenset[str] | bool]
@@ -23,7 +24,7 @@ _CONTRARY = {
 
 def fires(when: Any, event: str) -> bool | None:
     """Whether an arc with this `when` takes the event."""
-    if when is None:
+    if when is None or (event == FAILED and not reads_event(when)):
         return event != FAILED
     return truth(when, {("event", "name"): BOUNDARY[event], ("event", "error"): event == FAILED})
 
@@ -40,7 +41,7 @@ def expression(text: str) -> nodes.Expr | None:
     """The one expression of a condition; None for a template of blocks, or one that does not parse."""
     try:
         body = parse(text.strip()).body
-    except Exception:  # told elsewhere, with its line
+    except Exception:  # reported elsewhere, with its line
         return None
     if len(body) != 1 or not isinstance(body[0], nodes.Output) or len(body[0].nodes) != 1:
         return None
@@ -125,12 +126,6 @@ def _contrary(one: nodes.Node, other: nodes.Node) -> bool:
     return left.expr == right.expr and right.op in _CONTRARY.get(left.op, ())
 
 
-def says_event(when: Any) -> bool:
-    """Whether the condition looks at what happened, and so can be meant for a failure."""
-    found = expression(when) if isinstance(when, str) else None
-    return isinstance(when, str) and (found is None or any(n.name == "event" for n in _names(found)))
-
-
-def _names(node: nodes.Node) -> list[nodes.Name]:
-    own = [node] if isinstance(node, nodes.Name) else []
-    return [*own, *node.find_all(nodes.Name)]
+def reads_event(when: Any) -> bool:
+    """Whether the condition looks at what happened, and so is meant for a failure too."""
+    return isinstance(when, str) and "event" in when and "event" in names_used(when).names

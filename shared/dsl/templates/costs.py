@@ -2,7 +2,7 @@
 
 A call costs its base, and then by what it reads: 256ths of a unit for each character and each element. Reading is
 `top` when only the elements of a list are looked at, `deep` when it goes to the last leaf. What an operation makes is
-charged in addition (`Context.sized`), and what cannot be told from the sizes alone by the operation itself.
+charged in addition (`Context.sized`), and what does not follow from the sizes alone by the operation itself.
 """
 
 from typing import Literal, NamedTuple

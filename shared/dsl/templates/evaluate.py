@@ -4,8 +4,9 @@ TemplateError that names the expression."""
 from collections.abc import Mapping
 from typing import Any
 
+from shared.dsl.model.texts import Text, is_strict
 from shared.dsl.templates.budget import Limit, current
-from shared.dsl.templates.compiler import Program, build, compiled, explain, fault
+from shared.dsl.templates.compiler import Program, build, compiled, explain, fault, reading
 from shared.dsl.templates.costs import MADE_CHAR
 from shared.dsl.templates.limits import MAX_TEXT, TOO_LONG, Context
 from shared.dsl.templates.result_view import MISSING, View
@@ -23,7 +24,7 @@ def is_template(source: str) -> bool:
 
 
 def evaluate(value: Any, scope: Mapping[str, Any]) -> Any:
-    """The value with every template in it rendered. Keys of mappings are taken as written."""
+    """The value with every template in it rendered. Keys of mappings are used as written."""
     try:
         return _evaluate(value, scope)
     except RecursionError:
@@ -34,6 +35,9 @@ def _evaluate(value: Any, scope: Mapping[str, Any]) -> Any:
     kind = type(value)
     if kind is str:
         return _render(compiled(value), scope) if "{{" in value or "{%" in value else value
+    if kind is Text:
+        with reading(value):
+            return _evaluate(str(value), scope)
     if kind is dict:
         return {key: _evaluate(each, scope) for key, each in value.items()}
     if kind is list or kind is tuple:
@@ -45,6 +49,9 @@ def _evaluate(value: Any, scope: Mapping[str, Any]) -> Any:
 
 def truth(value: Any, scope: Mapping[str, Any]) -> bool:
     """A condition. Of an exact expression the value decides, as in Jinja; of a text its content."""
+    if type(value) is Text:
+        with reading(value):
+            return truth(str(value), scope)
     if not isinstance(value, str):
         return bool(value)
     if not is_template(value):
@@ -60,7 +67,9 @@ def truth(value: Any, scope: Mapping[str, Any]) -> bool:
         if context.left < 0:
             context.over()
         result = next(root(context))
-        return result if result is True or result is False else bool(require(result))
+        if result is True or result is False:
+            return result
+        return bool(require(result) if is_strict() else result)
     except Exception as error:
         raise explain(error, program) from None
     finally:

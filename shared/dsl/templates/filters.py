@@ -15,7 +15,7 @@ from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.costs import FILTER_COSTS
 from shared.dsl.templates.limits import Context, check_elements, check_text
 from shared.dsl.templates.methods import join, percent, replace, stripped
-from shared.dsl.templates.operators import materialized, pay_arguments
+from shared.dsl.templates.operators import materialized, pay_arguments, undefined_of
 from shared.dsl.templates.result_view import unwrap
 from shared.dsl.templates.sequence_filters import (
     batch,
@@ -30,10 +30,10 @@ from shared.dsl.templates.sequence_filters import (
     unique,
 )
 from shared.dsl.templates.tests import TESTS
-from shared.dsl.templates.values import given, payloads, text
+from shared.dsl.templates.values import given, missing_of, payloads, text
 
-MAX_PRECISION = 100  # digits `round` takes
-MAX_INDENT = 16      # spaces per level `tojson` takes
+MAX_PRECISION = 100  # digits that `round` accepts
+MAX_INDENT = 16      # spaces per level that `tojson` accepts
 _JINJA = (
     "abs capitalize count dictsort filesizeformat first float int items last length lower reverse title truncate upper"
     " urlencode wordcount"
@@ -172,6 +172,9 @@ def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @pass_context
     def run(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
+        if (missing := missing_of(value, *args, *kwargs.values())) is not None:
+            context.spend(cost.base)
+            return missing
         value = given(value)
         if args or kwargs:
             args, kwargs = _given(args, kwargs)
@@ -179,15 +182,15 @@ def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             pay_arguments(context, args, kwargs)
         else:
             context.pay(cost, value)
-        if needs is not None:
-            made = function(_PASS[needs](context), value, *args, **kwargs)
-        else:
-            made = function(value, *args, **kwargs)
-        if isinstance(made, Iterator):
-            made = materialized(made)
-        return context.sized(made)
+        passed = (_PASS[needs](context),) if needs is not None else ()
+        return context.sized(undefined_of(_made, function, *passed, value, *args, **kwargs))
 
     return run
+
+
+def _made(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    made = function(*args, **kwargs)
+    return materialized(made) if isinstance(made, Iterator) else made
 
 
 def _glance(base: int, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,6 +203,8 @@ def _glance(base: int, function: Callable[..., Any]) -> Callable[..., Any]:
         if context.left < 0:
             context.over()
         if not takes_undefined:
+            if (missing := missing_of(value, *args, *kwargs.values())) is not None:
+                return missing
             value = given(value)
             if args or kwargs:
                 args, kwargs = _given(args, kwargs)

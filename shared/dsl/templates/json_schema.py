@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.dsl.templates.budget import Limit, shared_budget, spend
 from shared.dsl.templates.measure import measure
-from shared.errors import OverLimit
+from shared.errors import OverLimit, Signal
 
 MAX_SCHEMA_NODES = 5000    # as `measure` counts them: about 1,000 keywords and values
 MAX_PATTERN = 500          # characters
@@ -21,12 +21,12 @@ _MANY = 2**40              # ways that are never tried
 _BACK = ("GROUPREF", "GROUPREF_EXISTS", "GROUPREF_IGNORE")
 
 
-class BadPattern(ValueError):
-    """Why a pattern is not taken."""
+class BadPattern(Signal, ValueError):
+    """Why a pattern is rejected."""
 
 
 def problem(schema: Any) -> str:
-    """Why a schema is not taken; empty when it is. It is JSON, but may be no schema."""
+    """Why a schema is rejected; empty if it is accepted. It is JSON, but perhaps not a schema."""
     try:
         measure(schema, MAX_SCHEMA_NODES, _TOO_LARGE)
         for pattern in _patterns(schema):
@@ -37,7 +37,7 @@ def problem(schema: Any) -> str:
 
 
 def misfit(payload: Any, schema: dict[str, Any], most: int) -> str:
-    """What about the payload is not as the schema asks, in so many characters; empty when all is."""
+    """What in the payload does not match the schema, in at most so many characters; empty if all does."""
     if wrong := problem(schema):
         return wrong[:most]
     from jsonschema.exceptions import best_match
@@ -146,7 +146,7 @@ def _ways(tree: Any, length: int) -> int:
 
 
 def _repeated(least: int, most: int, each: int) -> int:
-    """How often, and every time one of so many ways."""
+    """How often it repeats, and how many ways each time can match."""
     if each == 1:
         return max(1, most - least + 1)
     total = 0

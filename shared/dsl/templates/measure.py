@@ -84,7 +84,7 @@ def _few(node: Any, kind: type, stack: list[Any]) -> int:
 
 
 def _many(values: Sequence[Any], stack: list[Any]) -> int:
-    """As `_few`; most long lists hold one kind alone, which is quickly told."""
+    """As `_few`; most long lists hold one kind alone, which is quickly found out."""
     kinds = set(map(type, values))
     if kinds == _TEXTS:
         return sum(map(len, values))

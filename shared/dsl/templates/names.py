@@ -34,7 +34,7 @@ def reads_of(found: list[nodes.Node], free: set[str]) -> tuple[Read, ...]:
 
 
 def _spared(found: list[nodes.Node]) -> set[int]:
-    """What stands under a `default` or a test for being defined."""
+    """What is inside a `default` or a test for being defined."""
     spared: set[int] = set()
     for use in found:
         below = use.node if isinstance(use, USES) and use.name in _FALLBACKS else None

@@ -7,8 +7,10 @@ from types import NoneType
 from typing import Any
 
 import jinja2
+from jinja2.exceptions import UndefinedError
 from jinja2.utils import Namespace
 
+from shared.dsl.model.texts import is_strict
 from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.costs import COMPARED_CHAR, FUNCTION_COSTS, METHOD_COSTS, OPERATOR, SHIFT
 from shared.dsl.templates.limits import (
@@ -23,9 +25,10 @@ from shared.dsl.templates.limits import (
 from shared.dsl.templates.measure import SMALL, int_cost
 from shared.dsl.templates.methods import FUNCTIONS, percent
 from shared.dsl.templates.result_view import View, unwrap
-from shared.dsl.templates.values import SCALARS, member, method, require, written
+from shared.dsl.templates.values import SCALARS, Undefined, member, method, missing_of, require, written
 
 _LISTS = (list, tuple)
+_UNDEFINED = jinja2.Undefined  # that of the first edition's `if` without `else` too
 _MANY = (str, list, tuple)
 _PLAIN: dict[str, Callable[[Any, Any], Any]] = {
     "-": operator.sub,
@@ -45,6 +48,9 @@ def binop(context: Context, sign: str, left: Any, right: Any) -> Any:
         made = _SUMS[sign](left, right)
         return made if -SMALL < made < SMALL else context.sized(made)
     left, right = unwrap(left), unwrap(right)
+    if (missing := missing_of(left, right)) is not None:
+        context.spend(OPERATOR)
+        return missing
     if type(left) is str and sign == "%":
         return context.sized(percent(context, left, right))
     context.spend(OPERATOR + _large(left) + _large(right))
@@ -85,14 +91,14 @@ _BINOPS: dict[str, Callable[[Any, Any], Any]] = {**_PLAIN, "+": _add, "*": _mul,
 
 
 def within(context: Context, needle: Any, values: Any) -> bool:
-    """`needle in values`; of undefined values nothing is in anything."""
+    """`needle in values`; of undefined values nothing is in anything, and nothing is in none."""
     if type(needle) not in SCALARS:
         needle = unwrap(needle)
     kind = type(values)
     if kind not in _SEARCHED:
         values = unwrap(values)
         kind = type(values)
-    if isinstance(needle, jinja2.Undefined) or isinstance(values, jinja2.Undefined):
+    if isinstance(needle, _UNDEFINED) or isinstance(values, _UNDEFINED) or (values is None and not is_strict()):
         return False
     if type(needle) not in SCALARS:
         if kind is dict:
@@ -148,17 +154,25 @@ def compared(context: Context, sign: str, left: Any, right: Any) -> Any:
 
 def sliced(context: Context, value: Any, part: slice) -> Any:
     value = unwrap(value)
-    if isinstance(value, jinja2.Undefined):
-        return value
     part = slice(unwrap(part.start), unwrap(part.stop), unwrap(part.step))
+    if isinstance(value, _UNDEFINED):
+        return value
+    if (missing := missing_of(part.start, part.stop, part.step)) is not None:
+        return missing
     if isinstance(value, Sized) and not isinstance(value, dict):
         count = len(range(*part.indices(len(value))))
         context.spend(OPERATOR + (count >> (5 if type(value) is str else 3)))
     return value[part]
 
 
+def concatenated(context: Context, values: list[Any]) -> Any:
+    """`a ~ b`."""
+    missing = missing_of(*values)
+    return joined(context, values) if missing is None else missing
+
+
 def joined(context: Context, values: Iterable[Any]) -> str:
-    """`a ~ b`, and the text of a block."""
+    """The text of a block."""
     parts: list[str] = []
     length = 0
     for value in values:
@@ -183,6 +197,9 @@ def steps(context: Context, values: Any, weight: int) -> Any:
 def invoke(context: Context, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
     """`owner.name(…)`. Data cannot be called, so here a method comes before a key."""
     owner = unwrap(owner)
+    if isinstance(owner, Undefined) and not is_strict():
+        context.spend(OPERATOR)
+        return owner.member(name)
     function = method(owner, name)
     if function is None:
         return call(context, member(owner, name), *args, **kwargs)
@@ -191,7 +208,9 @@ def invoke(context: Context, owner: Any, name: str, /, *args: Any, **kwargs: Any
         if name in _READ:
             pay_arguments(context, args, kwargs)
     context.pay(METHOD_COSTS[name], owner)
-    return context.sized(function(context, owner, *args, **kwargs))
+    if name != "get" and (missing := missing_of(*args, *kwargs.values())) is not None:
+        return missing
+    return context.sized(undefined_of(function, context, owner, *args, **kwargs))
 
 
 _READ = {name for name, cost in METHOD_COSTS.items() if cost.reads != "nothing"} | {"changed"}
@@ -207,9 +226,21 @@ def call(context: Context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     name = _NAMES.get(function) if callable(function) else None
     if name is not None:
         context.pay(FUNCTION_COSTS[name], args[0] if args else None)
+        if (missing := missing_of(*args)) is not None:
+            return missing
         return context.sized(function(*args, **kwargs))
     kind = "view" if type(function) is View else type(function).__name__
     raise TypeError(f"a {kind} cannot be called")
+
+
+def undefined_of(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a function makes; where it uses an element that is undefined, that is undefined too."""
+    try:
+        return function(*args, **kwargs)
+    except UndefinedError as error:
+        if is_strict():
+            raise
+        return Undefined(hint=str(error))
 
 
 _NAMES: dict[Any, str] = {function: name for name, function in FUNCTIONS.items()}
@@ -221,7 +252,7 @@ def pay_arguments(context: Context, args: Iterable[Any], kwargs: dict[str, Any])
     for value in (*args, *kwargs.values()) if kwargs else args:
         if type(value) is str:
             context.spend(1 + (len(value) >> 6))
-        elif type(value) not in SCALARS and not isinstance(value, jinja2.Undefined):
+        elif type(value) not in SCALARS and not isinstance(value, _UNDEFINED):
             context.weigh(value)
 
 

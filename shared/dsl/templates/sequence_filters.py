@@ -10,6 +10,7 @@ import jinja2
 from jinja2 import filters, pass_context
 from jinja2.exceptions import FilterArgumentError, TemplateRuntimeError
 
+from shared.dsl.model.texts import is_strict
 from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.limits import Context, check_elements
 from shared.dsl.templates.result_view import MISSING, unwrap
@@ -141,6 +142,8 @@ def _key(context: Context, attribute: Any, case_sensitive: bool, default: Any = 
 
     def key(value: Any) -> Any:
         found = unwrap(get(value))
+        if not is_strict():
+            require(found)
         return found.lower() if not case_sensitive and isinstance(found, str) else found
 
     return key

@@ -1,8 +1,8 @@
 """Shell texts: every `{{ }}` becomes a variable of the shell, never text of the program.
 
 The value goes into the environment as `NOETL_V0`, `NOETL_V1`, … and the text gets its name, quoted for the
-place it stands in: one word between words, part of the text between quotes. So a value is data whatever it
-holds. A list that stands alone between words is one word for each element. Truth is `true` and `false`,
+place where it is: one word between words, part of the text between quotes. So a value is data whatever it
+holds. A list that is alone between words is one word for each element. Truth is `true` and `false`,
 nothing is the empty text, and a mapping or list within a text is JSON.
 """
 
@@ -14,15 +14,16 @@ import msgspec
 from jinja2 import nodes
 from msgspec import Struct
 
+from shared.dsl.model.texts import Text
 from shared.dsl.templates.budget import Limit
-from shared.dsl.templates.compiler import Bound, compiled, explain, parse
+from shared.dsl.templates.compiler import Bound, compiled, explain, parse, reading
 from shared.dsl.templates.limits import Context, check_text
 from shared.dsl.templates.shell_scanner import MARK, Misplaced, Place, places
 from shared.dsl.templates.values import pay_written, plain, text
 
 PREFIX = "NOETL_V"
 SCANNED = 4  # units of a character of the program
-MAX_VARIABLE_BYTES = 131_000  # Linux takes 128 KiB of one variable, its name included
+MAX_VARIABLE_BYTES = 131_000  # Linux allows 128 KiB for one variable, its name included
 MAX_VARIABLES = 1_048_576  # characters of all variables of a task's programs, their names included
 _FORMS: dict[Place, str] = {
     "word": '"${%s}"', "open": '"${%s}"', "double": "${%s}", "single": "'\"${%s}\"'", "ansi": "'\"${%s}\"$'",
@@ -52,6 +53,9 @@ def render_shell(source: Any, scope: Mapping[str, Any]) -> Any:
 def _render(source: str, scope: Mapping[str, Any], names: dict[str, str]) -> Script:
     if "{{" not in source and "{%" not in source:
         return Script(source, {})
+    if type(source) is Text:
+        with reading(source):
+            return _render(str(source), scope, names)
     program = compiled(source, sql=True)
     context = Context(scope, program.cost)
     try:
@@ -138,7 +142,7 @@ def as_text(value: Any) -> str:
 
 
 def misplaced(source: str) -> tuple[str, int] | None:
-    """Why an output of the text cannot stand where it does, and its line, counted from 0. What the blocks
+    """Why an output of the text cannot be where it is, and its line, counted from 0. What the blocks
     of a text yield is not known before it is rendered, so one with blocks passes here."""
     if "{{" not in source:
         return None

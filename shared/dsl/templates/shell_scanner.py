@@ -1,4 +1,4 @@
-"""Where in a shell text its outputs stand. Quotes, comments, substitutions and here-documents are followed;
+"""Where in a shell text its outputs are. Quotes, comments, substitutions and here-documents are followed;
 an output is MARK, a character no text of a playbook can hold.
 
 It need not be perfect to be safe: whatever it answers, a value is only ever written as the name of a
@@ -8,6 +8,8 @@ The exception is arithmetic, which evaluates what it is given: there only whole 
 
 import re
 from typing import Literal
+
+from shared.errors import Signal
 
 Place = Literal["word", "open", "double", "single", "ansi", "number"]
 
@@ -35,8 +37,8 @@ _BASH = ("[[", "((", "<<<", "&>", "=(", "$'")  # what other shells do not know, 
 _LIKE = {"paren": "open", "tick": "open", "test": "open", "index": "sum", "group": "sum"}
 
 
-class Misplaced(TypeError):
-    """The output with this index stands where no value can."""
+class Misplaced(Signal, TypeError):
+    """The output with this index is where no value can be."""
 
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)

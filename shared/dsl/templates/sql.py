@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from jinja2 import nodes
 from msgspec import Struct
 
-from shared.dsl.templates.compiler import Bound, compiled, exact, explain, is_doubled, parse
+from shared.dsl.model.texts import Text
+from shared.dsl.templates.compiler import Bound, compiled, exact, explain, is_doubled, parse, reading
 from shared.dsl.templates.limits import Context, check_text
 from shared.dsl.templates.sql_tokens import MARK
 from shared.dsl.templates.sql_writer import Writer
@@ -22,6 +23,9 @@ class Sql(Struct, frozen=True):
 def render_sql(source: str, scope: Mapping[str, Any]) -> Sql:
     if "{{" not in source and "{%" not in source:
         return Sql(source, [])
+    if type(source) is Text:
+        with reading(source):
+            return render_sql(str(source), scope)
     program = compiled(source, sql=True)
     context = Context(scope, program.cost)
     try:
@@ -73,7 +77,7 @@ def _assemble(context: Context, source: str, outputs: list[Bound]) -> Sql:
 
 
 class Finding(NamedTuple):
-    """What is to be told of a SQL text. `line` is counted from 0."""
+    """What is to be reported about a SQL text. `line` is counted from 0."""
 
     code: str
     message: str

@@ -30,7 +30,7 @@ _BODIES = {"escaped": ("ebody", "eclose"), "literal": ("body", "close"), "name":
 
 
 class Token(NamedTuple):
-    """`kind` is a group of the pattern above. `body` is what stands between quotes, None when they are
+    """`kind` is a group of the pattern above. `body` is what is between quotes, None when they are
     not closed."""
 
     kind: str

@@ -1,8 +1,8 @@
-"""Writes a SQL text whose outputs are bound: what each output becomes depends on where it stands.
+"""Writes a SQL text whose outputs are bound: what each output becomes depends on where it is.
 
 - in the open it is `$1`, `$2`, …; it may not touch a word, or `$1` and `5` would become `$15`;
 - a literal with outputs in it, `'{{ x }}'` or `'a {{ x }} b'`, is one parameter: its text, rendered;
-- where SQL takes only a name (`INTO {{ x }}`, `public.{{ x }}`, `"{{ x }}"`) it is a name, quoted as
+- where SQL accepts only a name (`INTO {{ x }}`, `public.{{ x }}`, `"{{ x }}"`) it is a name, quoted as
   the filter `identifier` quotes it;
 - in a dollar-quoted text that it does not fill it is refused: that is a program, nothing is bound there;
 - in a comment it is dropped.
@@ -19,7 +19,7 @@ from shared.dsl.templates.sql_tokens import MARK, Token, tokens
 from shared.dsl.templates.values import plain, require, text
 
 TOKEN = 12  # units
-MAX_PARAMS = 32_767  # what Postgres takes with one statement
+MAX_PARAMS = 32_767  # as many as Postgres accepts with one statement
 
 # Words only a name can follow, whatever the statement.
 _BEFORE_NAME = frozenset(("INTO", "UPDATE", "JOIN", "TABLE", "INDEX", "CONCURRENTLY", "SCHEMA", "VIEW", "DATABASE",
@@ -36,14 +36,14 @@ _PROGRAM = "an output cannot stand in a dollar-quoted text: nothing can be bound
 
 
 class Named(NamedTuple):
-    """An output, by its number, that was taken as a name."""
+    """An output, by its number, that was written as a name."""
 
     output: int
     exact: bool
 
 
 class Writer:
-    """`spend` is told of the units of every token."""
+    """`spend` is called with the units of every token."""
 
     def __init__(self, outputs: list[Bound], spend: Callable[[int], None]) -> None:
         self._spend = spend
@@ -51,12 +51,12 @@ class Writer:
         self.params: list[Any] = []
         self.named: list[Named] = []
         self.numbered = False
-        self.at = -1                # the output at hand
+        self.at = -1                # the current output
         self._outputs = outputs
         self._last = ["", "", ""]   # significant tokens before this one, the latest first, words in upper case
         self._frames = [""]         # first word of the statement and of every parenthesis that is open
         self._edge = ""             # the kind of the token right before: "" after space, "param" after a parameter
-        self._word_at = 0           # where in `made` the last word stands
+        self._word_at = 0           # where in `made` the last word is
         self._interval = False      # the last parameter is an interval's constant, a unit may follow
 
     def write(self, source: str) -> None:

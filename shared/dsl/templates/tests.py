@@ -10,7 +10,7 @@ from shared.dsl.templates.costs import TEST_COSTS
 from shared.dsl.templates.limits import Context
 from shared.dsl.templates.operators import pay_arguments, within
 from shared.dsl.templates.result_view import unwrap
-from shared.dsl.templates.values import given, text
+from shared.dsl.templates.values import given, missing_of, text
 
 _OF_UNDEFINED = ("defined", "undefined", "eq", "==", "equalto", "ne", "!=")
 
@@ -37,6 +37,9 @@ def _test(name: str, function: Callable[..., Any]) -> Callable[..., bool]:
 
     @pass_context
     def run(context: Context, value: Any, *args: Any) -> bool:
+        if not takes_undefined and missing_of(value, *args) is not None:
+            context.spend(base)
+            return False
         value = unwrap(value) if takes_undefined else given(value)
         if reads:
             context.pay(cost, value)

@@ -13,6 +13,7 @@ from jinja2.exceptions import UndefinedError
 from jinja2.runtime import LoopContext
 from jinja2.utils import Namespace
 
+from shared.dsl.model.texts import is_strict
 from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.costs import FILTER_COSTS, MADE_CHAR
 from shared.dsl.templates.limits import MAX_TEXT, MAX_VALUE, TOO_LONG, Context, check_text
@@ -29,6 +30,7 @@ _LOOP = (
 )
 
 
+IS_UNDEFINED = " is undefined"
 SHOWN_NAME = 200  # characters of a name that is not there
 
 
@@ -40,25 +42,35 @@ def shown_name(name: Any) -> str:
 
 
 class Undefined(jinja2.Undefined):
-    """`default`, `is defined`, `==`, `!=` and `in` take it; any other use is an error. Its members are
-    undefined too, so that `x.a.b | default(y)` works through missing levels."""
+    """Testing is free, using is an error. It is false, equal to another undefined alone, neither less nor more than
+    anything; its members, and what an operator, a filter or a method makes of it, are undefined too. To put it
+    somewhere, into an argument, a key or a text, is an error (`require`)."""
 
     __slots__ = ()
 
     def member(self, name: Any) -> "Undefined":
-        """Its name is for people: a loop that goes on and on into what is not there must not make it longer."""
+        """Its name is for people: a loop that keeps asking for attributes of what is not there must not make it
+        longer."""
         own, part = self._undefined_name, shown_name(name)
         if own is not None:
             part = own if len(own) > SHOWN_NAME else f"{own}.{part}"
         return Undefined(name=part)
 
     def fail(self, *_: Any, **__: Any) -> NoReturn:
-        raise UndefinedError(self._undefined_hint or f"'{self._undefined_name}' is undefined")
+        raise UndefinedError(self._undefined_hint or f"'{self._undefined_name}'{IS_UNDEFINED}")
 
-    __bool__ = __str__ = __len__ = __iter__ = __call__ = __int__ = __float__ = __complex__ = fail
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = fail
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = fail
-    __lt__ = __le__ = __gt__ = __ge__ = fail
+    def _same(self, *_: Any) -> "Undefined":
+        return self.fail() if is_strict() else self
+
+    def _false(self, *_: Any) -> bool:
+        return self.fail() if is_strict() else False
+
+    _operand: Any = _same  # Jinja's own never come back
+    _never: Any = _false
+    __str__ = __len__ = __iter__ = __call__ = __int__ = __float__ = __complex__ = fail
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operand
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = _operand
+    __bool__ = __lt__ = __le__ = __gt__ = __ge__ = _never
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -69,11 +81,11 @@ class Undefined(jinja2.Undefined):
     def __contains__(self, _: Any) -> bool:
         return False
 
-    def __eq__(self, _: object) -> bool:
-        return False
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Undefined) and not is_strict()
 
-    def __ne__(self, _: object) -> bool:
-        return True
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return id(type(self))
@@ -82,7 +94,7 @@ class Undefined(jinja2.Undefined):
         return "undefined"
 
 
-METHODS: dict[type, dict[str, Callable[..., Any]]] = {}  # filled by template_methods; each takes the context first
+METHODS: dict[type, dict[str, Callable[..., Any]]] = {}  # filled by `methods.py`; they get the context first
 _OF_LOOPS: dict[str, Callable[..., Any]] = {
     "cycle": lambda _, loop, *args: loop.cycle(*args), "changed": lambda _, loop, *args: loop.changed(*args),
 }
@@ -93,8 +105,24 @@ def require(value: Any) -> Any:
     if isinstance(value, jinja2.Undefined):
         if isinstance(value, Undefined):
             value.fail()
-        raise UndefinedError("an `if` without `else` gave no value")
+        raise UndefinedError(_NO_ELSE)
     return value
+
+
+def absent(_: str) -> jinja2.Undefined:
+    """What `a if b` is when `b` does not hold. In the first edition it could be tested, unlike anything undefined."""
+    return jinja2.Undefined(_NO_ELSE) if is_strict() else Undefined(hint=_NO_ELSE)
+
+
+_NO_ELSE = "an `if` without `else` gave no value"
+
+
+def missing_of(*values: Any) -> Undefined | None:
+    """The first of them that is undefined; what is made of it is undefined as well."""
+    for value in values:
+        if isinstance(value, Undefined):
+            return None if is_strict() else value
+    return None
 
 
 def method(owner: Any, name: str) -> Callable[..., Any] | None:
@@ -173,7 +201,7 @@ def item(owner: Any, key: Any) -> Any:
     kind = type(owner)
     if type(key) not in KEYS:
         if isinstance(key, jinja2.Undefined):
-            require(key)
+            return require(key) if is_strict() else key
         return Undefined(name="[…]")
     if kind is dict:
         found = owner.get(key, MISSING)
@@ -289,28 +317,22 @@ def _spend(left: list[int], count: int) -> None:
 
 def _plain_list(values: list[Any], left: list[int], raw: bool) -> list[Any]:
     _spend(left, len(values))
-    if SCALARS.issuperset(map(type, values)):
-        return values
-    copy = values
-    for index, value in enumerate(values):
-        if type(value) not in SCALARS:
-            made = _plain(value, left, raw)
-            if made is not value:
-                copy = list(values) if copy is values else copy
-                copy[index] = made
-    return copy
+    return values if SCALARS.issuperset(map(type, values)) else _plain_parts(values, enumerate(values), left, raw)
 
 
 def _plain_dict(values: dict[Any, Any], left: list[int], raw: bool) -> dict[Any, Any]:
     _spend(left, len(values))
-    if SCALARS.issuperset(map(type, values.values())):
-        return values
+    return values if SCALARS.issuperset(map(type, values.values())) else _plain_parts(values, values.items(), left, raw)
+
+
+def _plain_parts(values: Any, parts: Iterable[tuple[Any, Any]], left: list[int], raw: bool) -> Any:
+    """A copy as soon as a part of it has to be another one."""
     copy = values
-    for key, value in values.items():
+    for key, value in parts:
         if type(value) not in SCALARS:
             made = _plain(value, left, raw)
             if made is not value:
-                copy = dict(values) if copy is values else copy
+                copy = values.copy() if copy is values else copy
                 copy[key] = made
     return copy
 

@@ -32,7 +32,7 @@ def upcoming(schedule: Schedule, after: int) -> Iterator[int]:
 
 def latest(schedule: Schedule, after: int, until: int, most: int) -> tuple[list[int], bool]:
     """The last `most` instants in (after, until], and whether there were more. Looks back only as far
-    as it must: a year's stop of a schedule of every minute is half a million instants."""
+    as it must: for a schedule of every minute, a stop of a year is half a million instants."""
     span = _HOUR
     while True:
         low = max(after, until - span)
@@ -94,7 +94,7 @@ def _change(zone: tzinfo, low: int, high: int) -> int:
 
 
 def _least_offset(zone: tzinfo, after: int) -> int:
-    """Of the instants soon to come: a local time at or before `after` plus it lies behind."""
+    """Of the instants that come soon: a local time at or before `after` plus this offset is in the past."""
     return min(_offset(zone, after + hour * _HOUR) for hour in range(_NEAR_H))
 
 

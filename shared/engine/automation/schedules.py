@@ -44,7 +44,7 @@ class Fire(Struct, frozen=True, omit_defaults=True):
 
 
 class State(Struct, frozen=True, omit_defaults=True):
-    """Where a schedule stands. Every time up to `decided` is decided on; `owed` are missed times still
+    """How far a schedule is. Every time up to `decided` is decided on; `owed` are missed times still
     to be made up; missed times before `left_out` were too many."""
 
     decided: int = 0
@@ -61,7 +61,7 @@ def execution_id(name: str, at: int) -> str:
 
 @one_decision
 def request(schedule: Schedule, at: int) -> Request:
-    """What is asked for at a time. TemplateError when the payload cannot be made."""
+    """What is asked for at a time. Raises TemplateError if the payload cannot be rendered."""
     scope = {"schedule": {"name": schedule.name, "unix": at, "time": stamp(at),
                           "local": calendar.local(schedule, at).isoformat()}}
     playbook = schedule.playbook
@@ -110,7 +110,7 @@ def told(state: State, sent: frozenset[str]) -> State:
 
 
 def _due(schedule: Schedule, state: State, since: int, now: int) -> tuple[State, int | None]:
-    """Moves `decided` on and the missed times to make up into `owed`; gives the time that is on time."""
+    """Advances `decided` and moves the missed times to make up into `owed`; returns the time that is on time."""
     owed = state.owed if schedule.catch_up != "none" else ()
     most = schedule.made_up if schedule.catch_up == "all" else 1
     found, more = calendar.latest(schedule, max(state.decided, since), now, most + 1)
@@ -135,14 +135,14 @@ def _start(schedule: Schedule, state: State, times: tuple[int, ...]) -> State:
 def _fire(schedule: Schedule, at: int) -> Fire:
     name = execution_id(schedule.name, at)
     try:
-        decode(msgspec.json.encode(request(schedule, at)))  # the router would not take a larger one
+        decode(msgspec.json.encode(request(schedule, at)))  # the router would reject a larger one
     except (TemplateError, Corrupt) as error:
         return Fire(at, name, "failed", str(error))
     return Fire(at, name, "started")
 
 
 def _cancelled(state: State) -> State:
-    """Those before make room: what runs is told to stop, and what is owed is not made up any more."""
+    """Those before make room: what runs is told to stop, and what is owed is no longer made up."""
     stopped = running(state)
     recent = tuple(replace(fire, over=True) if fire.running else fire for fire in state.recent)
     return replace(state, recent=recent, cancels=(*state.cancels, *stopped), owed=())

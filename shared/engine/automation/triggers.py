@@ -24,7 +24,7 @@ class Arrived(Struct, frozen=True):
 
 
 class Broken(Struct, frozen=True):
-    """No execution can come of the message, now or later."""
+    """The message can start no execution, now or later."""
 
     reason: str
 
@@ -43,7 +43,7 @@ def react(trigger: Trigger, arrived: Arrived) -> Request | Broken | None:
         execution_id = derive_id("trigger", trigger.name, *_identity(trigger, arrived, scope))
         by = f"trigger {trigger.name}"
         request = Request(playbook.path, playbook.version, payload, execution_id, labels=trigger.labels, by=by)
-        decode(msgspec.json.encode(request))  # the router would not take a larger one
+        decode(msgspec.json.encode(request))  # the router would reject a larger one
     except (TemplateError, Corrupt) as error:
         return Broken(str(error))
     except RecursionError:

@@ -10,27 +10,27 @@ The rule. In the order of the log, a record of a lease counts
 
 1. if it *fits*: the run is there, and this is something that such a lease can say (`lease_fit.py`);
 2. if no higher epoch came before it. The *epoch* of a lease is when its command was published and how often it was
-   delivered, so a later lease of the same run always has the higher one, also if the command was issued anew. The first
-   record under it is a *claim*: what its holder does next it does because of what it read up to there, so what comes
-   under a lower epoch behind the claim it did not know of, and it must never become true. Before the claim it counts:
-   the next holder continues after it;
+   delivered, so a later lease of the same run always has the higher one, also if the command was issued again. The
+   first record under it is a *claim*: what its holder does next it does because of what it read up to there, so what
+   comes under a lower epoch behind the claim it did not know of, and it must never become true. Before the claim it
+   counts: the next holder continues after it;
 3. once. A worker whose append gets no answer writes the record again, and both may arrive, the first one even behind
    later records. `n` tells: it numbers the events of a lease without a gap. It does so for each lease, not for each
    run, because the next holder cannot know how far the numbers of the one before will have got; so the count begins
-   anew with every claim, and there is no gap to look for between leases;
+   again with every claim, and there is no gap to look for between leases;
 4. until what is held is over (`ENDS_WORK`). Who comes later, under however high an epoch, finds it over.
 
 What is held is a run, an iteration, a claim of rows, or a local loop as a whole: each counts for itself, by run and
-index. Whoever claims a local loop as a whole claims its iterations with it, begun or not: a lower epoch than the
-loop's says nothing about them either. The other way round it is not so: an iteration's records carry the epoch under
-which the loop is held, and are no claim of it.
+index. Whoever claims a local loop as a whole claims its iterations with it, begun or not: a lower epoch than the loop's
+says nothing about them either. The other way round it is not so: an iteration's records carry the epoch under which the
+loop is held, and are no claim of it.
 
-What is not of a lease counts as it is. Router and scheduler have a fence of their own: the broker takes their records
+What is not of a lease counts as it is. Router and scheduler have a fence of their own: the broker accepts their records
 only behind the last one they know. So a `task.resumed` ends the wait it names for whoever holds the run; the next
 lease, which it causes, has the higher epoch by itself.
 
 The control plane has the last word. A run that it ended (`ENDS_RUN`) is over for those who show how things ended, and
-they `close` it. Those who care for who is still at work do not: a worker goes on until it has heard of it.
+they `close` it. Those who care for who is still at work do not: a worker continues until it has heard of it.
 
 Who keeps what. Router, scheduler and read model fold the rule into states of their own, with the functions below; a
 worker that takes over keeps a `Counted`; whoever reads a whole log has a `Fence`. The scheduler leaves out the numbers:

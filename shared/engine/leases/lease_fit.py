@@ -1,13 +1,13 @@
 """Whether what a worker wrote of a lease fits what the log holds before it. Whoever has the credentials of a pool can
-write any record there that can be read; a fold takes only those that fit, so every reader has the same state.
+write any record there that can be read; a fold counts only those that fit, so every reader has the same state.
 
 1. The run was scheduled, with a tool, and the lease names its step and its pool.
-2. Who writes says of what: `worker` of a plain run, `iteration` of a loop's iteration that was started, of a frame that
-   was asked for, or of a local loop as a whole; `waiting` of the first two.
-3. A lease says what such a lease can say, its last word last. Rows are as many as were asked for, and the child of a
-   wait has the id that follows from it.
+2. The writer says what it is about: `worker` a plain run, `iteration` an iteration that was started, a frame that was
+   requested, or a local loop as a whole; `waiting` one of the first two.
+3. The events are ones that such a lease can write, its last event last. Rows are at most as many as requested, and the
+   child of a wait has the id that follows from it.
 
-Being late is not being unfit: what an earlier lease still says fits, and counts for nothing.
+Being late is not being unfit: what an earlier lease still writes fits, and counts for nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ MAX_SHOWN = 80  # characters of a name that a reason repeats
 class Known(Struct, frozen=True):
     """A run, as far as a reader knows it. `since` is the record that scheduled it or, of a part of a loop, started the
     part. `begun`: iterations before this one were started; `frames` were asked for, the last of at most `rows` rows.
-    None: it is not this reader's to know."""
+    None: this reader does not follow it."""
 
     step: str
     pool: str
@@ -137,7 +137,7 @@ def child_of(execution_id: str, lease: Lease, wait: str) -> str:
 
 
 def was_scheduled(counts: Mapping[str, int], run_id: str) -> bool:
-    """Whether the run is among the first so many of its step, which are numbered from 1."""
+    """Whether the run is among those scheduled so far of its step, which are numbered from 1."""
     step, _, number = run_id.rpartition(":")
     if not (number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS):
         return False
@@ -170,7 +170,9 @@ class Sieve:
         match event:
             case ev.StepScheduled(run_id=run_id, step=step, pool=pool, loop=loop):
                 # Of a loop nothing can be held before it has started.
-                known = Known(step, pool, True, 0, False, 0, 0, 0) if loop else Known(step, pool)
+                known = Known(step, pool)
+                if loop:
+                    known = Known(step, pool, loop=True, local=False, begun=0, frames=0, rows=0)
                 self._runs.setdefault(run_id, known)
             case ev.LoopStarted(run_id=run_id, local=local) if run_id in self._runs:
                 self._runs[run_id] = replace(self._runs[run_id], local=local)

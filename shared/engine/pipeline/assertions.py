@@ -1,4 +1,4 @@
-"""What a task asserts of its call and its result, and the parts of a result that stay at hand (`output_select`).
+"""What a task asserts of its call and its result, and the parts of a result that stay in the log (`output_select`).
 
 An assertion that does not hold is an error outcome of kind `assert`, so the task's own rules decide what follows.
 """
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from shared.dsl.model.plan import Task
 from shared.dsl.read.assertions import last_key
 from shared.dsl.templates.result_view import MISSING, view
+from shared.events.failure import ASSERT
 from shared.events.outcome import Outcome, Result, failed
 
 MAX_SELECTED_BYTES = 16_384  # more is not kept beside a reference; then it is read from the whole
@@ -26,7 +27,7 @@ def expected(task: Task, config: Mapping[str, Any]) -> Outcome | None:
 
 
 def kept(task: Task, outcome: Outcome) -> Outcome:
-    """The outcome, held against what the task returns, with the parts it selects."""
+    """The outcome, checked against what the task says it returns, with the parts it selects."""
     if outcome.status == "error" or not (task.returns or task.select):
         return outcome
     seen = view(Result(outcome.result, outcome.shape))
@@ -40,7 +41,7 @@ def kept(task: Task, outcome: Outcome) -> Outcome:
 
 
 def _failed(task: Task, what: str, missing: list[str]) -> Outcome:
-    return failed("assert", f"task {task.name} {what} {', '.join(missing)}", details={"missing": missing})
+    return failed(ASSERT, f"{task} {what} {', '.join(missing)}", details={"missing": missing})
 
 
 def _at(seen: Any, path: str) -> Any:

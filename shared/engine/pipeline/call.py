@@ -1,4 +1,4 @@
-"""A task's call, as far as it is not the tool's: its key, its time, what it is rendered with, and what its end means.
+"""The engine's side of a task's call: its key, its time, what it is rendered with, and what its end means.
 Shared by the worker and the rehearsal."""
 
 from collections.abc import Mapping
@@ -15,18 +15,19 @@ from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.decide import Progress
 from shared.engine.pipeline.render import Rendered
 from shared.engine.pipeline.task_loop import elements
-from shared.engine.values.stored_values import TooLarge, Values
+from shared.engine.values.stored_values import Unstorable, Values
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.failure import CANCELLED, INTERNAL, LIMIT, TIMEOUT, Failure
 from shared.events.outcome import Outcome, failed
 from shared.events.run_index import is_iteration, iteration_part
 from shared.events.stamp import seconds
 
 MAX_RUN_S = 24 * 3600.0  # in one worker's hands, without a timeout of its own
 MAX_TASK_S = 3600.0  # for one attempt of a task, where neither the task nor its step nor its execution has a timeout
-NOTABLE_S = 0.001  # a shorter wait for a turn is not told
+NOTABLE_S = 0.001  # a shorter wait for a turn is not reported
 PARK_S = 5.0  # a longer pause before an attempt is spent without a worker
-CANCELLED: dict[str, Any] = {"kind": "cancelled", "message": "stopped while it ran", "retryable": False}
+STOPPED = Failure(CANCELLED, "stopped while it ran", retryable=False).error()
 
 Elements = dict[tuple[str, int], list[Any] | Outcome]  # of a task's loop, by the task and when it was reached
 
@@ -59,7 +60,7 @@ def limits(step: Step, command: Command, began: float) -> list[float]:
 
 def time_for(task: Task, left: float, *, bounded: bool) -> float:
     """Seconds for one attempt. `left` of the run's time, which is `bounded` if the playbook says how long it may take;
-    the task's own limit, if it has one, is the tool's to keep."""
+    the task's own limit, if it has one, is enforced by the tool."""
     return left if bounded or own_time(task) is not None else min(left, MAX_TASK_S)
 
 
@@ -71,7 +72,7 @@ def own_time(task: Task) -> Any:
 
 def unanswered(limit: float) -> Outcome:
     """No answer within the time that every task has."""
-    return failed("timeout", f"no result within {limit:g} s, the time of a task without a timeout (spec.timeout)",
+    return failed(TIMEOUT, f"no result within {limit:g} s, the time of a task without a timeout (spec.timeout)",
                   retryable=True)
 
 
@@ -110,11 +111,11 @@ def rendered(task: Task, keys: Mapping[str, KeySpec], names: Mapping[str, Any]) 
 
 
 def late(**fields: Any) -> Outcome:
-    return failed("timeout", "the step-run is over its time", **fields)
+    return failed(TIMEOUT, "the step-run is over its time", **fields)
 
 
 class Times(Struct, frozen=True):
-    """How long a call took, and how long the run stood in line for a turn before it."""
+    """How long a call took, and how long the run waited in line for a turn before it."""
 
     took: float
     queued: float = 0.0
@@ -132,15 +133,15 @@ def judged(
     return pipeline.decide(step, progress, replace(outcome, meta=meta), names, key)
 
 
-def too_large(progress: Progress, error: TooLarge) -> ev.TaskDone:
+def too_large(progress: Progress, error: Unstorable) -> ev.TaskDone:
     """What a task left cannot be stored at all."""
-    return ev.TaskDone(progress.task, progress.attempt, failed("limit", str(error)), "fail")
+    return ev.TaskDone(progress.task, progress.attempt, failed(LIMIT, str(error)), "fail")
 
 
 def folded(
     step: Step, progress: Progress, events: tuple[ev.Event, ...], noted: list[ev.Event], values: dict[str, Any]
 ) -> Progress:
-    """The progress after events, which stand in the log as `noted`. A list of elements' results is made of what
+    """The progress after events, which are in the log as `noted`. A list of elements' results is made of what
     the log has of them."""
     for event, small in zip(events, noted, strict=True):
         if isinstance(event, ev.TaskDone) and isinstance(small, ev.TaskDone) and small.outcome.ref and event.of:
@@ -150,17 +151,17 @@ def folded(
     return progress
 
 
-def cut_short(progress: Progress, error: TooLarge) -> Progress:
+def cut_short(progress: Progress, error: Unstorable) -> Progress:
     """The run ends wherever it is: its last record cannot be written."""
-    limit = {"kind": "limit", "message": str(error), "retryable": False}
+    limit = Failure(LIMIT, str(error), retryable=False).error()
     return replace(progress, state="failed", error=limit, patches=())
 
 
 def stopped(*, iteration: bool) -> list[ev.Event]:
-    """What a worker says of a run that it was told to stop."""
-    return [ev.StepStarted(), ev.IterationFailed(CANCELLED) if iteration else ev.StepFailed(CANCELLED)]
+    """What a worker reports of a run that it was told to stop."""
+    return [ev.StepStarted(), ev.IterationFailed(STOPPED) if iteration else ev.StepFailed(STOPPED)]
 
 
 def internal(error: Exception) -> dict[str, Any]:
     """The error of a run that failed by a fault of its worker."""
-    return {"kind": "internal", "message": f"{type(error).__name__}: {error}", "retryable": False}
+    return Failure(INTERNAL, f"{type(error).__name__}: {error}", retryable=False).error()

@@ -2,12 +2,13 @@
 
 - No policy: ok → continue, error → fail.
 - Rules top to bottom, first match wins. A retry whose attempts are used up is passed over, and the
-  outcome goes on to the next matching rule; if none matches then, the run fails.
+  outcome goes on to the next rule whose own `when` matches; `else` does not take it, and if there is none the run
+  fails.
 - No rule matches: continue; if the outcome was an error, `policy.unmatched` says so.
 - An expression that fails in a rule fails the run with kind `template`.
 
-`Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and goes
-on after the last finished task.
+`Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and continues
+after the last finished task.
 """
 
 import hashlib
@@ -30,16 +31,17 @@ from shared.engine.values.stored_values import Values, resolve, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.failure import LIMIT, POLICY, Failure, shortened
 from shared.events.outcome import Outcome, Result, failed
 
 MAX_DELAY_S = 300.0
 MAX_TASK_RUNS = 100_000  # per step-run: a jump cycle without a break must end
-MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops carry on; the task's outcome keeps it whole
+MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops pass on; the task's outcome keeps it whole
 MAX_ERROR_TEXT = 2_000
 
 
 class Progress(Struct, frozen=True):
-    """Where a run is: the task at hand, its attempt, and what the tasks before it left."""
+    """Where a run is: the current task, its attempt, and what the tasks before it left."""
 
     task: str
     state: Literal["running", "done", "failed"] = "running"
@@ -57,7 +59,7 @@ class Progress(Struct, frozen=True):
 
     @property
     def wait(self) -> str:
-        """The name of the task's wait: the same for everyone who begins the attempt anew."""
+        """The name of the task's wait: the same for everyone who begins the attempt again."""
         return f"{self.task}/{self.ran + 1}"
 
     @property
@@ -81,7 +83,7 @@ def task_at(step: Step, progress: Progress) -> Task:
 
 
 def entered(progress: Progress) -> Progress:
-    """At the loop of a task: what was `iter` is around it now."""
+    """At the loop of a task: what was `iter` becomes `iter.parent`."""
     if progress.each is not None:
         return progress
     return replace(progress, each=Each(progress.ran, progress.iter, progress.ctx), iter={})
@@ -95,7 +97,7 @@ def around(command: Command, progress: Progress, values: Values) -> dict[str, An
 
 
 def at_element(task: Task, progress: Progress, items: list[Any] | Outcome) -> Progress | ev.TaskDone:
-    """The progress with the element at hand; or the end of a task that has none to be called for."""
+    """The progress with the current element; or the end of a task that has none to be called for."""
     each = progress.each
     assert each is not None
     assert task.loop is not None
@@ -122,7 +124,7 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     task = task_at(step, progress)
     outcome = kept(task, outcome)
     if progress.ran >= MAX_TASK_RUNS:
-        outcome = failed("limit", f"over {MAX_TASK_RUNS} tasks in one step-run: a cycle of jumps without a break")
+        outcome = failed(LIMIT, f"over {MAX_TASK_RUNS} tasks in one step-run: a cycle of jumps without a break")
         return [_done(task, progress, outcome, Directive("fail"), {}, {})]
     if task.rules is None:
         plain = Directive("continue" if outcome.status == "ok" else "fail")
@@ -131,7 +133,8 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     try:
         return _by_rules(task, task.rules, progress, outcome, seen, key)
     except TemplateError as error:
-        broken = failed(error.kind, f"policy of task {task.name}: {error}", meta=outcome.meta)
+        whose = task.title or f"policy of task {task.name}"
+        broken = failed(error.kind, f"{whose}: {error}", meta=outcome.meta)
         return [_done(task, progress, broken, Directive("fail"), {}, {})]
 
 
@@ -140,6 +143,8 @@ def _by_rules(
 ) -> list[ev.Event]:
     used_up = False
     for rule in rules:
+        if rule.when is None and used_up and not task.else_takes_all:
+            break
         if rule.when is not None and not truth(rule.when, seen):
             continue
         then = rule.then
@@ -157,18 +162,26 @@ def _by_rules(
             outcome = _answered(outcome, then, progress, seen)
         return [_done(task, progress, outcome, then, set_iter, set_ctx)]
     if used_up:
-        return [_done(task, progress, outcome, Directive("fail"), {}, {})]
+        return [_done(task, progress, _used_up(task, progress, outcome), Directive("fail"), {}, {})]
     unmatched: list[ev.Event] = []
     if outcome.status == "error":
         unmatched.append(ev.PolicyUnmatched(task.name, progress.attempt))
     return [*unmatched, _done(task, progress, outcome, Directive("continue"), {}, {})]
 
 
+def _used_up(task: Task, progress: Progress, outcome: Outcome) -> Outcome:
+    """A success that was not the one waited for fails as what it is."""
+    if outcome.error is not None:
+        return outcome
+    message = f"{task} was tried {progress.attempt} times, and its rules ask for one more"
+    return replace(outcome, status="error", error=Failure(POLICY, message, retryable=False).error())
+
+
 def _answered(outcome: Outcome, then: Directive, progress: Progress, seen: dict[str, Any]) -> Outcome:
     """The outcome as the rule has it: the result of another task, or of an expression; another error."""
     if then.error:
         given = evaluate(then.error, seen)
-        error = given if isinstance(given, dict) else {"kind": "policy", "message": str(given), "retryable": False}
+        error = given if isinstance(given, dict) else Failure(POLICY, str(given), retryable=False).error()
         return replace(outcome, status="error", error=error)
     if is_template(then.result):
         return replace(outcome, result=evaluate(then.result, seen), shape="value", ref=None, fields={})
@@ -181,7 +194,10 @@ def _done(
 ) -> ev.TaskDone:
     assert then.do != "retry"
     element, of = (progress.each.at, progress.each.of) if progress.each is not None else (-1, 0)
-    return ev.TaskDone(task.name, progress.attempt, outcome, then.do, then.to, set_iter, set_ctx, element, of)
+    return ev.TaskDone(
+        task=task.name, attempt=progress.attempt, outcome=outcome, do=then.do, to=then.to, set_iter=set_iter,
+        set_ctx=set_ctx, element=element, of=of,
+    )
 
 
 def _seconds(value: Any) -> float:
@@ -216,8 +232,8 @@ def outcome_view(outcome: Outcome) -> dict[str, Any]:
 
 
 def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
-    """The progress after a `task.*` event; others change nothing. A wait may be over before everyone who
-    began the task has said that it waits. What is said of another task than the one at hand, or cannot be applied,
+    """The progress after a `task.*` event; others change nothing. A wait may be over before every worker that
+    began the task has written that it waits. What concerns another task than the current one, or cannot be applied,
     changes nothing either."""
     if isinstance(event, ev.TaskRetried | ev.TaskDone) and not _follows(step, progress, event):
         return progress
@@ -250,7 +266,7 @@ def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
 
 
 def _follows(step: Step, progress: Progress, event: ev.TaskRetried | ev.TaskDone) -> bool:
-    """Whether whoever holds the run can have come to this."""
+    """Whether the holder of the run can have reached this."""
     if event.task != progress.task or progress.state != "running":
         return False
     if isinstance(event, ev.TaskDone) and event.do == "jump" and all(task.name != event.to for task in step.tasks):
@@ -287,20 +303,16 @@ def _advance(step: Step, progress: Progress, event: ev.TaskDone) -> Progress:
 
 
 def _error(event: ev.TaskDone) -> dict[str, Any]:
-    error = event.outcome.error or {
-        "kind": "policy",
-        "message": f"a rule of task {event.task} says fail",
-        "retryable": False,
-    }
+    error = event.outcome.error or Failure(POLICY, f"a rule of task {event.task} says fail", retryable=False).error()
     if len(msgspec.json.encode(error)) > MAX_ERROR_BYTES:
-        message = str(error.get("message", ""))[:MAX_ERROR_TEXT] + "…"
-        error = {"kind": error.get("kind"), "message": message, "retryable": error.get("retryable", False)}
+        short = shortened(error, MAX_ERROR_TEXT)
+        error = {**short, "message": short["message"] + "…", "retryable": error.get("retryable", False)}
     at = {"element": event.element} if event.element >= 0 else {}
     return {**_codes(event.outcome), "task": event.task, "attempt": event.attempt, **at, **error}
 
 
 def _codes(outcome: Outcome) -> dict[str, Any]:
-    """What routing asks of a failed call: `error.status` of http, `error.code` of SQL."""
+    """What arcs may read of a failed call: `error.status` of http, `error.code` of SQL."""
     found = {"status": (outcome.http or {}).get("status"), "code": (outcome.pg or {}).get("code")}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -1,6 +1,6 @@
 """What the machine of a lease asks of the outside, as values, and what it may be answered.
 
-A machine is a generator: it yields an effect and receives the answer where it stands. An effect that fails is raised
+A machine is a generator: it yields an effect and receives the answer where it is. An effect that fails is raised
 there, so that a machine may catch what it can do something about; the rest ends it. Whoever answers is an interpreter:
 the worker, over bus, tools and clock, or a rehearsal, with answers and a clock that jumps. What can be computed is no
 effect: a machine calls it.
@@ -42,23 +42,24 @@ class Sleep(Effect, frozen=True):
 
 
 class Flush(Effect, frozen=True):
-    """Everything noted is in the log when this is answered. Raises TooLarge for what cannot be written."""
+    """Everything noted is in the log when this is answered. Raises Unstorable for what cannot be written."""
 
 
 class Settle(Effect, frozen=True):
-    """Whatever of a flush that was cut short was on its way is in the log, and counted."""
+    """What was on its way when a flush was cut short is in the log, and counted."""
 
 
 class Stay(Effect, frozen=True):
-    """Nothing may have an effect unless the run is still ours. Raises Fenced when it is not."""
+    """Checks that the run is still ours before anything has an effect. Raises Fenced if it is not."""
 
 
 class IsFresh(Effect, frozen=True):
-    """Answered with whether nobody else can have had it: then there is no history to read."""
+    """Answered with whether nobody else can have held it: then there is no history to read."""
 
 
 class Extend(Effect, frozen=True):
-    """The lease lasts from here on: a claim follows."""
+    """Extends the lease, so that it lasts from now on: a claim follows. The answer: whether the broker did not answer
+    shortly before."""
 
 
 class Read(Effect, frozen=True):
@@ -66,7 +67,7 @@ class Read(Effect, frozen=True):
 
 
 class Claimed(Effect, frozen=True):
-    """The claim is in the log: whoever held it before is to look there."""
+    """The claim is in the log: a worker that held it before is to look there."""
 
 
 class Bring(Effect, frozen=True):
@@ -103,8 +104,8 @@ class Prepared(Struct, frozen=True):
 
 
 class TakeTurn(Effect, frozen=True):
-    """The tool of the task is called next; a kind may make only so many calls at a time. Answered with how long it
-    took. `begun`: the log knows of the lease, or is about to."""
+    """The tool of the task is called next; a kind may make a limited number of calls at a time. Answered with how long
+    it took. `begun`: the log knows of the lease, or is about to."""
 
     task: Task
     begun: bool
@@ -112,7 +113,7 @@ class TakeTurn(Effect, frozen=True):
 
 class ComeUp(Effect, frozen=True):
     """These are called first. If every one of them needs a turn, one has to be near: as far as the head of the line,
-    and no turn is taken, because a claim comes in between. Whoever waits in the queue instead writes nothing."""
+    and no turn is taken, because a claim comes in between. A run that waits in the queue instead writes nothing."""
 
     tasks: tuple[Task, ...]
 
@@ -122,7 +123,7 @@ class LeaveTurn(Effect, frozen=True):
 
 
 class Call(Effect, frozen=True):
-    """Answered with the call's Outcome; with Waits, when the task goes on without a worker; with None, when there was
+    """Answered with the call's Outcome; with Waits, when the task is to be parked; with None, when there was
     no answer within `limit` seconds; or with Judged."""
 
     task: Task
@@ -135,14 +136,14 @@ class Call(Effect, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """What came of the call was decided before: a recorded execution is run again."""
+    """The outcome of the call was decided before: a recorded execution is run again."""
 
     events: tuple[ev.Event, ...]
 
 
 class Ended(Effect, frozen=True):
-    """The call has ended so, or is not made for this reason; its turn is another's. Answered with the time, and with
-    the outcome as it may be known: without the secrets that calls of the run were given."""
+    """The call has ended with this outcome, or is not made because of it; its turn is free. Answered with the time, and
+    with the outcome as it may be known: without the secrets that calls of the run were given."""
 
     progress: Progress
     outcome: Outcome
@@ -150,7 +151,7 @@ class Ended(Effect, frozen=True):
 
 
 class Park(Effect, frozen=True):
-    """A flush, of which the wait is the last word: the run goes on under another lease."""
+    """A flush, of which the wait is the last event: the run continues under another lease."""
 
     event: ev.TaskWaiting
 
@@ -159,11 +160,11 @@ class Park(Effect, frozen=True):
 
 
 class IsStopping(Effect, frozen=True):
-    """Answered with whether whoever works here is about to leave."""
+    """Answered with whether this worker is about to stop."""
 
 
 class IsPaused(Effect, frozen=True):
-    """Answered with whether the execution is."""
+    """Answered with whether the execution is paused."""
 
 
 class Begin(Effect, frozen=True):
@@ -174,14 +175,14 @@ class Begin(Effect, frozen=True):
 
 
 class Next(Effect, frozen=True):
-    """Answered with the iterations that ended next, one or more, by index, each with its last word."""
+    """Answered with the iterations that ended next, one or more, by index, each with its last event."""
 
 
 # -- a frame of rows ---------------------------------------------------------------------
 
 
 class ClaimRows(Effect, frozen=True):
-    """The query, in a transaction. What it gives goes through `keep`, whose steps say whether it is to be committed.
+    """The query, in a transaction. Its rows go through `keep`, whose steps say whether it is to be committed.
     Answered with the Outcome of the whole, or with Judged."""
 
     task: Task

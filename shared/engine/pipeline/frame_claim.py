@@ -1,4 +1,4 @@
-"""The claim of a frame of rows, as far as it is not the tool's: its name, what it sees, and what it may give."""
+"""The engine's side of the claim of a frame of rows: its name, what it sees, and which rows it may return."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from shared.engine.scheduling.loops import MAX_ITEM_BYTES
 from shared.engine.values.scope import visible
 from shared.engine.values.stored_values import Values, resolve_scope
 from shared.events.command import Command
+from shared.events.failure import LIMIT, LOOP
 from shared.events.outcome import Outcome, failed
 from shared.events.run_index import frame_of
 
@@ -25,14 +26,14 @@ def names(command: Command, values: Values) -> dict[str, Any]:
 
 
 def misfit(result: Any, size: int) -> Outcome | None:
-    """Why what a claim gave cannot be the elements of a loop."""
+    """Why the rows of a claim cannot be the elements of a loop."""
     rows = result["rows"]
     if not result["columns"] and result["row_count"]:
-        return failed("loop", "loop.cursor: the claim returns no rows; add RETURNING")
+        return failed(LOOP, "loop.cursor: the claim returns no rows; add RETURNING")
     if len(rows) > size:
-        return failed("limit", f"loop.cursor: the claim returned {len(rows)} rows, over {size}: add "
+        return failed(LIMIT, f"loop.cursor: the claim returned {len(rows)} rows, over {size}: add "
                       "LIMIT {{ claim.size }}")
     largest = max((len(msgspec.json.encode(row)) for row in rows), default=0)
     if largest > MAX_ITEM_BYTES:
-        return failed("limit", f"loop.cursor: a row of {largest} bytes is over {MAX_ITEM_BYTES}: return its key")
+        return failed(LIMIT, f"loop.cursor: a row of {largest} bytes is over {MAX_ITEM_BYTES}: return its key")
     return None

@@ -42,6 +42,7 @@ from shared.engine.pipeline.prepare import prepare
 from shared.errors import NoetlError, Unavailable
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.failure import TIMEOUT, is_retryable
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Lease
 from shared.events.stamp import seconds
@@ -71,7 +72,7 @@ class FrameMachine:
             return None
         outcome = yield from self._claim(1)
         for attempt, pause in enumerate(PAUSES_S, 2):
-            if self.notes.over or not (outcome.error or {}).get("retryable"):
+            if self.notes.over or not is_retryable(outcome.error):
                 break
             now: float = yield Now()
             yield Sleep(now + pause)
@@ -90,7 +91,7 @@ class FrameMachine:
     def stopped(self) -> Steps[None]:
         """Ends the claim because the loop was told to stop."""
         yield Settle()
-        yield from self._fail(pipeline_call.CANCELLED)
+        yield from self._fail(pipeline_call.STOPPED)
 
     def _fail(self, error: dict[str, Any]) -> Steps[None]:
         self.notes.forget()
@@ -103,10 +104,11 @@ class FrameMachine:
     def _begin(self) -> Steps[tuple[Lost, ...]]:
         """The leases that were lost before this one."""
         fresh: bool = yield IsFresh()
+        outage: bool | None = False
         if not fresh:
-            yield Extend()
+            outage = yield Extend()
             yield from self._known()
-        self.notes.note(ev.StepStarted())
+        self.notes.note(ev.StepStarted(outage=bool(outage)))
         yield Flush()
         self._holds = True
         if fresh:
@@ -127,7 +129,7 @@ class FrameMachine:
         now: float = yield Now()
         left = min(MAX_RUN_S, self.due - now)
         if left <= 0:
-            return failed("timeout", "the step is over its time")
+            return failed(TIMEOUT, "the step is over its time")
         names = yield from brought(self._values, lambda: frame_claim.names(command, self._values))
         prepared = yield from prepare(task, self._spec_of(task.kind), names, "loop.cursor")
         if isinstance(prepared, Outcome):

@@ -1,4 +1,4 @@
-"""What the log says of a run that may have been held before: where to go on, or that it is over."""
+"""What the log says of a run that may have been held before: where to continue, or that it is over."""
 
 from collections.abc import Iterable
 
@@ -52,8 +52,8 @@ def accept(records: Iterable[Record], run_id: str, index: int, known: Known | No
 
 
 class RunFold:
-    """What counts of one run or iteration (`fence.py`): give it the records in order. The end of a wait is the
-    scheduler's word and counts as it is."""
+    """What counts of one run or iteration (`leases/fence.py`): give it the records in order. The end of a wait is the
+    scheduler's and counts as it is."""
 
     def __init__(self, run_id: str, index: int, known: Known | None = None) -> None:
         self._run_id, self._index, self._known = run_id, index, known

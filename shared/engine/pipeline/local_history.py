@@ -15,7 +15,7 @@ from shared.events.run_index import RUN, is_run
 
 
 class LoopHistory(Struct, frozen=True):
-    """`begun` are iterations that have not ended, `ended` the last words of the others, in the order of the log;
+    """`begun` are iterations that have not ended, `ended` the last events of the others, in the order of the log;
     `paused`: the execution is; `lost`: leases of the whole loop, in a row."""
 
     epoch: Epoch = NOBODY

@@ -6,7 +6,7 @@ begun, and no further one when
 
 1. more have failed than the step tolerates: the scheduler fails the step by the same rule;
 2. `stop_when` holds: `loop.halted` says after which, once those in flight are over;
-3. the loop is over its time, which the scheduler says.
+3. the loop is over its time, which the scheduler decides.
 """
 
 from collections.abc import Iterable
@@ -30,6 +30,7 @@ from shared.engine.values.stored_values import Values
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.command import Command
+from shared.events.failure import Failure
 from shared.events.run_index import is_iteration
 
 
@@ -83,7 +84,7 @@ class LocalLoop:
         return command
 
     def end(self, index: int, event: ev.Event) -> None:
-        """An iteration's last word; `ask` comes next."""
+        """The last event of an iteration; `ask` comes next."""
         if isinstance(event, ev.IterationDone):
             schedule.settle(self._loop, index, event.ctx, event.result, None)
         elif isinstance(event, ev.IterationFailed):
@@ -99,13 +100,13 @@ class LocalLoop:
 
     @one_decision
     def ask(self, values: Values) -> None:
-        """Whether `stop_when` holds after one of those that ended since it was asked last."""
+        """Whether `stop_when` holds after one of the iterations that ended since it was last evaluated."""
         if self.is_halted:
             return
         try:
             found = scheduling_loops.stops_at(self._step, self._command.execution_id, self._loop, values)
         except TemplateError as error:
-            self.error = {"kind": error.kind, "message": f"loop.spec.stop_when: {error}"}
+            self.error = Failure(error.kind, f"loop.spec.stop_when: {error}").error()
         else:
             self.index = -1 if found is None else found
         self._loop.recent = ()
@@ -119,8 +120,8 @@ class LocalLoop:
 
 
 def ahead(step: Step, command: Command, known: LoopHistory, most: int) -> list[Task | None]:
-    """What is called first of a loop of which so much is known: by each iteration that goes on, and by a new one when
-    there are more and may be more at a time. None: one that goes on without a call."""
+    """The tasks called first by a loop, given what is known of it: by each iteration that continues, and by a new one
+    if there are more and may be more at a time. None: one that continues without a call."""
     assert command.local is not None
     taken = command.local.taken
     left = command.count - len(known.begun) - len(known.ended) - (taken.done if taken is not None else 0)
@@ -135,13 +136,14 @@ def _opened(command: Command) -> Loop:
     local = command.local
     assert local is not None
     scheduled = ev.StepScheduled(
-        command.run_id, command.step, (), command.digest, command.pool, True, command.args, command.scope,
-        command.scope_ref,
+        run_id=command.run_id, step=command.step, tokens=(), digest=command.digest, pool=command.pool, loop=True,
+        args=command.args, scope=command.scope, scope_ref=command.scope_ref,
     )
     loop = Loop(scheduled, command.cause)
     schedule.begin(loop, ev.LoopStarted(
-        command.run_id, command.step, command.count, local.items, local.items_ref, local.most, local.parallel,
-        command.deadline, True, 0, local.taken,
+        run_id=command.run_id, step=command.step, count=command.count, items=local.items, items_ref=local.items_ref,
+        max_in_flight=local.most, parallel=local.parallel, deadline=command.deadline, local=True, frame=0,
+        taken=local.taken,
     ))
     return loop
 

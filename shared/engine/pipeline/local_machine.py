@@ -38,14 +38,15 @@ from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.local_loop import LocalLoop, ahead
 from shared.engine.pipeline.notes import Notes
+from shared.errors import Signal
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.record import Lease
 from shared.events.stamp import seconds
 
 
-class HandedBack(Exception):
-    """Whoever works here leaves: another one goes on with the loop."""
+class HandedBack(Signal):
+    """This worker leaves the loop: another one continues it."""
 
 
 class LocalMachine:
@@ -88,7 +89,7 @@ class LocalMachine:
         yield from self._halt(-1, error)
 
     def stopped(self) -> Steps[None]:
-        """Says that nothing of it runs any more, because it was told to stop."""
+        """Writes that nothing of it runs now, because it was told to stop."""
         yield from self._halt(-1, None)
 
     def _halt(self, index: int, error: dict[str, Any] | None) -> Steps[None]:
@@ -101,13 +102,14 @@ class LocalMachine:
     def _claim(self) -> Steps[LoopHistory]:
         fresh: bool = yield IsFresh()
         before = LoopHistory()
+        outage: bool | None = False
         if not fresh:
-            yield Extend()
+            outage = yield Extend()
             before = yield from self._known()
         calls = ahead(self._step, self._command, before, self._most)
         if calls and None not in calls:  # nothing can be done without a call
             yield ComeUp(tuple(task for task in calls if task is not None))
-        self.notes.note(ev.StepStarted())
+        self.notes.note(ev.StepStarted(outage=bool(outage)))
         yield Flush()
         if not fresh:
             yield Claimed()
@@ -121,7 +123,7 @@ class LocalMachine:
         return known
 
     def _begin(self) -> Steps[bool]:
-        """Begins what may begin now; False when nothing runs any more and nothing is left to begin."""
+        """Begins what may begin now; False if nothing runs and nothing is left to begin."""
         while self._running < self._most and not (yield from self._is_late()):
             if (yield IsStopping()) or (yield IsPaused()):
                 break
@@ -145,5 +147,5 @@ class LocalMachine:
 
 
 def check(lease: Lease, known: LoopHistory) -> None:
-    """Raises Fenced when the loop is not to go on under the lease; one that is paused goes on under a later one."""
+    """Raises Fenced if the loop is not to continue under the lease; one that is paused continues under a later one."""
     ownership.check(lease, known.epoch, over=known.over or known.paused)

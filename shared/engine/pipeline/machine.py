@@ -1,4 +1,4 @@
-"""How a leased run advances, without I/O: a plain run or an iteration, from its command to its last word. The local
+"""How a leased run advances, without I/O: a plain run or an iteration, from its command to its last event. The local
 loop (`local_machine.py`) and the claim of rows (`frame_machine.py`) are leases of the same kind.
 
 Theory of operation
@@ -6,25 +6,25 @@ Theory of operation
 1. *Beginning.* A run that nobody can have held before starts at its first task. Any other is claimed: the log is read
    (it may be over, or another's), `step.started` is written under this lease, and the log is read again. Every record
    accepted before the claim is in what is read then, and none that an earlier lease writes later counts. So the run
-   goes on after the last finished task. A step with `max_leases: 1` is always claimed: nothing of it may run before
-   the log knows. The claim also counts the leases that were lost before it, and ends a run that has lost too many.
-   An iteration of a local loop is held with the loop: it is begun from what the loop's claim has found (`before`).
+   continues after the last finished task. A step with `max_leases: 1` is always claimed: nothing of it may run before
+   the log knows. The claim also counts the leases that were lost before it, and ends a run that has lost too many. An
+   iteration of a local loop is held with the loop: it is begun from what the loop's claim has found (`before`).
 2. *One task.* Names, rendering, judging and folding are computed here; only the call is made outside. What a task with
-   an effect came to is in the log before the next effect starts, and `task.started` is noted before the call, so that
-   it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one after
-   PURE_IN_A_ROW of them at the latest.
-   Secrets that the call was given are taken out of its outcome before anything is made of it (`Ended`): rules, patches
-   and later tasks see what the log has, so that whoever reads the log comes to the same.
-3. *Ours.* Whoever was away may have lost the run. So a machine asks (`Stay`) before everything that cannot be taken
-   back: before a task is said to start, before its tool is called, before a wait, before the last word.
+   an effect resulted in is in the log before the next effect starts, and `task.started` is noted before the call, so
+   that it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one
+   after PURE_IN_A_ROW of them at the latest.
+   Secrets that the call was given are taken out of its outcome before anything follows from it (`Ended`): rules,
+   patches and later tasks see what the log has, so that whoever reads the log decides the same.
+3. *Ours.* Whoever was away may have lost the run. So a machine asks (`Stay`) before everything that cannot be undone:
+   before a task is said to start, before its tool is called, before a wait, before the last event.
 4. *Time.* The run is over its time at `due`: at its deadline, `timeout_s` after it began (whoever had it then), and in
    one worker's hands after MAX_RUN_S. A call gets what is left of that; an outcome that comes later does not count.
 5. *Leaving.* A task that waits, and a pause longer than PARK_S before the next attempt, end the lease and not the run:
    the scheduler sends it again. An iteration of a local loop cannot leave its loop, and pauses here.
 6. *What does not fit.* A value too large to be stored fails its task; a record that cannot be written fails the run
    wherever it is, since then it cannot be said where that is.
-7. *From outside.* `stopped` and `give_up` end a run whose machine was left where it stood, as if every effect could
-   have been the last.
+7. *From outside.* `stopped` and `give_up` end a run whose machine was left where it was, as if every effect could have
+   been the last.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,8 @@ from shared.engine.pipeline.effects import (
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.notes import Notes
 from shared.engine.pipeline.prepare import prepare
-from shared.engine.values.stored_values import TooLarge, value_of
+from shared.engine.values.stored_values import Unstorable, value_of
+from shared.errors import Signal
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome
@@ -77,18 +78,18 @@ PURE_IN_A_ROW = 200  # tasks without effects, before what they noted is written 
 SpecOf = Callable[[str], ToolSpec]
 
 
-class _Parked(Exception):
-    """The task at hand waits; the scheduler knows."""
+class _Parked(Signal):
+    """The current task waits; the scheduler knows."""
 
 
 class RunMachine:
-    """`ended` is its last word, once it is written; `due` is when it is over its time."""
+    """`ended` is its last event, once it is written; `due` is when it is over its time."""
 
     def __init__(
         self, step: Step, command: Command, lease: Lease, spec_of: SpecOf, values: dict[str, Any], *,
         before: History | None = None, timed: bool = True,
     ) -> None:
-        """`values` are the stored ones that are at hand. Not `timed`: whoever answers the calls says which of them
+        """`values` are the stored ones in memory. Not `timed`: whoever answers the calls says which of them
         were in time."""
         self._step, self._command, self._spec_of, self._before = step, command, spec_of, before
         self._values, self._timed = values, timed
@@ -99,7 +100,7 @@ class RunMachine:
         self._elements: pipeline_call.Elements = {}
 
     def run(self) -> Steps[None]:
-        """Raises Fenced when the run is someone else's or over."""
+        """Raises Fenced if another worker has the run or it is over."""
         progress = yield from self._begin()
         try:
             while progress.state == "running":
@@ -108,7 +109,7 @@ class RunMachine:
             yield from self._end(progress)
         except _Parked:
             return
-        except TooLarge as error:
+        except Unstorable as error:
             yield from self._end(pipeline_call.cut_short(progress, error))
 
     def give_up(self, error: dict[str, Any]) -> Steps[None]:
@@ -155,11 +156,11 @@ class RunMachine:
         return start
 
     def _claim(self, start: Progress) -> Steps[History]:
-        yield Extend()
+        outage: bool | None = yield Extend()
         before = yield from self._known()
         if (task := pipeline_call.next_call(self._step, before.progress(self._step, start))) is not None:
             yield ComeUp((task,))
-        self.notes.note(ev.StepStarted())
+        self.notes.note(ev.StepStarted(outage=bool(outage)))
         yield Flush()
         yield Claimed()
         known = yield from self._known()
@@ -212,8 +213,8 @@ class RunMachine:
     def _worked(
         self, task: Task, spec: ToolSpec, progress: Progress, names: dict[str, Any], queued: float
     ) -> Steps[list[ev.Event]]:
-        """The events that follow from the end of the call; or, when the task had to wait for it, from what came of
-        that."""
+        """The events that follow from the end of the call; or, when the task had to wait for it, from how
+        the wait ended."""
         began: float = yield Now()
         answer, key = progress.answer, pipeline_call.key_of(self._command, progress)
         answered: Outcome | Waits | Judged
@@ -238,13 +239,13 @@ class RunMachine:
         if left <= 0:
             return pipeline_call.late()
         limit = pipeline_call.time_for(task, left, bounded=bool(self._late) or not self._timed)
-        prepared = yield from prepare(task, spec, names, f"task {task.name}")
+        prepared = yield from prepare(task, spec, names, str(task))
         if not isinstance(prepared, Prepared):
             return prepared
         if task.expects and (wrong := assertions.expected(task, prepared.asked.config)) is not None:
             return wrong
         if not spec.pure:
-            yield Stay()  # what the call is made of may have been long on its way
+            yield Stay()  # loading what the call needs may have taken long
         answered: Outcome | Waits | Judged | None = yield Call(
             task, progress, names, prepared, key, limit, spec.pure)
         if answered is None:
@@ -262,7 +263,7 @@ class RunMachine:
         """Notes events for the log and folds them; a value too large becomes a failed run."""
         try:
             small = self.notes.note(*events)
-        except TooLarge as error:
+        except Unstorable as error:
             events = (pipeline_call.too_large(progress, error),)
             small = self.notes.note(*events)
         return pipeline_call.folded(self._step, progress, events, small, self._values)
@@ -270,7 +271,7 @@ class RunMachine:
     # -- pauses and waits --------------------------------------------------------------
 
     def _parks(self, delay: float) -> bool:
-        """Whether the run leaves the worker for so long."""
+        """Whether the run leaves the worker for a pause of this length."""
         return delay > PARK_S and self._before is None
 
     def _pause(self, progress: Progress, delay: float) -> Steps[None]:

@@ -25,11 +25,12 @@ class Notes:
 
     @property
     def over(self) -> bool:
-        """The lease has said its last word."""
+        """The last event of the lease is written."""
         return isinstance(self._last, ENDS_LEASE)
 
     def note(self, *events: ev.Event) -> list[ev.Event]:
-        """These go out with the next record; as they stand in it. TooLarge when a value is over the limit for one."""
+        """These go out with the next record; returned as they are in it. Unstorable if a value is over the limit for
+        one."""
         small, blobs = shrink(self.execution_id, list(events), self._limit)
         self.unwritten += small
         if blobs:
@@ -43,7 +44,7 @@ class Notes:
 
     def release(self, why: str) -> bool:
         """Notes that the lease is handed back on purpose; whether there is anything to write. What was noted is true
-        all the same; a wait that was not written is not begun. One that had nothing to say says nothing: a first word
+        all the same; a wait that was not written is not begun. A lease without any event writes nothing: a first record
         would be a claim, and fence the run's holder."""
         if self.over or not (self.n or self.unwritten):
             return False

@@ -1,13 +1,13 @@
-"""Whose a run is, by the log."""
+"""Who holds a run, according to the log."""
 
 from shared.engine.leases.fence import is_outranked
-from shared.errors import Unavailable
+from shared.errors import Signal, Unavailable
 from shared.events.record import Epoch, Lease
 
 
-class Fenced(Exception):
+class Fenced(Signal):
     """The run is over, or a later lease holds it. Unless that lease has this very command, nobody needs the
-    command any more, and it would only keep a later one of the run out of the queue."""
+    command, and it would only keep a later one of the run out of the queue."""
 
     def __init__(self, *, needless: bool) -> None:
         super().__init__("over, or under another command" if needless else "held by a later lease")
@@ -15,7 +15,7 @@ class Fenced(Exception):
 
 
 def check(lease: Lease, known: Epoch, *, over: bool) -> None:
-    """Raises Fenced when the lease is not the one that goes on. `known` is the highest epoch in the log."""
+    """Raises Fenced if the lease is not the one that continues. `known` is the highest epoch in the log."""
     if over or is_outranked(lease, known):
         raise Fenced(needless=over or known[0] > lease.epoch[0])
 

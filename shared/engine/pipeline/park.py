@@ -1,4 +1,4 @@
-"""What a call that goes on without a worker waits for, as its event."""
+"""The condition that a parked call is waiting on, as its event."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from shared.events.waits import Waits
 def event(
     command: Command, progress: Progress, waits: Waits, key: str, values: Values, now: float, limits: list[float]
 ) -> ev.TaskWaiting:
-    """`key` names the attempt, and with it its child. `limits` are the run's own: the worker that comes then
-    says that its time is over."""
+    """`key` names the attempt, and with it its child. `limits` are the run's own: the next worker
+    reports that its time is over."""
     child = waits.child
     if child is not None:
         child = replace(child, execution_id=derive_id("child", key), iter=_iter(command, progress, values))

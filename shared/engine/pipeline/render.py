@@ -4,6 +4,7 @@ with their variables, and the names of credentials apart, so that what they stan
 from collections.abc import Mapping
 from typing import Any
 
+from shared.dsl.model.texts import plain
 from shared.dsl.model.tool_spec import KeySpec
 from shared.dsl.templates.evaluate import evaluate, render_shell, render_sql
 
@@ -32,7 +33,7 @@ class Rendered:
 
     def _value(self, value: Any, spec: KeySpec | None) -> Any:
         if spec is not None and not spec.template:
-            return value
+            return plain(value)
         if spec is not None and spec.sql:
             if isinstance(value, str):
                 return render_sql(value, self._names)

@@ -1,9 +1,9 @@
 """The loop of a task: its tool is called once per element, in order, by the worker that has the run.
 
-1. The elements are those that `in` gives when the task is reached. Nothing of that is recorded: whoever goes on
+1. The elements are those that `in` gives when the task is reached. Nothing of that is recorded: whoever continues
    with the run evaluates it again over the same iter and ctx (`Each.iter`, `Each.ctx`).
-2. One `task.done` per element says which one it was (`element`) and how many there are (`of`), so the run goes on
-   with the element at hand after a crash.
+2. One `task.done` per element says which one it was (`element`) and how many there are (`of`), so the run continues
+   with the current element after a crash.
 3. An element has an `iter` of its own, and what is around the task is its `iter.parent`. `set_iter` of a rule
    is gone with the element.
 4. `continue` leads to the next element, and after the last one to the next task. `jump`, `break` and `fail` leave
@@ -21,13 +21,14 @@ from shared.dsl.templates.evaluate import evaluate
 from shared.engine.scheduling.nesting import Iter, iteration
 from shared.engine.values.stored_values import manifest_item
 from shared.errors import TemplateError
+from shared.events.failure import LIMIT, LOOP
 from shared.events.outcome import Outcome, Result, failed, ok
 
 MAX_TASK_ELEMENTS = 10_000
 
 
 class Each(Struct, frozen=True):
-    """Where a task's loop is: the element at hand, what the ones before it left, and the iter and ctx in which
+    """Where a task's loop is: the current element, what the ones before it left, and the iter and ctx in which
     the task was reached, after how many others (`began`). `of` is known once the elements are."""
 
     began: int
@@ -46,9 +47,9 @@ def elements(task: Task, names: Mapping[str, Any]) -> list[Any] | Outcome:
     except TemplateError as error:
         return failed(error.kind, f"loop.in of task {task.name}: {error}")
     if not isinstance(found, list | tuple):
-        return failed("loop", f"loop.in of task {task.name} must be a list, not {type(found).__name__}")
+        return failed(LOOP, f"loop.in of task {task.name} must be a list, not {type(found).__name__}")
     if len(found) > MAX_TASK_ELEMENTS:
-        return failed("limit", f"loop.in of task {task.name} has {len(found)} elements, over {MAX_TASK_ELEMENTS}: "
+        return failed(LIMIT, f"loop.in of task {task.name} has {len(found)} elements, over {MAX_TASK_ELEMENTS}: "
                       "put the loop on the step")
     return list(found) or ok(_value(()), shape="loop")
 

@@ -6,8 +6,8 @@
 4. A drain waits until nobody holds anything or its time is over; then every worker goes, and hands back what
    it has not finished.
 5. A worker that was there and has said nothing for too long is killed, also while it is going: a frozen process hears
-   no other word. It is started anew in its place, as one that ended by itself is.
-A worker that is going counts no more: it takes nothing new.
+   nothing else. Another is started in its place, as one that ended by itself is.
+A worker that is stopping does not count: it accepts nothing new.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,11 @@
-"""What people wish of a running execution, as the router decides it.
+"""Cancel and pause: what people ask of a running execution, as the router decides it.
 
-1. Cancel: no token moves any more, every run is told to stop. The execution is over when nothing runs, as
-   far as the log says, or when the grace is over. A cancelled child is waited for as well.
-2. Pause: runs go on to their end, and nothing follows from it until someone resumes. Deadlines pass. Each wish is
-   answered by an event, also one that changes nothing: a router that has missed a decision of another finds out.
-3. An execution that is being compensated takes no wishes any more.
+1. Cancel: no token moves from then on, and every run is stopped. The execution is over when nothing runs, according to
+   the log, or when the grace is over. A cancelled child is waited for as well.
+2. Pause: runs continue to their end, and nothing follows from it until someone resumes. Deadlines pass. Each wish is
+   answered by an event, also one that changes nothing: a router that has missed another's decision finds out, because
+   the broker refuses its record.
+3. An execution that is being compensated accepts no wishes.
 """
 
 from typing import Protocol
@@ -12,6 +13,7 @@ from typing import Protocol
 from shared.engine.routing import compensation
 from shared.engine.routing.state import Execution, Fate, is_at_work
 from shared.events import model as ev
+from shared.events.failure import CANCELLED, Failure
 from shared.events.stamp import seconds, stamp
 
 MAX_GRACE_S = 300.0
@@ -25,7 +27,7 @@ class Turn(Protocol):
 
 
 def wishes(turn: Turn) -> None:
-    """Decides what was asked for since the last decision."""
+    """Decides on the wishes that came since the last decision."""
     state = turn.state
     if state.status == "running" and state.cancel is not None:
         _cancel(turn, state.cancel)
@@ -58,4 +60,4 @@ def _cancel(turn: Turn, asked: ev.CancelRequested) -> None:
 def _over(turn: Turn) -> None:
     asked = turn.state.cancel
     reason = asked.reason if asked is not None and asked.reason else "cancelled"
-    compensation.end(turn, Fate("cancelled", {"kind": "cancelled", "message": reason}), reason)
+    compensation.end(turn, Fate("cancelled", Failure(CANCELLED, reason).error()), reason)

@@ -1,10 +1,16 @@
 """Compensation (V10 §15): what is done is undone before an execution ends as failed or cancelled.
 
-1. What still runs is told to stop and waited for, within a grace. A run that completes all the same is done.
-2. Every completed run whose step names a compensation is undone by a run of that step: the last to complete
-   first, one after the other. It gets the run's args, and reads the run's result as `compensates`.
-3. A compensation that fails is told in the final error, and the next one runs.
-4. Nothing stops it: no deadline of the execution, no pause, no second cancel.
+1. It is a phase of the execution (`playbook.compensating`), between the decision that it ends so and its end. The fate,
+   failed or cancelled, is fixed when the phase begins.
+2. First, what still runs is stopped and waited for, within a grace: undoing while the same work may still be going on
+   would leave both half done. A run that completes all the same counts as done, and is undone too.
+3. Every completed run whose step names a compensation is undone by a run of that step: the last to complete first, one
+   after the other. It gets the run's args, and reads the run's result as `compensates`. Such a run is like any other,
+   without a token: leases, retries and takeover need nothing new.
+4. A compensation that fails is reported in the final error, and the next one runs: stopping there would leave more done
+   than a gap does.
+5. Nothing stops it: no deadline of the execution, no pause, no second cancel. The work is bounded: runs to undo
+   are limited in number and size while they are collected (`over_limit`), and each is begun once (`undone`).
 """
 
 from typing import Any, Protocol
@@ -19,10 +25,11 @@ from shared.engine.values.scope import narrow, visible
 from shared.engine.values.stored_values import Values, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.failure import LIMIT, Failure
 from shared.events.outcome import Result
 from shared.events.stamp import seconds, stamp
 
-GRACE_S = 10.0               # for what runs when the execution fails
+GRACE_S = 10.0               # for what still runs when the execution fails
 MAX_UNDOS = 1000             # completed runs that one execution can compensate
 MAX_UNDO_BYTES = 8_388_608   # of their args and results
 MAX_CALL_BYTES = 450_000     # of the args of one compensation
@@ -32,7 +39,7 @@ RESULT = "compensates"       # what the compensated run's result is called
 
 
 class Turn(Protocol):
-    """A decision under way (`routing.py`)."""
+    """A decision under way (`decide.py`)."""
 
     state: Execution
     now: float
@@ -59,7 +66,7 @@ class Ender(Protocol):
 
 
 def end(turn: Ender, fate: Fate, reason: str) -> None:
-    """The execution ends so: at once, or after what is done is undone."""
+    """Ends the execution with this fate: at once, or after compensation if there is anything to undo."""
     state = turn.state
     stopping = state.status == "cancelling"
     undoing = bool(state.undo) or any(run.undo for run in state.runs.values())
@@ -74,7 +81,7 @@ def end(turn: Ender, fate: Fate, reason: str) -> None:
 
 
 def over_limit(state: Execution) -> str:
-    """Why no further run can be compensated later; empty when one can."""
+    """Why the execution cannot keep another run to compensate; empty if it can."""
     if len(state.undo) > MAX_UNDOS:
         return f"over {MAX_UNDOS} runs to compensate: let fewer steps name one, or call a playbook in the cycle"
     if sum(each.size for each in state.undo) > MAX_UNDO_BYTES:
@@ -83,14 +90,14 @@ def over_limit(state: Execution) -> str:
 
 
 def due(state: Execution) -> float | None:
-    """When what still runs is waited for no longer. While a compensation runs, nothing follows from time alone."""
+    """When the grace for what still runs is over. While a compensation runs, nothing follows from time alone."""
     undoing = any(run.compensates for run in state.runs.values())
     return seconds(state.until) if _stopping(state) and not undoing else None
 
 
 def advance(turn: Turn) -> None:
-    """All that follows in the state of compensating. A run that begins late, before it heard the word to stop, is
-    waited for as well."""
+    """Everything that follows while compensating. A run whose worker began it before it heard the stop is waited for as
+    well."""
     state = turn.state
     while True:
         run = next((run for run in state.runs.values() if run.compensates), None)
@@ -108,8 +115,8 @@ def advance(turn: Turn) -> None:
 
 
 def next_undo(state: Execution) -> Undo | None:
-    """The run that completed last of those not yet compensated. What completed after the execution had failed
-    comes after the rest."""
+    """The run that completed last of those not yet compensated. Runs that completed after the execution had failed are
+    the latest, so they come first."""
     late = [run for run in state.runs.values() if run.undo and run.end is not None and run.end.event != "step.failed"]
     late.sort(key=lambda run: run.end.seq if run.end else 0)
     found = [*state.undo, *map(undo_of, late)]
@@ -129,16 +136,16 @@ def _begin(turn: Turn, undo: Undo) -> None:
         args = _args(turn, given, undo)
     except TemplateError as error:
         message = f"compensate.args of step {undo.step}: {error}"
-        turn.emit(ev.CompensationFailed(undo.run_id, step.name, {"kind": error.kind, "message": message}))
+        turn.emit(ev.CompensationFailed(undo.run_id, step.name, Failure(error.kind, message).error()))
         return
     size = len(msgspec.json.encode(args))
     if size > MAX_CALL_BYTES:
         message = f"args of {size} bytes, over {MAX_CALL_BYTES}: give compensate smaller args"
-        turn.emit(ev.CompensationFailed(undo.run_id, step.name, {"kind": "limit", "message": message}))
+        turn.emit(ev.CompensationFailed(undo.run_id, step.name, Failure(LIMIT, message).error()))
         return
     turn.emit(ev.StepScheduled(
-        run_id, step.name, (), turn.plan.digest, state.pools.get(step.name, step.pool), step.loop is not None, args,
-        _scope(turn, step, undo),
+        run_id=run_id, step=step.name, tokens=(), digest=turn.plan.digest, pool=state.pools.get(step.name, step.pool),
+        loop=step.loop is not None, args=args, scope=_scope(turn, step, undo),
         deadline=stamp(turn.now + step.deadline_s) if step.deadline_s is not None else "", compensates=undo.run_id,
         limited=step.limit is not None,
     ))
@@ -160,7 +167,7 @@ def _scope(turn: Turn, step: Step, undo: Undo) -> ev.Scope:
 
 
 def _told(undo: Undo) -> Result:
-    """The run's result; which run it was stands beside it."""
+    """The run's result, with the id and step of the run as fields beside it."""
     beside = {**undo.result.fields, "_run_id": undo.run_id, "_step": undo.step}
     return msgspec.structs.replace(undo.result, fields=beside)
 
@@ -182,7 +189,7 @@ def _finish(turn: Turn) -> None:
 
 
 def _listed(faults: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
-    """The first faults; every one stands in the log as `compensation.failed`."""
+    """The first faults; every one is in the log as `compensation.failed`."""
     listed: list[dict[str, Any]] = []
     size = 0
     for fault in faults[:MAX_FAULTS_LISTED]:

@@ -1,4 +1,34 @@
-"""The router as a core: it listens to workers and the scheduler, and routes."""
+"""The router as a core: what it hears and decides for one execution. Begin reading the room here.
+
+Theory of operation
+-------------------
+The router holds the thread of an execution: which steps it has entered, with what arguments, what they left in ctx, and
+how it ends. It calls no tool and knows nothing of queues; loops and waits are the scheduler's.
+
+1. *Tokens and runs are the whole future.* A token is on a step and makes it run. Entering a step consumes its tokens
+   and makes a run (`step.scheduled`). The end of a run is routed once (`next.selected`): that removes the run and puts
+   a token on the target of each arc it selects. With no token and no run left the execution is completed; nothing else
+   says so.
+2. *How a run ends* (`state.py`). A plain run ends by its worker's report, a loop by the scheduler's `loop.done`; the
+   scheduler also fails what is over its time. The first end in the log that counts is the end. Any later one changes
+   nothing, so a worker that comes back from the dead cannot undo what was routed.
+3. *One decision does all that follows* (`decide.py`), in one record: wishes of people, then every run that has ended in
+   log order, then every step that can be entered. It is atomic because it is one message; the broker accepts it only
+   behind the last decision that this router knows, so two routers of one partition cannot both continue it.
+4. *Everything is derived from state and time.* Ids are counted (`t3`, `load:2`), not drawn. Whoever folds the
+   same records and decides as of the same time gets the same decision: `verify` does that for a whole history.
+5. *What a step reads is frozen when it is scheduled*: args and the part of ctx, workload and results that its templates
+   name are in `step.scheduled`. What it writes to ctx comes with its end and becomes `ctx.patched` here. Only the
+   router writes ctx, so its order is that of the router's records.
+6. *Where tokens meet*, `joins.py` says which enter. *Endings* other than completion are in `compensation.py`, cancel
+   and pause in `cancel_and_pause.py`.
+7. *A parent that waits* learns of the end of its child by a note that follows from the child's last state. It is sent
+   again on every load; the parent's fold uses the first.
+
+What must never happen: a token is lost, so that the execution never ends; a run is routed twice, so that its successors
+run twice; an execution fails or is cancelled and ends before all that the log shows as done was compensated. The first
+two hold because one record consumes and makes tokens and runs together; for the third see `compensation.py`.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -37,7 +67,7 @@ class RouterCore:
         return state
 
     def stale(self, state: Execution, records: Sequence[Entry]) -> bool:
-        """A report about a run that was never scheduled as far as this state knows."""
+        """A report about a run that this state has never seen scheduled."""
         return any(not was_scheduled(state.counts, run_id) for _, record in records for run_id in _runs(record))
 
     def unfit(self, state: Execution, entry: Entry) -> str:

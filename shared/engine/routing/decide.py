@@ -1,15 +1,17 @@
-"""The routing decider: what follows from the state of one execution.
+"""The routing decider: what follows from the state of one execution. The rules of the room are in `core.py`.
 
-1. An ended run patches ctx, selects its arcs and puts a token on each target. Exclusive: the first
-   arc that matches; inclusive: all. An arc without `when` matches when the step succeeded.
-2. A failed run that no arc takes fails the execution.
+1. An ended run patches ctx, selects its arcs and puts a token on each target. Exclusive: the first arc that matches;
+   inclusive: all. An arc without `when` matches when the step succeeded.
+2. A failure is matched only against arcs whose `when` reads the event; the others are not evaluated. A failed run for
+   which no arc matches fails the execution.
 3. Where tokens meet, the step's join says which of them enter, and when (`joins.py`).
-4. Entering: admission rules first; denied tokens are consumed. A step without tools ends at once.
-5. With no token and no run left, the execution is completed. A failed or cancelled one is compensated before
-   it ends (`compensation.py`).
+4. Entering: admission rules first; tokens that are denied are consumed. A step without tools ends at once, in the same
+   decision; MAX_MOVES bounds a cycle of such steps.
+5. With no token and no run left, the execution is completed. A failed or cancelled one is compensated before it ends.
+6. A decision is one record, so it must fit into one message. One that does not is discarded, and the execution fails
+   with the reason (`settled`): else it would be decided again, and be too large again, for ever.
 
-What people wish comes first (`control.py`). `decide` looks at state only, so deciding again after its own
-events yields nothing.
+What people wish comes first (`cancel_and_pause.py`). Deciding again after its own events yields nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,6 +40,7 @@ from shared.engine.values.stored_values import (
 )
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.failure import CTX, LIMIT, POOL, REQUEST, TEMPLATE, Failure
 from shared.events.fields import PRIORITY
 from shared.events.note import Note
 from shared.events.outcome import Result
@@ -45,9 +48,9 @@ from shared.events.request import Request
 from shared.events.stamp import stamp
 
 MAX_DEPTH = 32  # of executions that wait for each other
-MAX_MOVES = 1000  # steps without tools entered in one decision: a cycle of them must end
+MAX_MOVES = 1000  # steps without tools entered in one decision; a cycle of them would never end
 MAX_DECISION_BYTES = MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES  # of args and scopes; the workload comes on top once
-ENCODED = 6  # right shift: units of writing as many bytes of JSON
+ENCODED = 6  # right shift: bytes of JSON written, to units of the budget
 NO_VALUES: Values = {}
 NOTHING = ev.Scope()
 NO_POOLS: Mapping[str, str] = {}
@@ -59,22 +62,23 @@ def start(
     restored: ev.PlaybookRestored | None = None, values: Values = NO_VALUES, pools: Mapping[str, str] | str = NO_POOLS,
     unready: tuple[str, str] | None = None,
 ) -> list[ev.Event]:
-    """The first decision; `plan` is the reason when there is none, `restored` what an earlier execution left, `pools`
-    those chosen for steps that require something, or the reason why there is none. `unready` is what the stack lacks
+    """The first decision. `plan` is the reason if there is none; `restored` what an earlier execution left; `pools`
+    those chosen for steps that require capabilities, or the reason why there are none; `unready` what the stack lacks
     for it: the kind of the error, and its message."""
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
     labels = {**plan.labels, **request.labels} if isinstance(plan, Plan) else request.labels
     turn.emit(ev.ExecutionRequested(
-        request.path, request.version, request.payload, request_id, request.parent, request.priority, labels, request.by
+        path=request.path, version=request.version, payload=request.payload, request_id=request_id,
+        parent=request.parent, priority=request.priority, labels=labels, by=request.by,
     ))
     if isinstance(plan, str):
-        return turn.refuse("request", plan)
+        return turn.refuse(REQUEST, plan)
     if request.refused:
-        return turn.refuse("limit", request.refused)
+        return turn.refuse(LIMIT, request.refused)
     if request.parent is not None and request.parent.depth > MAX_DEPTH:
-        return turn.refuse("limit", f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
+        return turn.refuse(LIMIT, f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
     if isinstance(pools, str):
-        return turn.refuse("pool", pools)
+        return turn.refuse(POOL, pools)
     if unready is not None:
         return turn.refuse(*unready)
     try:
@@ -83,7 +87,7 @@ def start(
         return turn.refuse(error.kind, f"workload: {error}")
     size = len(msgspec.json.encode(workload))
     if size > MAX_WORKLOAD_BYTES:
-        return turn.refuse("limit", f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
+        return turn.refuse(LIMIT, f"a workload of {size} bytes is over {MAX_WORKLOAD_BYTES}: pass a reference")
     try:
         limit = limited(plan.limit, whole_scope(execution_id, workload)) if plan.limit is not None else None
     except TemplateError as error:
@@ -144,7 +148,7 @@ def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES)
 
 
 def told(state: Execution) -> Iterator[Note]:
-    """What the end of an execution says to the one that waits for it."""
+    """The note to the parent that waits for this execution, once it is over."""
     parent = state.parent
     if parent is None or parent.detached or not is_over(state):
         return
@@ -169,6 +173,14 @@ def names_at_entry(
 ) -> dict[str, Any]:
     """What the admission rules of a step see, as of this state."""
     return _Turn(plan, draft(state), state.started, values).names_at_entry(step, args)
+
+
+def takes(arc: Arc, event: str, names: Mapping[str, Any]) -> bool:
+    """Whether an arc matches the end of its step. On a failure most are not evaluated, so that nothing they read can
+    hide it."""
+    if event == "step.failed" and not arc.on_failure:
+        return False
+    return arc.when is None or truth(arc.when, names)
 
 
 class _Turn:
@@ -201,14 +213,14 @@ class _Turn:
         apply(self.state, event, self.ts)
 
     def compensated(self) -> list[ev.Event]:
-        """With a budget of its own: what is undone is not to suffer for what has failed."""
+        """With a budget of its own: a decision that failed by using up its budget must still be compensated."""
         if self.state.status == "compensating":
             with shared_budget():
                 compensation.advance(self)
         return self.events
 
     def settled(self, before: Execution, opening: list[ev.Event] | None = None) -> list[ev.Event]:
-        """The events; or, when they do not fit into one record, `opening` and the execution's failure."""
+        """The events; or, if they do not fit into one record, `opening` and the failure of the execution (rule 6)."""
         events = self.compensated()
         heavy: list[ev.Event] = [event for event in events if _is_heavy(event)]
         if not heavy:
@@ -220,7 +232,7 @@ class _Turn:
         message = f"args and scopes of {size} bytes in one decision, over {MAX_DECISION_BYTES}"
         advice = "name the step's result in a template instead of passing it"
         known = self.state.fate.error if self.state.fate is not None else self.state.error
-        turn.fail(known or {"kind": "limit", "message": f"{message}: {advice}"})
+        turn.fail(known or Failure(LIMIT, f"{message}: {advice}").error())
         return (opening or []) + turn.compensated()
 
     # -- the end of a run --------------------------------------------------------------
@@ -232,7 +244,7 @@ class _Turn:
         try:
             arcs = self.select(step, run, end)
         except TemplateError as error:
-            self.fail({"kind": error.kind, "message": f"next of step {step.name}: {error}", "step": step.name})
+            self.fail(Failure(error.kind, f"next of step {step.name}: {error}", step=step.name).error())
             return
         self.emit(ev.NextSelected(run.run_id, step.name, end.event, tuple(arc.step for arc, _ in arcs)))
         for arc, args in arcs:
@@ -240,10 +252,12 @@ class _Turn:
         if end.event == "step.failed" and not arcs:
             self.fail({**(end.error or {}), "step": step.name})
         elif run.undo and (limit := compensation.over_limit(self.state)):
-            self.fail({"kind": "limit", "message": limit, "step": step.name})
+            self.fail(Failure(LIMIT, limit, step=step.name).error())
 
     def patch_ctx(self, run: Run, end: End) -> End:
-        bound = MAX_CTX_BYTES  # what ctx may have grown to; writing it out for every patch of a loop would take seconds
+        # An upper bound of the size of ctx: measuring it for every patch of a loop would take seconds. It starts at the
+        # limit, so the first patch measures, and later ones do only when their own sizes could reach the limit.
+        bound = MAX_CTX_BYTES
         try:
             for patch in end.ctx:
                 spend(work_of(self.state.ctx, patch))
@@ -254,11 +268,11 @@ class _Turn:
                 bound = size
                 if size > MAX_CTX_BYTES:
                     message = f"ctx would grow to {size} bytes, over {MAX_CTX_BYTES}: store it and keep a reference"
-                    return End("step.failed", end.seq, error={"kind": "limit", "message": message})
+                    return End("step.failed", end.seq, error=Failure(LIMIT, message).error())
                 self.emit(ev.CtxPatched(run.run_id, patch))
         except TemplateError as error:
-            kind = "ctx" if error.kind == "template" else error.kind
-            return End("step.failed", end.seq, error={"kind": kind, "message": str(error), "retryable": False})
+            kind = CTX if error.kind == TEMPLATE else error.kind
+            return End("step.failed", end.seq, error=Failure(kind, str(error), retryable=False).error())
         return end
 
     def select(self, step: Step, run: Run, end: End) -> list[tuple[Arc, dict[str, Any]]]:
@@ -267,8 +281,7 @@ class _Turn:
         for arc in step.arcs:
             if names is None and (arc.when is not None or arc.args):
                 names = self.names_at_end(step, run, end)
-            matches = end.event != "step.failed" if arc.when is None else truth(arc.when, names or {})
-            if matches:
+            if takes(arc, end.event, names or {}):
                 found.append((arc, evaluate(arc.args, names or {}) if arc.args else {}))
                 if step.mode == "exclusive":
                     break
@@ -295,7 +308,7 @@ class _Turn:
             moves += move.do == "enter" and not move.step.tasks
             if moves > MAX_MOVES:
                 message = f"over {MAX_MOVES} steps were entered in one decision: a cycle of steps without tools"
-                self.fail({"kind": "limit", "message": message})
+                self.fail(Failure(LIMIT, message).error())
             else:
                 self.make(move)
         if not self.is_over() and not self.state.tokens and not self.state.runs:
@@ -338,7 +351,7 @@ class _Turn:
         try:
             decided = next((i for i, rule in enumerate(step.admit) if rule.when is None or truth(rule.when, names)), -1)
         except TemplateError as error:
-            self.fail({"kind": error.kind, "message": f"admit of step {step.name}: {error}", "step": step.name})
+            self.fail(Failure(error.kind, f"admit of step {step.name}: {error}", step=step.name).error())
             return False
         if decided >= 0 and step.admit[decided].allow:
             return True
@@ -358,11 +371,11 @@ class _Turn:
             limits.append(state.started + self.plan.timeout_s)
         self.emit(
             ev.StepScheduled(
-                run_id, step.name, ids, self.plan.digest, state.pools.get(step.name, step.pool),
-                step.loop is not None, args,
-                narrow(step.needs, state.workload, state.ctx, state.results, self.caller),
-                deadline=stamp(min(limits)) if limits else "",
-                wave=wave_of(step, state), undo=step.compensate is not None, limited=step.limit is not None,
+                run_id=run_id, step=step.name, tokens=ids, digest=self.plan.digest,
+                pool=state.pools.get(step.name, step.pool), loop=step.loop is not None, args=args,
+                scope=narrow(step.needs, state.workload, state.ctx, state.results, self.caller),
+                deadline=stamp(min(limits)) if limits else "", wave=wave_of(step, state),
+                undo=step.compensate is not None, limited=step.limit is not None,
             )
         )
 
@@ -372,7 +385,7 @@ class _Turn:
         compensation.end(self, Fate("failed", error), "the execution failed")
 
     def refuse(self, kind: str, message: str) -> list[ev.Event]:
-        error = {"kind": kind, "message": message}
+        error = Failure(kind, message).error()
         self.emit(ev.RequestEvaluated("", error))
         self.emit(ev.PlaybookProcessed("failed", None, error))
         return self.events

@@ -1,14 +1,17 @@
 """Where several tokens meet: which of them enters its step next, and which end there.
 
 1. `all` (default): tokens wait while another live token or run can still reach the step; then they enter as one.
-2. `each`: every token enters for itself, at once.
+2. `each`: every token enters on its own, at once.
 3. `any`: the first token of a wave enters at once. A number: that many tokens of a wave enter as one.
-4. A wave is what comes to the step without descending from its latest run. Once it has entered, the rest of it
-   is absorbed; a token that descends from that run belongs to the next wave.
-5. When too few can come for a number, those that wait are rejected.
-6. When every token waits and nothing runs, the earliest at an `all` goes on; else the earliest place is rejected.
+4. A wave is what comes to the step without descending from its latest run. Once it has entered, the rest of it is
+   absorbed; a token that descends from that run belongs to the next wave. Waves are told apart by descent and not by
+   time, so the answer follows from the log and is the same in a cycle.
+5. When too few can come for a number, those that wait are rejected: entering with fewer would make a number mean `all`.
+6. When every token waits and nothing runs, the earliest at an `all` enters; if there is none, the tokens of the
+   earliest step are rejected. Without this rule two joins that can reach each other would wait for each other for ever.
 
-A pure function of plan and state. It yields one move at a time, because each changes what follows.
+Every token enters or ends: that is what lets an execution finish. A pure function of plan and state; it gives one move
+at a time, because each changes what follows.
 """
 
 from typing import Literal
@@ -49,7 +52,7 @@ def next_move(plan: Plan, state: Execution) -> Move | None:
 
 
 def wave_of(step: Step, state: Execution) -> int:
-    """The wave that enters next; 0 where none are told apart."""
+    """The wave that enters next; 0 for a step that has no waves."""
     return state.counts.get(step.name, 0) + 1 if _has_waves(step) else 0
 
 
@@ -58,7 +61,7 @@ def _has_waves(step: Step) -> bool:
 
 
 def _at_once(step: Step, tokens: list[Token], state: Execution) -> Move | None:
-    """What waits for nobody."""
+    """The move that need not wait for other tokens, if there is one."""
     if step.join == "all":
         return None
     if step.join == "each":
@@ -72,5 +75,5 @@ def _at_once(step: Step, tokens: list[Token], state: Execution) -> Move | None:
 
 
 def _settle(step: Step, tokens: list[Token]) -> Move:
-    """Nobody else comes."""
+    """What becomes of the tokens when no other can come."""
     return Move("enter" if step.join == "all" else "reject", step, tuple(tokens))

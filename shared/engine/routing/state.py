@@ -1,10 +1,17 @@
 """The router's state of one execution and its fold.
 
-Own records (router) change tokens, runs, ctx and status. Inputs change the end of a run, whether a worker
-has it, and what people wish. Which of a worker's records count says the fence (`leases/fence.py`), so zombies,
-duplicates and late reports fold to nothing, in whatever order they come.
+1. Own records (router) change tokens, runs, ctx and status. They are numbered without a gap, and each must be possible
+   in the state before it: anything else means a damaged log, and the fold refuses to continue (`Corrupt`).
+2. Inputs change only three things: how a run ended, whether a worker has it, and what people wish. They never make or
+   remove a token or a run: only a decision does.
+3. Which of a worker's records count says the fence (`leases/fence.py`); whether they fit, `leases/lease_fit.py`.
+   Zombies, duplicates and late reports fold to nothing.
+4. The first end of a run stays its end.
+5. Of wishes to pause and resume the latest counts, by the time the broker accepted the request: two routers may pass
+   them on in another order. A cancel cannot be withdrawn: the first one counts.
 """
 
+from copy import copy
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +23,7 @@ from shared.engine.leases.lease_fit import Known, misfit, was_scheduled
 from shared.engine.values.ctx_patch import apply_patch
 from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
+from shared.events.failure import CANCELLED, Failure
 from shared.events.outcome import Result
 from shared.events.record import Epoch, Lease, Record, event_type
 from shared.events.run_index import is_run
@@ -26,7 +34,7 @@ LIVE = ("running", "cancelling", "compensating")
 
 
 class Token(Struct, frozen=True, omit_defaults=True):
-    """`past`: the latest wave, of every step that counts them, from which it descends."""
+    """`past`: for every step that counts waves, the latest wave from which the token descends."""
 
     token_id: str
     step: str
@@ -48,8 +56,8 @@ class End(Struct, frozen=True, omit_defaults=True):
 
 
 class Run(Struct, frozen=True, omit_defaults=True):
-    """`cause` is the record that scheduled it, 0 before there is one. `epoch` and `n`: the last event of its leases
-    that counted."""
+    """`cause` is the sequence of the record that scheduled it, 0 before there is one. `epoch` and `n` are those of the
+    last event of its leases that counted."""
 
     run_id: str
     step: str
@@ -67,7 +75,7 @@ class Run(Struct, frozen=True, omit_defaults=True):
 
 
 class Undo(Struct, frozen=True):
-    """A completed run that is to be compensated should the execution not complete; `size` in bytes."""
+    """A completed run that is compensated if the execution does not complete; `size` in bytes."""
 
     run_id: str
     step: str
@@ -84,11 +92,11 @@ class Fate(Struct, frozen=True):
 
 
 class Execution(Struct):
-    """Only `evolve` and `draft` make new ones; nobody changes one that was handed out.
+    """Only `evolve` and `draft` make new ones; one that was handed out never changes.
 
-    `passed` is the past of the run that ended last, whose tokens follow. `undo` are the runs to compensate by
-    completion, `undone` those whose compensation was begun, `faults` what went wrong with it. `pools` are those
-    chosen for steps that require capabilities.
+    `passed` is the `past` of the run that ended last, for the tokens that follow from it. `undo` are the runs to
+    compensate, in the order in which they completed; `undone` those whose compensation was begun; `faults` what went
+    wrong with it. `pools` are those chosen for steps that require capabilities.
     """
 
     execution_id: str
@@ -123,13 +131,10 @@ class Execution(Struct):
 
 def draft(state: Execution) -> Execution:
     """A copy that may be changed."""
-    return Execution(
-        state.execution_id, state.status, state.digest, state.started, state.workload, state.ctx,
-        dict(state.results), dict(state.tokens), dict(state.runs), dict(state.counts),
-        state.tokens_made, state.result, state.error, state.parent, state.cancel, state.until, state.wish,
-        state.paused, state.wished, state.passed, state.undo, state.undone, state.faults, state.fate,
-        state.pools, state.n, state.seq, state.as_of,
-    )
+    new = copy(state)
+    new.results, new.tokens = dict(state.results), dict(state.tokens)
+    new.runs, new.counts = dict(state.runs), dict(state.counts)
+    return new
 
 
 def evolve(state: Execution, record: Record, seq: int) -> Execution:
@@ -258,7 +263,7 @@ def _change(state: Execution, run_id: str, **fields: Any) -> None:
 
 
 def _fold_report(state: Execution, record: Record, lease: Lease, seq: int) -> None:
-    """Only the last event of a lease's record can be terminal, or a wait."""
+    """Only the last event of a lease's record can end the run, or park it: whatever has more after it does not fit."""
     run = state.runs.get(lease.run_id)
     if run is None or run.end is not None or not is_run(lease.index) or not counts(record, run.epoch, run.n):
         return
@@ -275,7 +280,7 @@ def known(run: Run) -> Known:
 
 
 def unfit(state: Execution, record: Record, seq: int) -> str:
-    """Why a record of a lease counts for nothing, if it does not fit. What it says of a run that is over is late."""
+    """Why a record of a lease does not fit; empty if it does, or is only late: its run is over."""
     if record.lease is None:
         return ""
     run_id = record.lease.run_id
@@ -286,7 +291,7 @@ def unfit(state: Execution, record: Record, seq: int) -> str:
 
 
 def _parked(last: ev.Event) -> Literal["", "time", "child", "released"]:
-    """Why no worker has it, by the last word of its lease."""
+    """Why no worker has the run, by the last event of its lease."""
     match last:
         case ev.TaskWaiting(child=child):
             return "time" if child is None else "child"
@@ -302,9 +307,12 @@ def _end(event: ev.Event, seq: int) -> End | None:
         case ev.StepFailed(error=error, ctx=ctx):
             return End("step.failed", seq, Result(), error, ctx)
         case ev.StepCancelled(reason=reason):
-            return End("step.failed", seq, error={"kind": "cancelled", "message": reason})
+            return End("step.failed", seq, error=Failure(CANCELLED, reason).error())
         case ev.LoopDone(result=result, ctx=ctx):
-            return End("loop.done", seq, result, None, ctx, event.count, event.failed, event.failures)
+            return End(
+                event="loop.done", seq=seq, result=result, error=None, ctx=ctx, count=event.count, failed=event.failed,
+                failures=event.failures,
+            )
     return None
 
 
@@ -317,8 +325,8 @@ def ended(state: Execution) -> list[Run]:
 
 
 def is_at_work(run: Run) -> bool:
-    """As far as the log says: someone holds it, or it waits for a child. A loop's iterations are the
-    scheduler's to watch."""
+    """According to the log, a worker holds it or it waits for a child. Of a loop the router cannot tell: the scheduler
+    watches its iterations and says when they have stopped."""
     if run.end is not None:
         return False
     return run.loop or run.parked == "child" or (run.parked == "" and run.epoch > NOBODY)

@@ -1,5 +1,7 @@
-"""What a loop takes over from an earlier execution of it that did not come to its end: the elements, the results of the
-iterations that succeeded, and which ones are still to be done."""
+"""What a loop takes over from an earlier execution of it that did not finish: the elements, the results of the
+iterations that succeeded, and which iterations are still to be done. It keeps the numbering, so that an iteration can
+be found again by its index; windows skip what is done.
+"""
 
 from bisect import bisect_left
 from typing import Any
@@ -9,8 +11,8 @@ from shared.events import model as ev
 
 
 class Todo:
-    """The iterations that a loop has to run: all of them; or of the first `known` those that are `listed`, in order,
-    and all after them."""
+    """The iterations that a loop has to run: all of them; or, of the first `known`, only those `listed` (in order), and
+    all after them."""
 
     def __init__(self, listed: list[int] | None = None, known: int = 0) -> None:
         self._listed, self._known = listed or [], known if listed is not None else 0
@@ -26,7 +28,7 @@ class Todo:
         return place < len(self._listed) and self._listed[place] == index
 
     def span(self, first: int, last: int, room: int) -> tuple[int, int] | None:
-        """The next iterations that follow each other: the first of them and how many, at most `room`."""
+        """The next consecutive iterations to run: the first of them and how many, at most `room`."""
         place = bisect_left(self._listed, first)
         if place == len(self._listed):
             start = max(first, self._known)
@@ -50,7 +52,7 @@ def todo(taken: ev.Taken | None, values: Values) -> Todo:
 
 
 def results(taken: ev.Taken | None, values: Values) -> list[Any]:
-    """As they stand in the results of a loop: values and pointers; null where there is none."""
+    """As they are in the results of a loop: values and references; null where there is none."""
     if taken is None:
         return []
     found: list[Any] = taken.results if taken.results_ref is None else value_of(taken.results_ref, values)

@@ -1,5 +1,37 @@
-"""The scheduler as a core: it listens to the router, to loop iterations, to tasks that wait and to what
-comes from outside; it runs loops and waits, and derives commands and requests for children."""
+"""The scheduler as a core: what it hears, decides and sends for one execution. Begin reading the room here.
+
+Theory of operation
+-------------------
+The router decides which step runs next. The scheduler decides when each part of that step goes to a worker, and makes
+sure that a worker gets it. It calls no tool and selects no arc. Of plain runs it does not even read what workers
+report: the router does, and the scheduler hears from the router that a run is over.
+
+1. *State* (`state.py`). A `Schedule` holds what is unfinished: plain runs, loop-runs, waits, granted places. It is
+   folded from the log and from nothing else, so it may be thrown away at any time and folded again.
+2. *Commands are derived, not decided.* All that a worker needs for a plain run is in `step.scheduled`, so the scheduler
+   writes no record for it: the command follows. So does every other message (`messages.py`). `outgoing` gives those
+   that follow from new records, `recover` all that must exist now, whoever may have sent them before. Nothing is sent
+   that the log does not already say, so a lost queue costs time and nothing else.
+3. *Decisions* (`decide.py`) are only what no reader could derive alone: which elements a loop has, which iterations
+   start, when a wait is over, that a run is over its time. They depend on state and time only and yield nothing when
+   asked again after their own events. So anyone can check them (`shared/answers/verify`).
+4. *Loops* (`loops.py`; nested ones in `nesting.py`, rows of a cursor in `cursor_rows.py`, what a rerun keeps in
+   `carried_loop.py`). At most `max_in_flight` iterations are started and not ended, and `loop.done` comes once, when
+   all that were started have ended.
+5. *Waits* (`waits.py`). A task that waits holds no worker. `task.resumed` ends the wait once, and only then does the
+   run go to its pool again.
+6. *Limits* (`limits.py`, `limit_ledger.py`). A run that needs a place of a key is sent when its own log says that it
+   has one, and not before.
+7. *Time.* `due` says when the next decision follows from time alone; whoever drives the core asks again then. Nothing
+   here reads a clock.
+8. *Fresh.* A worker that takes a fresh command need not read the history of its run: it starts at the first task. That
+   is right only if nobody can have held the run before. So a command is fresh only if it follows directly from a record
+   beyond the `horizon`. Whatever may be a repetition is not: after a grant, a wait or a pause, and in `recover`.
+
+Sending too much is harmless: the queue accepts one command of a run at a time, a child has the id that follows from its
+wait, and a worker that takes a command of something that is over finds that in the log. Sending too little would leave
+a run waiting for ever; `recover` and the service's sweeps (`services/scheduler/queue_loss.py`) are there for that.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -80,7 +112,7 @@ class SchedulerCore:
         return found
 
     def _for_wait(self, state: Schedule, lease: Lease, values: Values) -> Sequence[Message]:
-        """A child is asked for; a wait that was over before this worker came to it needs a command again."""
+        """A child is requested. If the wait was over before this worker came to it, the run needs another command."""
         wait = state.waits.get(waiting.place(lease.run_id, lease.index))
         if wait is None or wait.epoch != lease.epoch:
             return []
@@ -135,7 +167,7 @@ class SchedulerCore:
         return scheduling.local_command(step, state, loop, values, fresh=fresh, since=since)
 
     def _for_place(self, state: Schedule, run_id: str, index: int, values: Values) -> Sequence[Message]:
-        """What may go out now. Not fresh: a grant may be told twice."""
+        """What may be sent now. Not fresh: the same grant may be in the log twice."""
         if waiting.place(run_id, index) not in state.granted:
             return []
         if not run_id:
@@ -149,16 +181,16 @@ class SchedulerCore:
         return [*held, *(scheduling.resumed_command(self._plans, state, run_id, index, values, 0) if due else [])]
 
     def recover(self, state: Schedule, values: Values) -> list[Message]:
-        """First, nothing of it is known any more: ends may have passed unseen."""
+        """`Free` comes first: ends may have been missed, so whatever is believed to be under way is forgotten."""
         wants, commands = self.wants(state, values), self.commands(state, values)
         return [Free(state.execution_id), *wants, *commands, *waiting.children(state), *waiting.cancels(state)]
 
     def commands(self, state: Schedule, values: Values, wanted: Wanted = lambda *_: True) -> list[Command]:
-        """What the queue should hold, or a worker. `wanted` says of which runs and iterations."""
+        """What should be in the queue or with a worker. `wanted` selects runs and iterations."""
         return scheduling.outstanding(self._plans, state, values, wanted)
 
     def wants(self, state: Schedule, values: Values) -> list[Want]:
-        """Every place that is waited for or held."""
+        """Every place that the execution waits for or holds."""
         return list(limits.wants(self._plans, state, values, loops.iter_of))
 
     def over(self, state: Schedule) -> bool:
@@ -169,7 +201,7 @@ class SchedulerCore:
 
 
 def stops(execution_id: str, event: ev.Event) -> list[Stop]:
-    """Whom an event of the router or the scheduler stops: the workers that may hold the run which it ends."""
+    """The workers to stop because of an event of the router or the scheduler: those that may hold the run it ends."""
     match event:
         case ev.StepCancelled(run_id=run_id, pool=pool) | ev.StepFailed(run_id=run_id, pool=pool) if pool:
             return [Stop(pool, execution_id, run_id)]
@@ -177,7 +209,7 @@ def stops(execution_id: str, event: ev.Event) -> list[Stop]:
 
 
 def _dated(messages: Sequence[Message], record: Record) -> list[Message]:
-    """A fresh command says since when it is."""
+    """A fresh command carries the time of its record: it is believed for a short while only (`is_fresh`)."""
     return [
         replace(each, at=seconds(record.ts)) if isinstance(each, Command) and each.fresh else each for each in messages
     ]

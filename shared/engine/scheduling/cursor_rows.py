@@ -1,10 +1,13 @@
 """The rows of a loop with a cursor, claimed in frames.
 
-1. One frame at a time is asked for (`loop.frame.started`), when fewer elements wait than may be in flight; a worker
-   claims its rows and writes them into the log before it commits (`loop.frame.claimed`). They are the next elements.
-2. A frame without rows is the last one. One that failed fails the step.
-3. A report of a lower epoch changes nothing, and a frame is answered once.
-4. Rows are kept while one of them may still be sent to a worker, or asked about by `stop_when`.
+1. One frame at a time is requested (`loop.frame.started`), when fewer elements wait than may be in flight. A worker
+   claims its rows in a transaction and appends them to the log (`loop.frame.claimed`) *before* it commits: committing
+   first would lose the rows with the worker. The price is that a row may come again; none is lost.
+2. The rows of a frame are the next elements, numbered on from those before. Nobody knows how many there will be.
+3. A frame without rows is the last one. One that failed fails the step.
+4. A report of a lower epoch changes nothing, and a frame is answered once: a second answer would number rows twice.
+5. Rows are kept while one of them may still be sent to a worker or read by `stop_when`, so the state does not grow with
+   the table.
 """
 
 from bisect import bisect_right
@@ -33,8 +36,8 @@ class Frame(Struct, frozen=True, omit_defaults=True):
 
 
 class Claims(Struct, frozen=True, omit_defaults=True):
-    """`asked` frames so far, of which the last one, of at most `size` rows, has no answer while `open`; `epoch` is
-    that of the worker that claims it. `dry`: nothing was left to claim."""
+    """`asked`: how many frames were requested. The last of them, of at most `size` rows, has no answer while `open`;
+    `epoch` is that of the worker that claims it. `dry`: nothing was left to claim."""
 
     frames: tuple[Frame, ...] = ()
     claimed: int = 0
@@ -81,14 +84,14 @@ def pruned(claims: Claims, needed: int) -> Claims:
 
 
 def wanted(claims: Claims, started: ev.LoopStarted, waiting: int) -> int:
-    """How many rows to claim now; `waiting` are claimed and not started."""
+    """How many rows to claim now, given how many are claimed and not started (`waiting`)."""
     if claims.open or claims.dry or waiting >= started.max_in_flight:
         return 0
     return min(started.frame, MAX_ITERATIONS - claims.claimed)
 
 
 def is_full(claims: Claims) -> bool:
-    """Nothing more may be claimed, and nobody knows whether that was all."""
+    """No more rows may be claimed, and there may be more."""
     return not claims.open and not claims.dry and claims.claimed >= MAX_ITERATIONS
 
 
@@ -109,6 +112,6 @@ def row(claims: Claims, index: int, values: Values) -> Any:
 
 
 def iteration(claims: Claims, iterator: str, index: int, values: Values) -> dict[str, Any]:
-    """`iter` of a row. How many there will be nobody knows: `count` are those claimed up to its frame."""
+    """`iter` of a row. The total is not known: `count` is how many were claimed up to and with its frame."""
     frame = frame_at(claims, index)
     return {iterator: row(claims, index, values), "index": index, "count": frame.first + frame.count}

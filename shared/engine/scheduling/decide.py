@@ -1,8 +1,15 @@
-"""The scheduling decider: all that follows for one execution by loops, waits and time; and the commands that
-follow from the log.
+"""The scheduling decider, and the commands that follow from the log. The rules of the room are in `core.py`.
 
-A plain run needs no decision: its command follows from `step.scheduled` alone. A run that is over its
-deadline fails here, whether a worker has it or not. Loops are in `looping.py`, waits in `waiting.py`.
+1. Time comes first, also while the execution is paused or waits for its own place: a deadline passes whatever people
+   want. A run over its deadline fails here, whether a worker has it or not. A worker that has it reports that itself,
+   with more to say, so it gets LATE_S to do so; should both write, the first end in the log counts.
+2. Then the loops that were cancelled, once nothing of them runs, and limits whose key cannot be rendered.
+3. Then, unless paused or waiting for a place, waits and loops. Each event is applied to a draft before the next is
+   decided, so the events of one record never contradict each other (two iterations for one free part of the window).
+4. A plain run needs no decision. Most reports of a wide loop need none either: `_is_quiet` sees that without a copy of
+   the state.
+5. `outstanding` derives every command that should be in the queue or with a worker. It must name each run that is due:
+   a run it leaves out is lost with the queue.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,11 +28,12 @@ from shared.engine.values.scope import narrow
 from shared.engine.values.stored_values import MAX_INLINE_BYTES, Values, value_of
 from shared.events import model as ev
 from shared.events.command import Command, Local
+from shared.events.failure import TIMEOUT, Failure
 from shared.events.outcome import Ref
 from shared.events.run_index import FIRST_FRAME, RUN, frame_of, is_iteration, of_frame
 from shared.events.stamp import seconds
 
-LATE_S = 2.0  # a worker that has the run says so itself, within this time after the deadline
+LATE_S = 2.0  # after the deadline: a worker that has the run reports the timeout itself within this time
 NO_VALUES: Values = {}
 Plans = Callable[[str], Plan]
 
@@ -66,20 +74,20 @@ def _step(plans: Plans, loop: Loop) -> Step:
 
 
 def _has_bounds(state: Schedule) -> bool:
-    """Of time or of places: plain runs, which are most of what there is, mostly have none."""
+    """Some plain run has a deadline or a limit. Most have neither, and most of what there is are plain runs."""
     return any(dispatch.event.deadline or dispatch.event.limited for dispatch in state.runs.values())
 
 
 def _late(state: Schedule, now: float) -> Iterable[ev.StepFailed]:
-    """Runs that their workers, if they have any, should have ended by now."""
+    """Runs past their deadline that no worker has ended."""
     for event, deadline in deadlines(state):
         if now >= seconds(deadline) + LATE_S:
-            error = {"kind": "timeout", "message": "the step is over its time", "retryable": False}
-            yield ev.StepFailed(error, (), event.run_id, event.step, event.pool)
+            failure = Failure(TIMEOUT, "the step is over its time", retryable=False)
+            yield ev.StepFailed(failure.error(), (), event.run_id, event.step, event.pool)
 
 
 def _stopped(state: Schedule) -> Iterable[ev.StepCancelled]:
-    """Cancelled loops of which nothing runs any more: an iteration that nobody took will not run."""
+    """Cancelled loops of which nothing runs now. An iteration that no worker has begun never will."""
     for run_id, loop in state.stopping.items():
         if not loop.is_at_work:
             yield ev.StepCancelled(run_id, loop.event.step, "its iterations have stopped")
@@ -111,9 +119,9 @@ def due(state: Schedule) -> float | None:
 def run_command(state: Schedule, dispatch: Dispatch, *, fresh: bool, since: int = 0) -> Command:
     event = dispatch.event
     return Command(
-        state.execution_id, event.run_id, event.step, event.digest, event.pool, dispatch.cause,
-        event.args, event.scope, event.scope_ref, event.deadline, fresh, since=since, priority=state.priority,
-        root=state.root,
+        execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
+        cause=dispatch.cause, args=event.args, scope=event.scope, scope_ref=event.scope_ref, deadline=event.deadline,
+        fresh=fresh, since=since, priority=state.priority, root=state.root,
     )
 
 
@@ -136,16 +144,17 @@ def loop_commands(
         else:
             item, within = items[index], {}
         commands.append(Command(
-            state.execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(index, loop.cause),
-            event.args, scope, ref, started.deadline, fresh, index, started.count, item, ctx, since, within,
-            state.priority, root=state.root,
+            execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest,
+            pool=event.pool, cause=loop.sent.get(index, loop.cause), args=event.args, scope=scope, scope_ref=ref,
+            deadline=started.deadline, fresh=fresh, index=index, count=started.count, item=item, ctx=ctx, since=since,
+            iter=within, priority=state.priority, root=state.root,
         ))
     return commands
 
 
 def _scope(step: Step, event: ev.StepScheduled, values: Values) -> tuple[ev.Scope, Ref | None]:
-    """What the tasks read, in the command itself if it fits: what only `loop.in` reads need not be loaded again
-    for every iteration."""
+    """What the tasks read, in the command itself if it fits. What only `loop.in` reads is left out: else every
+    iteration would load it again."""
     scope = event.scope if event.scope_ref is None else msgspec.convert(value_of(event.scope_ref, values), ev.Scope)
     scope = narrow(step.task_needs, scope.workload, scope.ctx, scope.steps, scope.caller)
     if event.scope_ref is None or len(msgspec.json.encode(scope)) <= MAX_INLINE_BYTES:
@@ -154,7 +163,7 @@ def _scope(step: Step, event: ev.StepScheduled, values: Values) -> tuple[ev.Scop
 
 
 def local_loops(state: Schedule) -> list[Loop]:
-    """Those that a worker should have."""
+    """Local loops that a worker should have."""
     return [loop for loop in state.loops.values() if loop.is_local and loop.next and loop.halted is None]
 
 
@@ -167,30 +176,31 @@ def local_command(
     assert step.loop is not None
     if step.loop.stop_when is None:
         scope, ref = _scope(step, event, values)
-    else:  # its worker reads more than the tasks do
+    else:  # the worker evaluates `stop_when`, which may read more than the tasks do
         scope, ref = event.scope, event.scope_ref
     local = Local(started.items, started.items_ref, started.max_in_flight, started.parallel, started.taken)
     return Command(
-        state.execution_id, event.run_id, event.step, event.digest, event.pool, loop.sent.get(RUN, loop.cause),
-        event.args, scope, ref, started.deadline, fresh, count=started.count, since=since, priority=state.priority,
-        local=local, root=state.root,
+        execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
+        cause=loop.sent.get(RUN, loop.cause), args=event.args, scope=scope, scope_ref=ref, deadline=started.deadline,
+        fresh=fresh, count=started.count, since=since, priority=state.priority, local=local, root=state.root,
     )
 
 
 def frame_command(state: Schedule, loop: Loop, *, fresh: bool) -> Command:
-    """The claim of the frame that is asked for."""
+    """The command to claim the frame that was requested."""
     event, started, claims = loop.event, loop.started, loop.claims
     assert started is not None
     assert claims is not None
     return Command(
-        state.execution_id, event.run_id, event.step, event.digest, event.pool,
-        loop.sent.get(FIRST_FRAME, loop.cause), event.args, event.scope, event.scope_ref, started.deadline, fresh,
-        of_frame(claims.asked - 1), claims.size, priority=state.priority, root=state.root,
+        execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
+        cause=loop.sent.get(FIRST_FRAME, loop.cause), args=event.args, scope=event.scope, scope_ref=event.scope_ref,
+        deadline=started.deadline, fresh=fresh, index=of_frame(claims.asked - 1), count=claims.size,
+        priority=state.priority, root=state.root,
     )
 
 
 def is_asked(loop: Loop, frame: int) -> bool:
-    """The frame is still to be claimed."""
+    """The frame was requested and has no answer yet."""
     return loop.claims is not None and loop.claims.open and loop.claims.asked == frame + 1
 
 
@@ -220,8 +230,8 @@ def resumed_command(
 def outstanding(
     plans: Plans, state: Schedule, values: Values = NO_VALUES, wanted: Callable[[str, int], bool] = lambda *_: True
 ) -> list[Command]:
-    """Every command the log says is due and not answered: what to issue when the queue was lost. `wanted` says of
-    which runs and iterations."""
+    """Every command that the log says is due: what to issue again when the queue was lost. `wanted` selects runs and
+    iterations."""
     commands: list[Command] = []
     for run_id, dispatch in state.runs.items():
         if not waiting.is_waiting(state, run_id) and limits.is_free(state, dispatch.event) and wanted(run_id, -1):

@@ -1,8 +1,17 @@
 """The ledger of one key: who holds a place of it, when the last ones were given, and who is first in line.
 
-Each scheduler looks after its own executions and settles the ledger by compare-and-set, so two of them never give
-away the same place. The order is one for all: by priority, then who holds the fewest places of this key, then who
-has waited longest. A scheduler whose first in line is not the first of all leaves the place to the other.
+1. Executions that share a key live in different partitions, which different schedulers look after. The ledger is the
+   one thing they share: a KV entry that each scheduler settles for its own executions and writes by compare-and-set.
+   One that loses the race reads the entry and settles again, so two of them never give away the same place.
+2. The order is one for all: by priority, then whose execution holds the fewest places of this key, then who has waited
+   longest. No scheduler sees all that wait, so each leaves its first in line in `heads`. One whose own first is not the
+   first of all gives nothing. Heads of schedulers that are gone do not count, so none of them can block the others.
+3. The ledger follows from the logs, not the other way round. A holder that its log shows is entered, one whose run is
+   over is struck out, and one that is entered and not in its log yet is reported as granted again. A ledger that was
+   lost or cannot be read starts empty, and the schedulers enter the holders they know of as they settle it.
+4. A rate counts exactly: at most `count` grants in any period of `period_s`, by the times of the last grants. A token
+   bucket would let twice as many through across its edge. What counts is when the record with the grant was written,
+   which may be later than the entry here; the time is corrected when it is known (`moved`).
 """
 
 from collections import Counter
@@ -16,13 +25,13 @@ from shared.errors import Corrupt
 from shared.events.decoding import read
 
 MAX_LEDGER_BYTES = 1_048_576
-Rank = tuple[int, int, str, str]  # priority (the highest first), places held, since when, who
+Rank = tuple[int, int, str, str]  # the lowest is next: negated priority, places held, waiting since, who
 
 
 class Ledger(Struct, frozen=True, omit_defaults=True):
-    """`holders` maps `execution/place` to when it was given; `given` are the times of the last ones, the oldest
-    first, as far as the rates asked for so far reach back: `count` of them in `period_s`; `heads` are the first in
-    line of each scheduler."""
+    """`holders` maps `execution/place` to the time of the grant. `given` are the times of the last grants, oldest
+    first, as far back as the widest rate seen so far needs: `count` in `period_s`. `heads` are the first in line of
+    each scheduler."""
 
     holders: dict[str, float] = {}
     given: list[float] = []
@@ -32,8 +41,8 @@ class Ledger(Struct, frozen=True, omit_defaults=True):
 
 
 class Settled(Struct, frozen=True):
-    """`granted` also names those that hold a place already: it may not be in their log yet. `again` is when time
-    alone lets the next one in."""
+    """`granted` includes those that hold a place already: their log may not show it yet. `again` is when the rate lets
+    the next one in, by time alone."""
 
     ledger: Ledger
     granted: list[Want]
@@ -44,7 +53,7 @@ _decoder = msgspec.json.Decoder(Ledger)
 
 
 def decode(data: bytes) -> Ledger:
-    """One that cannot be read is as good as lost: those who hold its places write it anew."""
+    """One that cannot be read is treated as lost (rule 3)."""
     try:
         return read(_decoder, data, "a ledger", MAX_LEDGER_BYTES)
     except Corrupt:
@@ -56,8 +65,8 @@ def encode(ledger: Ledger) -> bytes:
 
 
 def moved(ledger: Ledger, late: Iterable[tuple[float, float]]) -> Ledger:
-    """With the times of grants as their logs have them: a rate counts from the record that gives a place, which may
-    come later than the ledger's entry. `late` are pairs of both times."""
+    """With the times of grants as their logs have them (rule 4). `late` are pairs: the time in the ledger, and when the
+    record was written."""
     given = list(ledger.given)
     for at, said in late:
         if at in given:
@@ -69,8 +78,8 @@ def moved(ledger: Ledger, late: Iterable[tuple[float, float]]) -> Ledger:
 def settle(
     ledger: Ledger, me: str, wants: Iterable[Want], gone: Collection[str], now: float, others: Collection[str]
 ) -> Settled:
-    """`wants` are mine, waiting or granted by their logs; `gone` those that hold nothing any more; `others` the
-    schedulers that are there."""
+    """`wants` are this scheduler's, waiting or granted by their logs; `gone` are holders whose run is over; `others`
+    the schedulers that are alive."""
     holders = {who: at for who, at in ledger.holders.items() if who not in gone}
     given = list(ledger.given)
     heads = {who: head for who, head in ledger.heads.items() if who in others and who != me}
@@ -78,7 +87,7 @@ def settle(
     waiting: list[Want] = []
     for want in wants:
         if want.granted:
-            holders.setdefault(want.holder, now)  # a ledger that was lost is written anew
+            holders.setdefault(want.holder, now)  # its log has the grant, and a lost ledger does not
         elif want.holder in holders:
             granted.append(want)
         else:
@@ -106,7 +115,7 @@ def settle(
 def _kept(
     ledger: Ledger, holders: dict[str, float], given: list[float], heads: dict[str, Rank], wants: list[Want], now: float
 ) -> Ledger:
-    """Of the times, what a rate may still ask for: none where there is no rate."""
+    """Keeps the times that a rate may still need: none where there is no rate."""
     count = max([ledger.count, *(want.limit.count for want in wants)])
     period = max([ledger.period_s, *(want.limit.period_s for want in wants)])
     recent = [at for at in given if at > now - period][-count:] if count else []
@@ -124,7 +133,7 @@ def has_place(want: Want, holders: Mapping[str, float]) -> bool:
 
 
 def ready(want: Want, given: list[float], now: float) -> float | None:
-    """None: now; else when as many as the rate allows were given long enough ago."""
+    """None: now; else when the rate allows the next grant."""
     count = want.limit.count
     if not count or len(given) < count:
         return None

@@ -1,10 +1,16 @@
-"""Places: which runs of an execution wait for one, which hold one, and of which key.
+"""Places of limits: which runs of an execution wait for one, which hold one, and of which key.
 
-1. A run whose step has a limit, or each iteration of it, is sent to its pool when `limit.granted` is in the log. It
-   holds its place until it ends, also while it waits without a worker: the record that ends it frees the place.
-2. An execution whose playbook has a limit sends nothing before it holds a place of its own.
-3. Who gets the next place of a key is decided in its ledger (`ledger.py`), which many executions share; the log of
-   each says what it got.
+1. A run whose step has a limit needs a place of the limit's key; of a loop, each iteration needs one. An execution
+   whose playbook has a limit needs a place of its own, and sends nothing before it has it (`is_closed`).
+2. Which of many executions gets the next place does not follow from the log of one. It is decided in the ledger of the
+   key (`limit_ledger.py`), and `limit.granted` brings the answer into each log from outside (writer `control`).
+3. A run is sent only when *its own log* has the grant. An entry in the ledger alone starts nothing, and whoever loads
+   the execution derives the same command.
+4. A place is held until the run ends, also while it is parked: the record that ends the run frees the place. There is
+   no message for that which could get lost. A grant for something that has ended meanwhile is ignored.
+5. The key is rendered from the frozen scope of the run, so every scheduler that loads it renders the same key. A key
+   that cannot be rendered fails its step (`unusable`, for iterations `loops.py`): nothing may wait for a place of no
+   key.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,13 +26,14 @@ from shared.engine.values.scope import visible
 from shared.engine.values.stored_values import Values, resolve_scope
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.failure import Failure
 from shared.events.fields import PRIORITY
 
 if TYPE_CHECKING:
     from shared.engine.scheduling.state import Loop, Schedule
 
-MAX_KEY = 512  # bytes of the rendered key; in the broker each may take three
-MAX_KEY_WORK = 2000  # units of its template: keys of all that waits are made again whenever a service takes over
+MAX_KEY = 512  # bytes of the rendered key; encoded as a key of the broker, each may become three
+MAX_KEY_WORK = 2000  # units of its template: whoever takes over a partition renders the keys of all that waits
 _TOO_MUCH = f"the template of a limit's key does too much work (limit {MAX_KEY_WORK} units)"
 EXECUTION = ""  # the place of the execution itself
 Plans = Callable[[str], Plan]
@@ -34,7 +41,7 @@ Iter = Callable[[Step, "Loop", int, Values], dict[str, Any]]
 
 
 class Want(Struct, frozen=True):
-    """A place that is waited for, or, `granted`, held. `at` is when it was first wanted, as the log says."""
+    """A place that a run waits for or, if `granted`, holds. `at` is when it was first wanted, by the log."""
 
     execution_id: str
     limit: ev.Limited
@@ -57,7 +64,7 @@ def limited(limit: Limit, names: Mapping[str, Any]) -> ev.Limited:
     """The limit with its key rendered; TemplateError when that gives no key."""
     with shared_budget(MAX_KEY_WORK, _TOO_MUCH):
         key = evaluate(limit.key, names)
-    spend(0)  # many keys of one decision are together too much too
+    spend(0)  # the budget of the whole decision applies as well: many keys together may be too much
     if not _is_key(key):
         shown = repr(key[:60]) if isinstance(key, str) else type(key).__name__
         raise TemplateError(f"the key of a limit must be text of 1 to {MAX_KEY} bytes, not {shown}")
@@ -83,7 +90,7 @@ def is_free(state: "Schedule", event: ev.StepScheduled, index: int = -1) -> bool
 
 
 def is_live(state: "Schedule", at: str) -> bool:
-    """What is at the place may still run."""
+    """Whether the run, iteration or execution that this key names may still run."""
     if state.finished or at == EXECUTION:
         return not state.finished and state.gate is not None
     run_id, _, index = at.rpartition(".")
@@ -93,7 +100,7 @@ def is_live(state: "Schedule", at: str) -> bool:
 
 
 def fold_granted(state: "Schedule", event: ev.LimitGranted) -> None:
-    """In place, on a draft. What has ended meanwhile holds nothing."""
+    """In place, on a draft. Something that has ended meanwhile holds nothing."""
     loop = state.loops.get(event.run_id)
     if event.run_id and event.run_id not in state.runs and (loop is None or event.index not in loop.live):
         return
@@ -110,7 +117,7 @@ def forget(state: "Schedule", run_id: str) -> None:
 def limit_of(
     step: Step, execution_id: str, event: ev.StepScheduled, values: Values, iteration: dict[str, Any] | None = None
 ) -> ev.Limited:
-    """What the run, or the iteration, waits for."""
+    """The limit of the run, or of the iteration, with its key rendered."""
     assert step.limit is not None
     if not is_template(step.limit.key):
         return limited(step.limit, {})
@@ -119,7 +126,7 @@ def limit_of(
 
 
 def wants(plans: Plans, state: "Schedule", values: Values, iter_of: Iter) -> Iterator[Want]:
-    """Every place that is waited for or held. A key that cannot be rendered has failed its step."""
+    """Every place that the execution waits for or holds. A key that cannot be rendered has failed its step."""
     if state.finished:
         return
     yield from gate(state)
@@ -168,5 +175,5 @@ def unusable(plans: Plans, state: "Schedule", values: Values) -> Iterator[ev.Ste
             try:
                 limit_of(plans(event.digest).steps[event.step], state.execution_id, event, values)
             except TemplateError as error:
-                failure = {"kind": error.kind, "message": f"limits.key: {error}", "retryable": False}
-                yield ev.StepFailed(failure, (), run_id, event.step)
+                failure = Failure(error.kind, f"limits.key: {error}", retryable=False)
+                yield ev.StepFailed(failure.error(), (), run_id, event.step)

@@ -1,17 +1,23 @@
 """The decisions of one loop-run.
 
-1. It freezes its collection (`loop.started`), then sends windows of iterations, never more than
-   `max_in_flight` at once, and none for a few when many may run. A sequential loop is a window of one. Loops within
-   it are part of the same run (`nesting.py`). A local loop is one window over all: its worker keeps to
-   `max_in_flight` (`local.py`). A loop with a cursor gets its elements as it goes (`claiming.py`); one that was taken
-   over runs what is left (`taking.py`).
-2. `fail_fast` (default): the step fails when more iterations have failed than it tolerates, which is none unless
-   it says otherwise. `best_effort`: all run. In both `loop.done` carries the failures.
-3. `stop_when` is asked after every iteration that ended, in the order of the log; when it holds, `loop.stopped`
-   says so, no further iteration starts and those in flight finish. In a local loop its worker asks.
-4. `loop.done` comes once, after every iteration that was started has ended (V10 §8).
-5. What a loop carries is bounded, so that its commands and its end always fit into a message: an
-   element, what its iterations write to ctx, and the failures that are listed.
+1. *Beginning.* `loop.started` freezes the collection and the width of the window. From then on every reader of the log
+   knows the same elements under the same numbers, whatever ctx becomes; an iteration can be run again by its index.
+2. *Windows.* `loop.iteration.started` starts a range of iterations. Started and not ended are never more than
+   `max_in_flight`; a sequential loop has a window of one. A wide loop starts iterations in groups (WINDOWS), because a
+   decision for every single report would be most of its cost.
+3. *Kinds of loops.* Loops within a loop are flattened into the same run (`nesting.py`). A local loop is one window over
+   all elements, and its worker keeps to `max_in_flight` (`pipeline/local_machine.py`). A loop with a cursor gets its
+   elements as it proceeds (`cursor_rows.py`). One that was taken over runs only what is left (`carried_loop.py`).
+4. *Failing.* `fail_fast` (default): the step fails when more iterations have failed than it tolerates, which is none
+   unless it says otherwise. `best_effort`: all run, and the step fails only if none of them succeeded. `loop.done`
+   lists the failures.
+5. *Stopping.* `stop_when` is evaluated for every iteration that ended, in log order. When it holds, `loop.stopped` says
+   so, because nothing else in the log would: no further iteration starts and those in flight finish. In a local loop
+   the worker evaluates it.
+6. *End.* `loop.done` comes once, after every iteration that was started has ended (V10 §8). It never comes early: the
+   router continues from it with the results of all.
+7. *Bounds.* An element, what the iterations write to ctx and the failures that are listed are all bounded, so that
+   commands and `loop.done` always fit into a message. A loop over a bound fails; it does not get stuck.
 """
 
 from bisect import bisect
@@ -35,12 +41,13 @@ from shared.engine.values.scope import visible
 from shared.engine.values.stored_values import Values, item, manifest_item, resolve, resolve_scope, value_of
 from shared.errors import TemplateError
 from shared.events import model as ev
+from shared.events.failure import LIMIT, LOOP, TEMPLATE, Failure
 from shared.events.outcome import Result
 from shared.events.run_index import is_iteration
 from shared.events.stamp import stamp
 
-WINDOWS = 50  # a wide loop goes on in fiftieths of its width: a decision for each iteration would be most of its cost
-RESULT_WORK = 4  # units of a result that `stop_when` may read
+WINDOWS = 50  # a wide loop starts iterations in groups of a fiftieth of its width (rule 2)
+RESULT_WORK = 4  # units charged for each result that `stop_when` may read
 MAX_FAILURES_LISTED = 100
 MAX_FAILURES_BYTES = 65_536
 MAX_ITEM_BYTES = 262_144
@@ -71,7 +78,7 @@ def decide(step: Step, execution_id: str, loop: Loop, now: float, values: Values
 
 
 def is_quiet(step: Step, loop: Loop) -> bool:
-    """Nothing can follow from its state, seen without looking into it: most reports of a wide loop change nothing."""
+    """A cheap test that nothing follows from its state: most reports of a wide loop lead to no decision."""
     started = loop.started
     if started is None or loop.clashes or loop.failures.size or loop.stopped or loop.patches:
         return False
@@ -88,7 +95,7 @@ def is_quiet(step: Step, loop: Loop) -> bool:
 
 
 def _window(started: ev.LoopStarted) -> int:
-    """The smallest window it goes on with."""
+    """The smallest number of iterations worth a decision."""
     return max(1, started.max_in_flight // WINDOWS)
 
 
@@ -99,9 +106,9 @@ def _proceed(step: Step, execution_id: str, loop: Loop, values: Values) -> Itera
     count = loop.next if loop.stopped else loop.total
     is_over = loop.ended == left.below(count)
     if is_over and (loop.stopped or not loop.has_more):
-        yield _done(step, loop, count, values)
+        yield _none_succeeded(step, loop) if _is_lost(step, loop, count) else _done(step, loop, count, values)
     elif is_over and loop.claims is not None and cursor_rows.is_full(loop.claims):
-        yield _failed(step, loop, "limit", f"the cursor gave {count} rows, and may have more: all of these are done")
+        yield _failed(step, loop, LIMIT, f"the cursor gave {count} rows, and may have more: all of these are done")
     elif not loop.stopped:
         for event in _windows(step, execution_id, loop, left, values):
             yield event
@@ -135,7 +142,7 @@ def _windows(
 def _keyless(
     step: Step, execution_id: str, loop: Loop, first: int, count: int, values: Values
 ) -> ev.StepFailed | None:
-    """An iteration that would wait for a place of no key."""
+    """The step fails if the limit's key of an iteration cannot be rendered: it would wait for a place for ever."""
     for index in range(first, first + count):
         try:
             limit_of(step, execution_id, loop.event, values, iter_of(step, loop, index, values))
@@ -159,7 +166,7 @@ def failure(step: Step, loop: Loop) -> ev.StepFailed | None:
     assert started is not None
     if loop.patched_bytes > MAX_LOOP_CTX_BYTES:
         what = f"the iterations wrote {loop.patched_bytes} bytes to ctx"
-        return _failed(step, loop, "limit", f"{what}, over {MAX_LOOP_CTX_BYTES}: keep them as results")
+        return _failed(step, loop, LIMIT, f"{what}, over {MAX_LOOP_CTX_BYTES}: keep them as results")
     if (broken := _broken(loop)) is not None:
         return ev.StepFailed(broken, loop.patches, loop.event.run_id, step.name, loop.event.pool)
     tolerated = step.tolerate.of(loop.total)
@@ -173,7 +180,7 @@ def failure(step: Step, loop: Loop) -> ev.StepFailed | None:
 
 
 def _broken(loop: Loop) -> dict[str, Any] | None:
-    """Why its worker, or the claim of its rows, cannot go on."""
+    """Why its worker, or the claim of its rows, cannot continue."""
     if loop.claims is not None and loop.claims.error is not None:
         return {**loop.claims.error, "frame": loop.claims.asked - 1}
     return loop.halted.error if loop.halted is not None else None
@@ -193,7 +200,7 @@ def _begin(step: Step, execution_id: str, loop: Loop, now: float, values: Values
         except TemplateError as error:
             raise Unusable(error.kind, f"loop.in: {error}") from None
         if not isinstance(found, list | tuple):
-            raise Unusable("loop", f"loop.in of step {step.name} must be a list, not {type(found).__name__}")
+            raise Unusable(LOOP, f"loop.in of step {step.name} must be a list, not {type(found).__name__}")
         _check_sizes(found, MAX_ITEM_BYTES // len(levels))
         return list(found)
 
@@ -211,18 +218,19 @@ def _begin(step: Step, execution_id: str, loop: Loop, now: float, values: Values
     parallel, deadline = step.loop.mode == "parallel", _deadline(step, loop, now)
     frame = step.loop.cursor.frame if step.loop.cursor is not None else 0
     return ev.LoopStarted(
-        loop.event.run_id, step.name, count, items, ref, most, parallel, deadline, step.loop.local, frame, taken
+        run_id=loop.event.run_id, step=step.name, count=count, items=items, items_ref=ref, max_in_flight=most,
+        parallel=parallel, deadline=deadline, local=step.loop.local, frame=frame, taken=taken,
     )
 
 
 def _in_flight(given: int | str, names: dict[str, Any]) -> int:
-    """The window of the loop, which stays as it is from now on. Text is never taken for a number."""
+    """The width of the window, fixed from now on. Text is never read as a number."""
     try:
         most = evaluate(given, names)
     except TemplateError as error:
-        raise Unusable("loop" if error.kind == "template" else error.kind, f"max_in_flight: {error}") from None
+        raise Unusable(LOOP if error.kind == TEMPLATE else error.kind, f"max_in_flight: {error}") from None
     if type(most) is not int or not 1 <= most <= MAX_IN_FLIGHT:
-        raise Unusable("loop", f"max_in_flight: must be a whole number from 1 to {MAX_IN_FLIGHT}, not {most!r:.60}")
+        raise Unusable(LOOP, f"max_in_flight: must be a whole number from 1 to {MAX_IN_FLIGHT}, not {most!r:.60}")
     return most
 
 
@@ -232,7 +240,7 @@ def _check_sizes(items: Sequence[Any], most: int) -> None:
     sizes = [len(msgspec.json.encode(item)) for item in items]
     if (size := max(sizes)) > most:
         what = f"element {sizes.index(size)} of loop.in has {size} bytes"
-        raise Unusable("limit", f"{what}, over {most}: loop over names or references")
+        raise Unusable(LIMIT, f"{what}, over {most}: loop over names or references")
 
 
 def _deadline(step: Step, loop: Loop, now: float) -> str:
@@ -244,18 +252,18 @@ def _deadline(step: Step, loop: Loop, now: float) -> str:
 
 
 def _failed(step: Step, loop: Loop, kind: str, message: str) -> ev.StepFailed:
-    error: dict[str, Any] = {"kind": kind, "message": message}
-    if kind == "limit":
-        error = {"kind": kind, "message": f"loop of step {step.name}: {message}", "retryable": False}
-    return ev.StepFailed(error, (), loop.event.run_id, step.name, loop.event.pool if loop.started else "")
+    failure = Failure(kind, message)
+    if kind == LIMIT:
+        failure = Failure(kind, f"loop of step {step.name}: {message}", retryable=False)
+    return ev.StepFailed(failure.error(), (), loop.event.run_id, step.name, loop.event.pool if loop.started else "")
 
 
 # -- the end ---------------------------------------------------------------------------------
 
 
 def stops_at(step: Step, execution_id: str, loop: Loop, values: Values) -> int | None:
-    """The iteration after which `stop_when` holds, of those that nobody has asked about yet. In a local loop the
-    worker has asked."""
+    """The first iteration after which `stop_when` holds, of those it was not evaluated for yet. In a local loop the
+    worker has evaluated it."""
     assert step.loop is not None
     assert loop.started is not None
     if loop.halted is not None and not loop.stopped and is_iteration(loop.halted.index):
@@ -281,7 +289,7 @@ def stops_at(step: Step, execution_id: str, loop: Loop, values: Values) -> int |
 
 
 def results_so_far(loop: Loop, without: Collection[int], values: Values) -> dict[int, Any]:
-    """In index order, those taken over with them."""
+    """In index order, with the results that were taken over."""
     assert loop.started is not None
     known = carried_loop.results(loop.started.taken, values)
     left = carried_loop.todo(loop.started.taken, values)
@@ -291,7 +299,7 @@ def results_so_far(loop: Loop, without: Collection[int], values: Values) -> dict
 
 
 class _Known:
-    """The results as each of those that ended of late left them; put together once for a decision."""
+    """The results as they were when each recent iteration ended; put together once for a decision."""
 
     def __init__(self, loop: Loop, late: list[int], values: Values) -> None:
         found = results_so_far(loop, set(late), values)
@@ -332,7 +340,7 @@ def _done(step: Step, loop: Loop, count: int, values: Values) -> ev.LoopDone:
     known = carried_loop.results(loop.started.taken, values)[:count]
     found = [*known, *([None] * (count - len(known)))]
     for index, result in loop.results.items():
-        if index < count:  # whoever halts a local loop says how far it came
+        if index < count:  # the worker that halted a local loop says how many iterations count
             found[index] = manifest_item(result)
     if step.loop.inner:
         found = nested(len(step.loop.levels), elements_of(loop, values), found)
@@ -341,13 +349,24 @@ def _done(step: Step, loop: Loop, count: int, values: Values) -> ev.LoopDone:
     if loop.stopped:
         value["stopped"] = True
     return ev.LoopDone(
-        loop.event.run_id, step.name, Result(value, "loop"), count, len(failed), _listed(loop), loop.patches,
-        loop.stopped,
+        run_id=loop.event.run_id, step=step.name, result=Result(value, "loop"), count=count, failed=len(failed),
+        failures=_listed(loop), ctx=loop.patches, stopped=loop.stopped,
     )
 
 
+def _is_lost(step: Step, loop: Loop, count: int) -> bool:
+    """The best effort came to nothing at all."""
+    return step.failure == "best_effort" and not step.all_may_fail and loop.failures.size == count > 0
+
+
+def _none_succeeded(step: Step, loop: Loop) -> ev.StepFailed:
+    index, error = next(loop.failures.items())
+    error = {**error, "index": index, "failed": loop.failures.size}
+    return ev.StepFailed(error, loop.patches, loop.event.run_id, step.name, loop.event.pool)
+
+
 def _listed(loop: Loop) -> list[dict[str, Any]]:
-    """The first failures; every one stands in the log as `loop.iteration.failed`."""
+    """The first failures; every one is in the log as `loop.iteration.failed`."""
     listed: list[dict[str, Any]] = []
     size = 0
     for index, error in loop.failures.items():

@@ -1,4 +1,4 @@
-"""What the scheduler sends when the log says so."""
+"""The messages that the scheduler sends. Each follows from the log, so that it can be derived and sent again."""
 
 from msgspec import Struct
 
@@ -9,8 +9,8 @@ from shared.events.stop import Stop
 
 
 class Free(Struct, frozen=True, gc=False):
-    """No worker has the run, or the iteration, any more: it has ended or, `parked`, waits. Without an index: none
-    of its iterations; without a run: nothing of the execution."""
+    """No worker holds the run, or the iteration, now: it has ended or, if `parked`, waits. Without an index this holds
+    for the run and all its iterations; without a run, for everything of the execution."""
 
     execution_id: str
     run_id: str = ""
@@ -18,5 +18,5 @@ class Free(Struct, frozen=True, gc=False):
     parked: bool = False
 
 
-# `Want` and `Free` are for the scheduler itself: who wants a place, and whose place or worker is free again.
+# `Want` and `Free` stay inside the scheduler: who wants a place, and whose place or worker is free again.
 Message = Command | Request | Control | Stop | Free | Want

@@ -1,8 +1,8 @@
-"""A loop within a loop (V10 §6.4): all levels as one run of iterations.
+"""A loop within a loop (V10 §6.4): all levels flattened into one range of iterations.
 
-What is frozen when the loop starts is a tree: the innermost level a list of elements, every other one a list of
-`[element, start, elements below]`, where `start` is the number of the first iteration below it. So an outer element
-stands there once, however many iterations it has.
+When the loop starts, a tree is frozen: the innermost level is a list of elements, every other one a list of
+`[element, start, elements below]`, where `start` is the index of the first iteration below it. So an outer element is
+stored once, however many iterations are below it, and the elements of an iteration are found by bisection.
 """
 
 from bisect import bisect_right
@@ -11,12 +11,14 @@ from typing import Any
 
 from shared.dsl.model.plan import Level
 from shared.engine.values.stored_values import manifest_list
+from shared.errors import Signal
+from shared.events.failure import LIMIT
 
 MAX_ITERATIONS = 1_000_000  # and as many elements of the outer levels
 
 
-class Unusable(Exception):
-    """What a loop cannot start with; `kind` is that of the error."""
+class Unusable(Signal):
+    """The loop cannot start with these elements; `kind` is the kind of the error."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -28,13 +30,13 @@ Elements = Callable[[Level, Iter], list[Any]]
 
 
 def iteration(level: Level, item: Any, index: int, count: int, parent: Iter) -> Iter:
-    """`iter` of one element; `parent` is that of the level around it."""
+    """`iter` of one element; `parent` is the `iter` of the level around it."""
     found = {level.iterator: item, "index": index, "count": count}
     return {**found, "parent": parent} if parent else found
 
 
 class Grown:
-    """The tree of the levels' elements, and how many iterations it has."""
+    """The tree of elements of all levels, and its number of iterations."""
 
     def __init__(self, levels: Sequence[Level], elements: Elements) -> None:
         self._levels, self._elements = levels, elements
@@ -46,7 +48,7 @@ class Grown:
         found = self._elements(level, parent)
         self._nodes += len(found)
         if self._nodes > MAX_ITERATIONS:
-            raise Unusable("limit", f"loop.in has {self._nodes} elements, over {MAX_ITERATIONS}")
+            raise Unusable(LIMIT, f"loop.in has {self._nodes} elements, over {MAX_ITERATIONS}")
         if depth == len(self._levels) - 1:
             self.count += len(found)
             return found
@@ -59,7 +61,7 @@ class Grown:
 
 
 def iter_at(levels: Sequence[Level], items: list[Any], index: int) -> Iter:
-    """`iter` of the iteration with that number."""
+    """`iter` of the iteration with this index."""
     parent: Iter = {}
     start = 0
     for level in levels[:-1]:

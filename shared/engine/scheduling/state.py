@@ -1,10 +1,17 @@
-"""The scheduler's state of one execution and its fold: runs at workers, loops, and waits.
+"""The scheduler's state of one execution and its fold: runs at workers, loops, waits and granted places.
 
-Which reports on iterations count says the fence (`leases/fence.py`); they do while the iteration is in flight. In a
-parallel loop an iteration that writes a ctx key another one wrote is failed by the fold itself (`ctx_conflict`), so
-every reader agrees on which one.
+1. Records are folded in log order. The scheduler's own are numbered without a gap: a gap means a damaged log, and the
+   fold refuses to continue rather than decide from it (`Corrupt`).
+2. A report counts if it fits (`leases/lease_fit.py`), no higher epoch came before it (`leases/fence.py`) and what it
+   speaks of is still in flight. Anything else changes nothing, so repeats and late reports need no special care.
+3. In a parallel loop, an iteration that writes a ctx key which another one wrote is failed by the fold itself
+   (`ctx_conflict`). Log order decides which of the two, so every reader agrees.
+4. `evolve` works on a draft; a state that was handed out never changes. Whoever holds one can compare, snapshot or
+   discard it while the next is made.
+5. What is over leaves the state. Of a cancelled loop, `stopping` keeps what still runs, until all of it has stopped.
 """
 
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -21,6 +28,7 @@ from shared.engine.values.chunked import Chunked
 from shared.engine.values.ctx_patch import plain_keys
 from shared.errors import Corrupt
 from shared.events import model as ev
+from shared.events.failure import CTX_CONFLICT, Failure, message_of, shortened
 from shared.events.fields import PRIORITY
 from shared.events.outcome import Result
 from shared.events.record import Epoch, Lease, Record
@@ -28,22 +36,22 @@ from shared.events.run_index import FIRST_FRAME, RUN, frame_of, is_frame, is_ite
 
 
 class Dispatch(Struct, frozen=True):
-    """A plain run that a worker should have; `cause` is the log sequence it was scheduled at, `at` when."""
+    """A plain run that a worker should have. It was scheduled at the log sequence `cause`, at the time `at`."""
 
     event: ev.StepScheduled
     cause: int
     at: str = ""
 
 
-MAX_FAILURES_KEPT = 1000  # whole; of more, what they are and how they begin
+MAX_FAILURES_KEPT = 1000  # in full; of any more, only the kind and the start of the message
 MAX_FAILURE_TEXT = 200
 
 
 class Loop(Struct):
-    """A loop-run. A draft owns it; a state handed out is never changed. `sent` is the record that started an
-    iteration in flight; `recent` are those that ended since the last decision, each with the record that says so:
-    `stop_when` has not been asked about them. Of a local loop, `held` is the epoch of the worker that runs it, and
-    of its iterations those are in flight that this worker has begun; `claims` are the rows of a cursor."""
+    """A loop-run. `live` are the iterations in flight with the epoch that holds each, `sent` the sequence of the record
+    that started each. `recent` are the iterations that ended since the last decision, with the sequence of the report:
+    `stop_when` has not been evaluated for them. Of a local loop, `held` is the epoch of the worker that runs it, and
+    `live` the iterations this worker has begun. `claims` are the rows of a cursor."""
 
     event: ev.StepScheduled
     cause: int
@@ -76,7 +84,7 @@ class Loop(Struct):
 
     @property
     def total(self) -> int:
-        """The elements there are so far."""
+        """How many elements there are so far."""
         if self.claims is not None:
             return self.claims.claimed
         return self.started.count if self.started is not None else 0
@@ -88,7 +96,7 @@ class Loop(Struct):
 
     @property
     def is_at_work(self) -> bool:
-        """As far as the log says, a worker has something of it."""
+        """According to the log, a worker holds some part of it."""
         if self.is_local:
             return self.held > NOBODY and self.halted is None
         claims = self.claims is not None and self.claims.open and self.claims.epoch > NOBODY
@@ -96,16 +104,16 @@ class Loop(Struct):
 
 
     def outranks(self, lease: Lease) -> bool:
-        """A later lease has what this one speaks of. Whoever holds a local loop holds its iterations."""
+        """A later lease holds what this one speaks of. Whoever holds a local loop holds its iterations."""
         return is_outranked(lease, self.live.get(lease.index, NOBODY), self.held)
 
 
 class Schedule(Struct):
-    """`stopping` are cancelled loops some of whose iterations may still run; `orphans` children that nobody
-    waits for any more, and why; `signals` those that no wait has taken, by their source; `gate` what the execution
-    itself needs a place of, `granted` the places that it and its runs hold, with their keys; `taken` what the loops of
-    tokens that are not there yet take over from another execution; `counts` how many runs each step has had; `root` the
-    execution that this one descends from, if it is somebody's child."""
+    """`stopping`: cancelled loops some of whose iterations may still run. `orphans`: children that nobody waits for
+    now, and why. `signals`: those that no wait has consumed, by source. `gate`: the limit of the execution itself;
+    `granted`: the places that it and its runs hold, with their keys. `taken`: what loops yet to be scheduled take over
+    from an earlier execution, by token. `counts`: how many runs each step has had. `root`: the execution that this one
+    descends from, if it is a child."""
 
     execution_id: str
     runs: dict[str, Dispatch] = {}
@@ -137,14 +145,14 @@ def _copy(loop: Loop) -> Loop:
 
 
 def draft(state: Schedule) -> Schedule:
-    loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
-    return Schedule(
-        state.execution_id, dict(state.runs), loops, dict(state.waits),
-        {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {},
-        dict(state.orphans), dict(state.signals), state.heard, state.paused, state.depth, state.finished,
-        state.priority, state.gate, state.began, dict(state.granted), state.n, state.seq, state.as_of,
-        dict(state.taken), dict(state.counts), state.root,
-    )
+    """A copy that may be changed."""
+    new = copy(state)
+    new.runs, new.waits, new.orphans = dict(state.runs), dict(state.waits), dict(state.orphans)
+    new.signals, new.granted = dict(state.signals), dict(state.granted)
+    new.taken, new.counts = dict(state.taken), dict(state.counts)
+    new.loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
+    new.stopping = {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {}
+    return new
 
 
 def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
@@ -174,7 +182,7 @@ def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
 
 
 def _mark(state: Schedule, record: Record, seq: int) -> None:
-    """What only the record knows: where its iterations begin, and about which reports it has decided."""
+    """What only the record knows: the sequence at which its iterations start, and which reports it has decided on."""
     for event in record.events:
         if isinstance(event, ev.IterationStarted) and (loop := state.loops.get(event.run_id)) is not None:
             indexes = (RUN,) if loop.is_local else range(event.first, event.first + event.count)
@@ -225,7 +233,7 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
 
 
 def _taken(state: Schedule, event: ev.StepScheduled) -> ev.Taken | None:
-    """A run that several tokens enter together is none of those that there were before."""
+    """A run that several tokens entered together is a new one, whatever each of them carried."""
     found = [state.taken.pop(token_id) for token_id in event.tokens if token_id in state.taken]
     return found[0] if len(event.tokens) == len(found) == 1 else None
 
@@ -240,7 +248,7 @@ def end_run(state: Schedule, run_id: str) -> None:
 
 
 def known(state: Schedule, lease: Lease) -> Known | None:
-    """The run of a lease; None when it is over, or never was."""
+    """What is known of the run of a lease; None when it is over, or never was."""
     if (dispatch := state.runs.get(lease.run_id)) is not None:
         return Known(dispatch.event.step, dispatch.event.pool, since=dispatch.cause)
     loop = state.loops.get(lease.run_id) or state.stopping.get(lease.run_id)
@@ -252,11 +260,14 @@ def known(state: Schedule, lease: Lease) -> Known | None:
         part = FIRST_FRAME if frame_of(lease.index) == asked - 1 else RUN
     begun = loop.total if loop.is_local and loop.stopped else loop.next
     since = max(loop.cause, loop.sent.get(part, 0))
-    return Known(loop.event.step, loop.event.pool, True, since, loop.is_local, begun, asked, size)
+    return Known(
+        step=loop.event.step, pool=loop.event.pool, loop=True, since=since, local=loop.is_local, begun=begun,
+        frames=asked, rows=size,
+    )
 
 
 def unfit(state: Schedule, record: Record, seq: int) -> str:
-    """Why a record of a lease counts for nothing, if it does not fit. What it says of a run that is over is late."""
+    """Why a record of a lease does not fit; empty if it does, or is only late: its run is over."""
     if record.lease is None:
         return ""
     found = known(state, record.lease)
@@ -299,7 +310,7 @@ def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> Non
 
 
 def _fold_part(loop: Loop, record: Record, lease: Lease) -> None:
-    """From whoever runs a local loop, or claims rows."""
+    """A report of the worker that runs a local loop, or that claims rows."""
     if is_run(lease.index):
         loop.held = lease.epoch
         if isinstance(last := record.events[-1], ev.LoopHalted):
@@ -322,7 +333,7 @@ def settle(
     clash = keys & loop.written if loop.parallel else frozenset()
     if clash:
         message = f"another iteration already wrote ctx.{min(clash)}; use a reducer such as $append"
-        loop.failures.put(index, {"kind": "ctx_conflict", "message": message, "retryable": False})
+        loop.failures.put(index, Failure(CTX_CONFLICT, message, retryable=False).error())
         loop.clashes = (*loop.clashes, index)
         return
     if ctx:
@@ -332,11 +343,8 @@ def settle(
     if error is None:
         loop.results.put(index, result)
     else:
-        loop.failures.put(index, error if loop.failures.size < MAX_FAILURES_KEPT else _brief(error))
-
-
-def _brief(error: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": error.get("kind"), "message": str(error.get("message", ""))[:MAX_FAILURE_TEXT]}
+        whole = loop.failures.size < MAX_FAILURES_KEPT
+        loop.failures.put(index, error if whole else shortened(error, MAX_FAILURE_TEXT))
 
 
 def apply(state: Schedule, event: ev.Event) -> None:
@@ -358,7 +366,7 @@ def apply(state: Schedule, event: ev.Event) -> None:
             loop = state.loops[run_id]
             loop.clashes = tuple(clash for clash in loop.clashes if clash != index)
         case ev.StepFailed(run_id=run_id, error=error):
-            waiting.orphan(state, run_id, str(error.get("message", "the step failed")))
+            waiting.orphan(state, run_id, message_of(error, "the step failed"))
             end_run(state, run_id)
         case ev.LoopStopped(run_id=run_id) if run_id in state.loops:
             loop = state.loops[run_id]

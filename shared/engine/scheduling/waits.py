@@ -1,14 +1,18 @@
-"""Waits: tasks that go on without a worker, until a child has ended, a signal is there or a time has come.
+"""Waits: tasks that are parked without a worker until a child has ended, a signal has come or a time is reached.
 
-1. `task.waiting` ends a worker's lease. Its child is asked for at once, under an id that follows from
-   the wait, so asking twice starts one.
-2. The wait is over when the child has ended; when its time has come: a pause is then done, a child is
-   late; and at once for a child that nobody waits for. `task.resumed` says so, and the run goes to its
-   pool again.
-3. A signal ends the first wait that asks for its name, also one that begins later. A payload that does not fit
-   the wait's schema is rejected, and the wait goes on.
-4. A report of a lower epoch changes nothing; a task that was begun anew comes back to the same wait,
-   with the answer it may have by then.
+1. `task.waiting` is the last word of a worker's lease. A parent that kept its worker while its children ran could fill
+   a pool with parents and stop the children for ever.
+2. A wait has a name that follows from the run, the task and how many tasks ran before it; the id of its child follows
+   from that name. So a child requested twice is one child, and a worker that begins the same attempt again comes to the
+   same wait, the same child and the same answer.
+3. A wait is over when its child has ended; when its time is reached (a pause is then done, a child is late); or at
+   once, for a child that nobody waits for. `task.resumed` says so and carries the outcome. It is written once for a
+   wait, and the run then goes to its pool again.
+4. A signal ends the first wait that asks for its name, also one that begins later. A payload that does not match the
+   wait's schema is rejected, and the wait continues. A signal is never used for two waits.
+5. A report of a lower epoch changes nothing. A wait that is over is kept (`over`) until its run ends or waits for
+   something else: a late report of the same wait must not begin it a second time.
+6. When a run is over and its child is not, the child is an orphan: it is cancelled, unless it was started detached.
 """
 
 from collections.abc import Iterator
@@ -20,6 +24,7 @@ from msgspec.structs import replace
 from shared.dsl.templates import json_schema
 from shared.engine.leases.fence import is_outranked
 from shared.events import model as ev
+from shared.events.failure import PLAYBOOK, TIMEOUT, message_of
 from shared.events.fields import PRIORITY
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Epoch, Lease, Record
@@ -31,12 +36,12 @@ if TYPE_CHECKING:
     from shared.engine.scheduling.state import Schedule
 
 
-MAX_SIGNALS = 1000  # that nobody has waited for yet; more are in the log and nowhere else
+MAX_SIGNALS = 1000  # unconsumed ones in the state; any more are in the log and end no wait
 MAX_MISFIT = 500
 
 
 class Wait(Struct, frozen=True):
-    """`over`: the run has been sent on; the wait is kept for the reports that may still come."""
+    """`over`: the run was sent to its pool again; the wait is kept for reports that may still come."""
 
     run_id: str
     index: int
@@ -47,11 +52,12 @@ class Wait(Struct, frozen=True):
 
 
 def place(run_id: str, index: int) -> str:
+    """The key under which a run, or an iteration, waits and holds its place of a limit."""
     return run_id + iteration_part(index)
 
 
 def fold_report(state: "Schedule", record: Record, lease: Lease) -> None:
-    """A worker's word about a task that waits."""
+    """A worker's report that a task waits."""
     if lease.run_id in state.stopping:
         if not state.stopping[lease.run_id].outranks(lease):
             state.stopping[lease.run_id].live.pop(lease.index, None)
@@ -101,8 +107,8 @@ def _asks_for(wait: Wait, ended: ev.ChildEnded) -> bool:
 
 
 def orphan(state: "Schedule", run_id: str, reason: str) -> None:
-    """The run is over, and its children are not: nobody waits for them any more. An iteration that only
-    pauses has nothing left to stop."""
+    """The run is over and its children are not: nobody waits for them now. An iteration that only pauses has nothing
+    left to stop."""
     for wait in state.waits.values():
         if wait.run_id == run_id and not wait.over:
             _orphan(state, wait, reason)
@@ -155,7 +161,7 @@ def decide(state: "Schedule", now: float) -> Iterator[ev.TaskResumed | ev.Signal
 
 
 def misfit(payload: Any, schema: dict[str, Any]) -> str:
-    """What about the payload is not as the schema asks; empty when all is."""
+    """What in the payload does not match the schema; empty if all does."""
     return json_schema.misfit(payload, schema, MAX_MISFIT) if schema else ""
 
 
@@ -169,13 +175,13 @@ def resumed(state: "Schedule", event: ev.TaskResumed) -> None:
 
 
 def due(state: "Schedule") -> float | None:
-    """When the next wait is over by itself."""
+    """When the next wait is over by time alone."""
     times = [seconds(wait.event.until) for wait in state.waits.values() if not wait.over and wait.event.until]
     return min(times, default=None)
 
 
 def children(state: "Schedule") -> Iterator[Request]:
-    """The executions that must have been asked for."""
+    """Requests for the children that must have been requested by now."""
     for wait in state.waits.values():
         if not wait.over and wait.answer is None and (request := asked(state, wait)) is not None:
             yield request
@@ -186,8 +192,8 @@ def asked(state: "Schedule", wait: Wait) -> Request | None:
     if child is None:
         return None
     parent = ev.Parent(
-        state.execution_id, wait.run_id, wait.event.wait, wait.index, child.returns, child.iter,
-        state.depth + 1, child.detached, state.root,
+        execution_id=state.execution_id, run_id=wait.run_id, wait=wait.event.wait, index=wait.index,
+        returns=child.returns, iter=child.iter, depth=state.depth + 1, detached=child.detached, root=state.root,
     )
     priority = state.priority if state.priority != PRIORITY else None
     return Request(child.path, child.version, child.payload, child.execution_id, parent, priority)
@@ -201,27 +207,24 @@ def _is_over(wait: Wait, now: float) -> bool:
 
 
 def _outcome(wait: Wait) -> Outcome | None:
-    """What the task answers with; None: it has only paused, the call is still to be made."""
+    """The outcome of the task; None: it was only a pause, and the call is still to be made."""
     child, answer = wait.event.child, wait.answer
     if wait.event.signal:
-        return failed("timeout", f"no signal {wait.event.signal!r} in time", retryable=True)
+        return failed(TIMEOUT, f"no signal {wait.event.signal!r} in time", retryable=True)
     if child is None:
         return None if wait.event.pause else ok({"until": wait.event.until})
     about = {"execution_id": child.execution_id, "path": child.path}
     if answer is None and child.detached:
         return ok({**about, "status": "started"})
     if answer is None:
-        return failed("timeout", f"{_name(child)} is not over in time", retryable=True, details=about)
+        return failed(TIMEOUT, f"{_name(child)} is not over in time", retryable=True, details=about)
     if answer.status == "completed":
         result = answer.result
         return Outcome("ok", result.value, result.shape, result.ref, meta=about)
-    message = f"{_name(child)} {'failed' if answer.status == 'failed' else 'was cancelled'}: {_message(answer.error)}"
-    return failed("playbook", message, details={**about, "error": answer.error})
+    end = "failed" if answer.status == "failed" else "was cancelled"
+    message = f"{_name(child)} {end}: {message_of(answer.error, 'no reason given')}"
+    return failed(PLAYBOOK, message, details={**about, "error": answer.error})
 
 
 def _name(child: ev.Child) -> str:
     return f"playbook {child.path!r} (execution {child.execution_id})"
-
-
-def _message(error: dict[str, Any] | None) -> str:
-    return str((error or {}).get("message", "no reason given"))

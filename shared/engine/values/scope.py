@@ -49,7 +49,7 @@ def _bind(found: dict[str, Any], around: Mapping[str, Any]) -> None:
 
 
 def within(iter_: Mapping[str, Any], caller: Mapping[str, Any]) -> dict[str, Any]:
-    """The iteration that started this execution stands around all of its own."""
+    """The iteration that started this execution is the parent of all of its own."""
     if "parent" in iter_:
         return {**iter_, "parent": within(iter_["parent"], caller)}
     return {**iter_, "parent": caller}

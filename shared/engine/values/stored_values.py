@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from shared.errors import Signal
 from shared.events import bounds
 from shared.events.model import (
     Event,
@@ -43,7 +44,7 @@ Blobs = dict[str, bytes]
 _encode = msgspec.json.encode
 
 
-class Missing(Exception):
+class Missing(Signal):
     """A decision needs the stored value."""
 
     def __init__(self, ref: Ref) -> None:
@@ -51,13 +52,13 @@ class Missing(Exception):
         self.ref = ref
 
 
-class TooLarge(Exception):
+class Unstorable(Signal):
     """A value over MAX_VALUE_BYTES."""
 
 
 def refer(execution_id: str, data: bytes, hint: str, blobs: Blobs) -> Ref:
     if len(data) > MAX_VALUE_BYTES:
-        raise TooLarge(f"a {hint} of {len(data)} bytes is over the limit of {MAX_VALUE_BYTES}")
+        raise Unstorable(f"a {hint} of {len(data)} bytes is over the limit of {MAX_VALUE_BYTES}")
     checksum = hashlib.sha256(data).hexdigest()
     blobs[checksum] = data
     return Ref(STORE, f"{execution_id}/{checksum}", checksum, len(data), hint)
@@ -194,7 +195,7 @@ def _is_pointer(item: Any) -> bool:
 
 
 def item(found: Any, values: Values) -> Any:
-    """What stands in a loop's results, with what it points to."""
+    """An item of a loop's results, with the value it refers to."""
     if not _is_pointer(found):
         return found
     if "$value" in found:

@@ -1,1 +1,1 @@
-"""The Structs of events, by who says them; `model` puts them together, and everybody takes them from there."""
+"""The Structs of events, by who writes them; `model` puts them together, and everybody imports them from there."""

@@ -8,11 +8,14 @@ from shared.events.outcome import Outcome, Ref, Result
 
 
 class StepStarted(Base, frozen=True, tag="step.started"):
-    """A worker holds the run under the record's epoch from here on."""
+    """A worker holds the run under the record's epoch from here on. `outage`: the broker had not answered this worker
+    shortly before, so the lease before this one ended without any fault of its worker."""
+
+    outage: bool = False
 
 
 class LeaseReleased(Base, frozen=True, tag="lease.released"):
-    """The worker handed the run back on purpose: the lease is over and was not lost, and another one goes on."""
+    """The worker handed the run back on purpose: the lease is over and was not lost, and another one continues."""
 
     why: Text = ""
 
@@ -24,7 +27,7 @@ class TaskStarted(Base, frozen=True, tag="task.started"):
 
 
 class TaskDone(Base, frozen=True, tag="task.done"):
-    """A finished attempt with its directive; enough to go on after it on another worker. `element` is the place
+    """A finished attempt with its directive; enough to continue after it on another worker. `element` is the index
     in the task's own loop, which has `of` elements."""
 
     task: Name
@@ -54,7 +57,7 @@ class TaskRetried(Base, frozen=True, tag="task.retried"):
 
 class TaskWaiting(Base, frozen=True, tag="task.waiting"):
     """The task waits without a worker: for a child, a signal or a time; for the former until a time. It ends
-    the lease and not the run. `wait` is the same however often the task is begun anew; a `pause` comes before
+    the lease and not the run. `wait` is the same however often the task is begun again; a `pause` comes before
     the attempt."""
 
     task: Name
@@ -112,7 +115,7 @@ class IterationFailed(Base, frozen=True, tag="loop.iteration.failed"):
 
 class LoopHalted(Base, frozen=True, tag="loop.halted"):
     """The worker that runs a local loop begins no further iteration, and those it had begun are over. `next` is the
-    first one it has not begun, `index` the one after which `stop_when` holds, `error` why it cannot go on; with
+    first one it has not begun, `index` the one after which `stop_when` holds, `error` why it cannot continue; with
     neither, it was told to stop."""
 
     next: Count = 0
@@ -133,7 +136,7 @@ class FrameClaimed(Base, frozen=True, tag="loop.frame.claimed"):
 
 
 class FrameFailed(Base, frozen=True, tag="loop.frame.failed"):
-    """No row was claimed, and the loop cannot go on."""
+    """No row was claimed, and the loop cannot continue."""
 
     error: dict[str, Any]
     entity = "loop"

@@ -17,7 +17,7 @@ class CancelRequested(Base, frozen=True, tag="cancel.requested"):
 
 
 class PauseRequested(Base, frozen=True, tag="pause.requested"):
-    """`at` is when the broker took the request: the latest counts, in whatever order they get here."""
+    """`at` is when the broker accepted the request: the latest counts, in whatever order they get here."""
 
     reason: str = ""
     by: str = ""

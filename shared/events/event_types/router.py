@@ -40,7 +40,7 @@ class PlaybookStarted(Base, frozen=True, tag="playbook.started"):
 
 
 class PlaybookRestored(Base, frozen=True, tag="playbook.restored"):
-    """What the execution takes over from the one named `of`, and where it goes on."""
+    """What the execution takes over from the one named `of`, and where it continues."""
 
     of: str
     ctx: dict[str, Any] = {}
@@ -74,8 +74,8 @@ class PlaybookCancelling(Base, frozen=True, tag="playbook.cancelling"):
 
 
 class PlaybookCompensating(Base, frozen=True, tag="playbook.compensating"):
-    """It will end so. Before that, what is done is undone; what still runs is told to stop, and waited for
-    until `until`."""
+    """It will end with this status. Before that, what is done is undone; what still runs is told to stop, and waited
+    for until `until`."""
 
     status: Ending
     error: dict[str, Any]
@@ -84,7 +84,8 @@ class PlaybookCompensating(Base, frozen=True, tag="playbook.compensating"):
 
 
 class CompensationFailed(Base, frozen=True, tag="compensation.failed"):
-    """The run `compensates` is not undone: its compensation ended so, or could not begin (no `run_id`)."""
+    """The run `compensates` is not undone: its compensation failed with this error, or could not begin (no
+    `run_id`)."""
 
     compensates: Name
     step: Name
@@ -190,7 +191,7 @@ class NextSelected(Base, frozen=True, tag="next.selected"):
 
 
 class StepCancelled(Base, frozen=True, tag="step.cancelled"):
-    """From the router: the run is to stop. From the scheduler: nothing of the loop runs any more."""
+    """From the router: the run is to stop. From the scheduler: nothing of the loop runs now."""
 
     run_id: Name
     step: Name

@@ -8,7 +8,7 @@ from shared.events.outcome import Outcome, Ref, Result
 
 
 class TaskResumed(Base, frozen=True, tag="task.resumed"):
-    """A wait is over: a worker goes on with the outcome, or, when there is none, makes the call. `signal` is
+    """A wait is over: a worker continues with the outcome or, if there is none, makes the call. `signal` is
     the source of the signal that ended it."""
 
     run_id: Name
@@ -20,7 +20,7 @@ class TaskResumed(Base, frozen=True, tag="task.resumed"):
 
 
 class SignalRejected(Base, frozen=True, tag="signal.rejected"):
-    """Its payload is not what the wait asks for; the wait goes on."""
+    """Its payload does not match what the wait asks for; the wait continues."""
 
     source: str
     name: str
@@ -33,9 +33,9 @@ class SignalRejected(Base, frozen=True, tag="signal.rejected"):
 
 
 class LoopStarted(Base, frozen=True, tag="loop.started"):
-    """`items` are the frozen elements; of a loop with loops within it, their tree (`nesting.py`). `local`: one
-    worker runs all iterations. `frame` is how many rows a loop with a cursor claims at a time; the elements it
-    starts with, if any, are `taken` over like the results of some of them."""
+    """`items` are the frozen elements; of a loop with loops within it, their tree (`engine/scheduling/nesting.py`).
+    `local`: one worker runs all iterations. `frame` is how many rows a loop with a cursor claims at a time; the
+    elements it starts with, if any, are `taken` over like the results of some of them."""
 
     run_id: Name
     step: Name

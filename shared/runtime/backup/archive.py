@@ -39,8 +39,8 @@ class Part(Struct, frozen=True):
 
 
 class Requests(Struct, frozen=True):
-    """Where the requests stood before the log was read: `epoch` is when their stream was made (it goes into the
-    ids of executions), and all up to `handled` had been taken."""
+    """How far the requests were before the log was read: `epoch` is when their stream was made (it goes into the
+    ids of executions), and all up to `handled` had been handled."""
 
     epoch: int
     handled: int

@@ -1,4 +1,4 @@
-"""Takes a backup back into a broker that has nothing of the kind. Nothing is ever written over: what is there and not
+"""Restores a backup into a broker that has nothing of the kind. Nothing is ever written over: what is there and not
 empty stops it before the first byte."""
 
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def check(part: Part, state: dict[str, Any]) -> None:
 
 
 async def settle_requests(bus: JetStreamBus, manifest: Manifest) -> None:
-    """Requests that were taken before the log was read are gone; later ones come again, and find what they started.
+    """Requests that were handled before the log was read are gone; later ones come again, and find what they started.
     An execution whose id came from the place of its request would not be found, since the new stream has another time
     of birth: those that the log has are deleted."""
     name = topology.REQUESTS

@@ -2,10 +2,10 @@
 
 The order makes every reference hold in what is restored (docs/adr/0020):
 
-    where the requests stand, schedules   a time or request taken after this may be taken again: it has the same id
+    how far requests and schedules are    what is handled after this may be handled again: it has the same id
     event streams                         the log
     results                               stored before the record that names them
-    requests                              their sequences go on after every one the log names
+    requests                              their sequences continue after every one the log names
     all other buckets                     playbooks are stored before the execution that names them
 """
 
@@ -47,8 +47,8 @@ async def save(bus: JetStreamBus, folder: Path, partitions: int, *, secrets: boo
         parts.append(part)
         say(f"{name}: {part.messages} messages, {part.bytes} bytes")
     manifest = Manifest(
-        archive.FORMAT, stamp(await bus.time()), version("noetl-jetstream"),
-        server_version(bus), partitions, secrets, requests, parts,
+        format=archive.FORMAT, made_at=stamp(await bus.time()), version=version("noetl-jetstream"),
+        server=server_version(bus), partitions=partitions, secrets=secrets, requests=requests, parts=parts,
     )
     archive.finish(folder, manifest)
     return manifest

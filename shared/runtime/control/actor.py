@@ -9,9 +9,9 @@ from shared.runtime.control.template_pace import Pace
 
 class Actor(Generic[S]):
     """One execution in one service. `carried` are messages whose decision did not get into the log
-    yet, `due` messages of a recovery, `alarm` when it is looked at without news, `stored` large values already
+    yet, `due` messages of a recovery, `alarm` when it is looked at without new records, `stored` large values already
     written, `folded` the records since the last snapshot, `saved` whether there is one. `whole`: it is folded from the
-    log alone, since something went wrong; `aside`: it did so again, and the service does not go on with it."""
+    log alone, since something went wrong; `aside`: it did so again, and the service does not continue it."""
 
     __slots__ = (
         "alarm", "aside", "busy", "carried", "due", "execution_id", "folded", "inbox", "pace", "saved", "state",
@@ -41,13 +41,13 @@ class Actor(Generic[S]):
         return [entry for entry in self.inbox if entry[0] > as_of]
 
     def take(self) -> list[int]:
-        """The sequences of what it has been given, which is dropped."""
+        """Drops what it has been given; returns the sequences of that."""
         taken = self.carried + [seq for seq, _ in self.inbox]
         self.carried, self.inbox = [], []
         return taken
 
     def set_aside(self) -> list[int]:
-        """It is busy for good, and holds nothing; the sequences of what it had been given."""
+        """Makes it busy for good, holding nothing; returns the sequences of what it had been given."""
         self.aside = self.busy = True
         self.state, self.due, self.alarm = None, [], 0.0
         self.values, self.stored = {}, set()
@@ -55,7 +55,7 @@ class Actor(Generic[S]):
 
 
 def kept(core: Core[S], state: S | None) -> bool:
-    """Whether it must stay in memory: also when nobody can tell."""
+    """Whether it must stay in memory; also if that is unknown."""
     try:
         return state is None or core.keep(state)
     except Exception:
@@ -63,8 +63,8 @@ def kept(core: Core[S], state: S | None) -> bool:
 
 
 def forget_idle(actors: dict[str, Actor[S]], core: Core[S], most: int) -> int:
-    """Makes room for new actors, the oldest first, down to nine tenths of `most`. The number at which it is worth
-    another look: if all of them must stay, not at the very next one."""
+    """Makes room for new actors, the oldest first, down to nine tenths of `most`. Returns the number at which it is
+    worth another look: if all of them must stay, not at the very next one."""
     for key, actor in list(actors.items()):
         if actor.busy or actor.inbox or kept(core, actor.state):
             continue

@@ -29,7 +29,7 @@ class Background:
             self.broken = error
 
     def stop(self) -> list["asyncio.Task[None]"]:
-        """Begins nothing any more; those to wait for."""
+        """Begins nothing from now on; returns those to wait for."""
         self._stopping = True
         tasks = list(self._tasks)
         for task in tasks:

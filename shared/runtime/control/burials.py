@@ -1,9 +1,8 @@
-"""Dead letters of records that no service takes, written in the background until the broker has them. A record is
-handled when its letter is there. Router and scheduler may both meet one: there is one letter of each place. What stands
-where workers write can be made up, so a pool has a quota of letters; what is beyond it is a line of the service's log,
+"""Dead letters of records that no service can use, written in the background until the broker has them. A record is
+handled when its letter is there. Router and scheduler may both meet one: there is one letter about each place. Records
+where workers write can be invented, so a pool has a quota of letters; what is beyond it is a line of the service's log,
 and `verify` names it."""
 
-import asyncio
 from collections.abc import Callable
 
 import structlog
@@ -13,9 +12,10 @@ from shared.bus.ports import Bus, Clock, Message
 from shared.errors import Refused, Unavailable
 from shared.events import subjects
 from shared.runtime.control.letter_quota import Quota
+from shared.runtime.service.background import Tasks
 
 log = structlog.get_logger()
-MAX_UNDER_WAY = 32  # letters; who has more waits
+MAX_UNDER_WAY = 32  # letters being written; any more wait
 ORIGIN = "records"
 RETRY_S = 1.0
 
@@ -23,12 +23,11 @@ RETRY_S = 1.0
 class Burials:
     def __init__(self, bus: Bus, clock: Clock, stream: str, quota: Quota) -> None:
         self._bus, self._clock, self._stream, self._quota = bus, clock, stream, quota
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     async def room(self) -> None:
         """Returns when one more may be begun."""
-        while len(self._tasks) >= MAX_UNDER_WAY:
-            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        await self._tasks.room(MAX_UNDER_WAY)
 
     def add(self, message: Message, reason: str, then: Callable[[], None]) -> None:
         log.error("record.refused", stream=self._stream, seq=message.seq, subject=message.subject, reason=reason)
@@ -36,14 +35,10 @@ class Burials:
         if place.writer in subjects.LEASED and not self._quota.take(place.pool):
             then()
             return
-        task = asyncio.ensure_future(self._bury(message, reason, then))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._bury(message, reason, then))
 
     async def stop(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _bury(self, message: Message, reason: str, then: Callable[[], None]) -> None:
         place = dead_letters.at_seq(self._stream, message.seq)

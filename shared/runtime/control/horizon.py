@@ -1,6 +1,6 @@
 """Up to where in the log others may have acted before.
 
-Whoever looked after the partition earlier may have sent what follows from a record, and a worker may have it. Only of
+An earlier owner of the partition may have sent what follows from a record, and a worker may have it. Only of
 what comes after the horizon is it certain that nobody has: its commands are fresh, and need no look into the log."""
 
 import structlog
@@ -34,7 +34,7 @@ class Horizon:
                 await self._clock.sleep(BACKOFF_S[-1])
 
     async def look_if_lost(self) -> None:
-        """While there was no connection, another may have taken over and given back."""
+        """While there was no connection, another instance may have owned the partition for a while."""
         if self._bus.connections != self._connections:
             await self.look()
 

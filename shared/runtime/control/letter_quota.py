@@ -1,5 +1,5 @@
-"""How many dead letters one pool may cause. The stream of letters keeps so many and no more: whoever has a pool's
-credentials could otherwise push out what others have done by what they make up."""
+"""How many dead letters one pool may cause. The stream of letters keeps a limited number: whoever has a pool's
+credentials could otherwise push out the letters of others with invented ones."""
 
 from collections.abc import Callable
 

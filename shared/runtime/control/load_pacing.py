@@ -1,9 +1,9 @@
 """How many executions a service loads from the log at the same time.
 
-A service that comes back may have tens of thousands to load. Asked for all at once, the broker answers none of them
-in time, and all are asked for again. So a load takes a place first. There are few places, and fewer when the broker
-does not answer: half as many after each failure, one more after each load that went well. Who has news goes before who
-is only known to be live, but every fourth place goes to the latter.
+A service that comes back may have tens of thousands to load. Asked for all at once, the broker answers none of them in
+time, and all are asked for again. So a load waits for a permit first. There are few permits, and fewer when the broker
+does not answer: half as many after each failure, one more after each load that went well. Executions with new records
+go before those that are only known to be live, but every fourth permit goes to the latter.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ Lane = OrderedDict[str, "asyncio.Future[None]"]
 
 
 def pause_s(execution_id: str, tries: int) -> float:
-    """Before the next try, after so many that failed. Between half and all of the step, differently for each
-    execution: those that failed together must not come again together."""
+    """The pause before the next try, after this many that failed. Between half and all of the step, differently for
+    each execution: those that failed together must not come again together."""
     step = BACKOFF_S[min(tries, len(BACKOFF_S)) - 1]
     return step * (0.5 + zlib.crc32(f"{execution_id}/{tries}".encode()) / 2**33)
 
@@ -44,7 +44,7 @@ class Loads:
 
     @asynccontextmanager
     async def place(self, execution_id: str, *, news: bool) -> AsyncIterator[None]:
-        """Held while the block runs; what it raises says how the broker does."""
+        """Held while the block runs; what it raises says how the broker is doing."""
         await self._enter(execution_id, news)
         try:
             yield
@@ -59,7 +59,7 @@ class Loads:
             self._leave()
 
     def hurry(self, execution_id: str) -> None:
-        """It has news now."""
+        """It has new records now."""
         waiting = self._old.pop(execution_id, None)
         if waiting is not None:
             self._news[execution_id] = waiting
@@ -77,7 +77,7 @@ class Loads:
             self._news.pop(execution_id, None)
             self._old.pop(execution_id, None)
             if turn.done() and not turn.cancelled():
-                self._leave()  # it was given a place and will not use it
+                self._leave()  # it was given a permit and will not use it
             raise
 
     def _leave(self) -> None:

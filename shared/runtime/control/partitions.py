@@ -36,7 +36,7 @@ _decoder = msgspec.json.Decoder(Cursor)
 
 
 def decode_cursor(data: bytes) -> Cursor:
-    """One that cannot be read is as good as lost: from the beginning."""
+    """One that cannot be read counts as lost: the shell starts at the beginning."""
     try:
         return read(_decoder, data, "a cursor", MAX_CURSOR_BYTES)
     except Corrupt as error:
@@ -63,7 +63,7 @@ class Partitions(Generic[S]):
 
     @property
     def members(self) -> frozenset[str]:
-        """The instances of the service that are there."""
+        """The instances of the service that are alive."""
         return self._members.members
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:

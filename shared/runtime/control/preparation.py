@@ -5,34 +5,30 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from shared.bus.ports import Bus, Clock
-from shared.engine.core import Core, Outgoing, S
+from shared.engine.core import Outgoing, S
 from shared.errors import Corrupt, NoetlError, Refused
 from shared.runtime.control.actor import Actor
 from shared.runtime.control.horizon import Horizon
-from shared.runtime.control.load_pacing import Loads, pause_s
+from shared.runtime.control.load_pacing import pause_s
 from shared.runtime.control.loader import Loader
 from shared.runtime.control.recovery import Recovery
 from shared.runtime.control.set_aside import why
+from shared.runtime.control.surroundings import Surroundings
 from shared.runtime.control.turn import Ready, made_ready
 from shared.runtime.stores import results
-from shared.runtime.stores.plans import Plans
 
 log = structlog.get_logger()
 T = TypeVar("T")
 
 
 class Preparing(Generic[S]):
-    def __init__(
-        self, bus: Bus, clock: Clock, plans: Plans, core: Core[S], loader: Loader[S], loads: Loads, horizon: Horizon,
-        recovery: Recovery,
-    ) -> None:
-        self._bus, self._clock, self._plans, self._core = bus, clock, plans, core
-        self._loader, self._loads, self._horizon, self._recovery = loader, loads, horizon, recovery
+    def __init__(self, around: Surroundings[S], loader: Loader[S], horizon: Horizon, recovery: Recovery) -> None:
+        self._bus, self._clock, self._plans, self._core = around.bus, around.clock, around.plans, around.core
+        self._loads, self._loader, self._horizon, self._recovery = around.loads, loader, horizon, recovery
 
     async def run(self, actor: Actor[S], before: Ready[S] | None) -> Ready[S] | Exception | None:
-        """The actor's turn, when nothing is missing; or why the execution cannot go on. That is said when it does not
-        go from the log alone either. `before` is a turn whose large values have to be stored first."""
+        """The actor's turn, if nothing is missing; or why the execution cannot continue. That is so if it does not
+        work from the log alone either. `before` is a turn whose large values have to be stored first."""
         tries = 0
         while not actor.aside:
             try:
@@ -82,5 +78,5 @@ class Preparing(Generic[S]):
         actor.state = state
 
     async def brought(self, actor: Actor[S], work: Callable[[], T]) -> T:
-        """What the work comes to when it has the plans and stored values that it asks for."""
+        """The result of the work, once it has the plans and stored values that it asks for."""
         return await results.brought(self._bus, actor.values, work, self._plans)

@@ -1,8 +1,8 @@
-"""Executions that a control service has set aside: it cannot go on with them, and goes on with all others.
+"""Executions that a control service has set aside: it cannot continue them, and continues all others.
 
 The fact is an entry of a bucket, under the execution and the service, for people to see; it decides nothing. It is
-written in the background until the broker has it. A service that starts tries every execution once again that it had
-set aside: after an upgrade it may go well, and then the entry goes.
+written in the background until the broker has it. A service that starts tries each execution once more that it had
+set aside: after an upgrade it may work, and then the entry is deleted.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ async def every(bus: Bus) -> dict[str, list[Aside]]:
 
 
 def is_end(record: Record) -> bool:
-    """Nobody has to go on with the execution any more."""
+    """Nobody has to continue the execution now."""
     return record.writer == subjects.ROUTER and any(isinstance(event, PlaybookProcessed) for event in record.events)
 
 
@@ -88,7 +88,7 @@ class Asides:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def known(self) -> list[str]:
-        """Those of which there is an entry; a broker that does not say so has none."""
+        """Those with an entry; none if the broker does not answer."""
         try:
             names = await self._bus.kv_all(topology.ASIDE)
         except NoetlError as error:
@@ -107,7 +107,7 @@ class Asides:
         self._begin(execution_id, self._until_there(name, entry))
 
     def drop(self, execution_id: str) -> None:
-        """The service goes on with it, or it is over."""
+        """The service continues it, or it is over."""
         if execution_id in self._there:
             self._there.discard(execution_id)
             log.info("execution.goes_on", execution_id=execution_id, service=self._service)
@@ -120,7 +120,7 @@ class Asides:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, execution_id: str, work: Coroutine[None, None, None]) -> None:
-        """What was on its way of the same execution is out of date."""
+        """An entry of the same execution that is still on its way is out of date."""
         if (before := self._tasks.pop(execution_id, None)) is not None:
             before.cancel()
         task = self._tasks[execution_id] = asyncio.ensure_future(work)

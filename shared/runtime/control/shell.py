@@ -4,7 +4,7 @@ Theory of operation. A core (`shared/engine/core.py`) says what follows from the
 it happen for all executions of a partition, with nothing in memory that could not be lost.
 
 Follow. The shell reads, in log order, what the writers that its core listens to append. Each record waits in the inbox
-of its execution's actor. Own records are not followed: the shell folds one when the broker has taken it.
+of its execution's actor. Own records are not followed: the shell folds one when the broker has accepted it.
 
 A turn folds the whole inbox and decides once, as of the time that its record will bear, so that anyone can make the
 decision again. An actor has one turn at a time (`busy`) and collects its next inbox meanwhile; turns of different
@@ -12,91 +12,85 @@ executions overlap freely. What a turn lacks is brought first (`preparation.py`)
 the log. It is the turn made then that is written. What follows from time alone is decided when an alarm rings.
 
 Append. The record expects the last sequence of its subject that the state knows. That is the whole argument for one
-decision at a time: who has missed a decision is refused. A refusal and a missing answer mean the same, that the state
-is not to be trusted. It is thrown away and loaded from the log, and what is there decides: perhaps the very record
-whose answer was lost. A load that lacks a record which the follower has shown is not believed. Since nobody can tell
-what was sent before, a load also sends whatever must exist now (`recover`); who receives it knows a repetition.
+decision at a time: a writer that has missed a decision is refused. A refusal and a missing answer mean the same, that
+the state is not to be trusted. It is thrown away and loaded from the log, and what is there decides: perhaps the very
+record whose answer was lost. A load that lacks a record which the follower has shown is not believed. Since nobody can
+tell what was sent before, a load also sends whatever must exist now (`recover`); whoever receives it recognises a
+repetition.
 
 Send. What follows from the inputs, and from the own record if there is one, goes out when that record is in the log,
 never before. Messages that follow from records beyond the horizon (`horizon.py`) are fresh: nobody can have sent them.
 
 Cursor. A record is handled when the decision on it is in the log, or nothing was to be decided, and `send` has called
-back; the cursor stands before the lowest one that is not. A successor follows from there and takes what lies before as
+back; the cursor is before the lowest one that is not. A successor follows from there and regards what is before it as
 done, so a record passed too early would be decided on by nobody. One passed late is harmless: it is read again, its
-decision is in the log, and who gets a message twice knows it. Executions that may go on without a further record (runs
-with workers, times to come) are named beside the cursor (`live`), and a successor loads them.
+decision is in the log, and whoever gets a message twice notices. Executions that may continue without a further record
+(runs with workers, times to come) are named beside the cursor (`live`), and a successor loads them.
 
 Trouble concerns one execution, never the others. If its core raises, memory or snapshot may be wrong: it is folded once
-more from the log alone (`whole`). If it raises again, or the broker will never take its record, it is set aside
-(`set_aside.py`): its records count as handled, for else they would hold the cursor for ever; later ones are skipped,
-and the next start tries it again. So is one with a record that cannot be read, though not if that is forged. Such
-records, and those of workers that do not fit, become dead letters, and are handled when the letter is there.
+more from the log alone (`whole`). If it raises again, or the broker will never accept its record, it is set aside
+(`set_aside.py`): its records count as handled, because they would otherwise hold the cursor for ever; later ones are
+skipped, and the next start tries it again. So is one with a record that cannot be read, though not if that is forged.
+Such records, and those of workers that do not fit, become dead letters, and are handled when the letter is there.
 
 Pace. Costly templates are charged to their execution (`template_pace.py`): one that is ahead of its share rests before
-its next turn, and after a heavy turn the others go first. Loads take places (`load_pacing.py`), fewer when the broker
-is slow; so a restart with many executions does not bury it.
+its next turn, and after a heavy turn the others go first. Loads are limited in number (`load_pacing.py`), more so when
+the broker is slow; so a restart with many executions does not bury it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Generic
 
 import structlog
 
 from shared.bus import topology
-from shared.bus.ports import Bus, Clock, Message
+from shared.bus.ports import Message
 from shared.dsl.model.plan import PlanMissing
-from shared.engine.core import Core, Outgoing, S
+from shared.engine.core import Outgoing, S
 from shared.engine.values.stored_values import Missing
 from shared.errors import Conflict, Corrupt, Forged, NoetlError, Refused, Unavailable
 from shared.events import subjects
-from shared.events.authenticity import place_of
+from shared.events.authenticity import record_subject
 from shared.events.command import FRESH_S
 from shared.events.record import Entry, Record, decode, encode, subject_of
 from shared.runtime.control.actor import Actor, forget_idle, kept
 from shared.runtime.control.alarms import Alarms
 from shared.runtime.control.background import Background
-from shared.runtime.control.burials import ORIGIN, Burials
+from shared.runtime.control.burials import Burials
 from shared.runtime.control.horizon import Horizon
-from shared.runtime.control.letter_quota import Quota
-from shared.runtime.control.load_pacing import Loads
 from shared.runtime.control.loader import Loader
 from shared.runtime.control.preparation import Preparing
 from shared.runtime.control.recovery import Recovery
 from shared.runtime.control.set_aside import Asides, is_end, why
+from shared.runtime.control.surroundings import Surroundings
 from shared.runtime.control.turn import Ready, Turn, made_ready
-from shared.runtime.stores.plans import Plans
 
 log = structlog.get_logger()
 MAX_ACTORS = 20_000  # in one partition; those that must stay in memory may be more
 SETTLE_S, SETTLE_TRIES = 0.05, 40
 SNAPSHOT_EVERY = 500  # records folded into one execution
-Send = Callable[[Sequence[Outgoing], Callable[[], None]], None]
 
 
 class Shell(Generic[S]):
-    """`send(messages, then)` calls `then` when the broker has all. A service's shells share `loads` and `quota`."""
+    """One partition of a service."""
 
-    def __init__(
-        self, bus: Bus, clock: Clock, partition: int, partitions: int, core: Core[S], plans: Plans,
-        send: Send, loads: Loads | None = None, quota: Quota | None = None,
-    ) -> None:
-        self.bus, self.clock = bus, clock
-        self.partition, self.partitions = partition, partitions
-        self.core, self.plans, self.send = core, plans, send
-        self.loader = Loader(bus, partition, partitions, core)
-        self.loads = loads or Loads()
+    def __init__(self, around: Surroundings[S], partition: int) -> None:
+        self.bus, self.clock, self.core, self.send = around.bus, around.clock, around.core, around.send
+        self.partition, self.partitions = partition, around.partitions
+        self.loader, self.loads = Loader(around.bus, partition, around.partitions, around.core), around.loads
         self.snapshot_every = SNAPSHOT_EVERY
         self.stream = topology.events_stream(partition)
-        self.horizon, self.recovery, self.background = Horizon(bus, clock, self.stream), Recovery(), Background()
-        self._preparing = Preparing(bus, clock, plans, core, self.loader, self.loads, self.horizon, self.recovery)
-        self.asides = Asides(bus, clock, core.writer, partition, partitions)
-        self._burials = Burials(bus, clock, self.stream, quota or Quota(clock.now, ORIGIN))
+        self.horizon = Horizon(around.bus, around.clock, self.stream)
+        self.recovery, self.background = Recovery(), Background()
+        self._preparing = Preparing(around, self.loader, self.horizon, self.recovery)
+        self.asides = Asides(around.bus, around.clock, around.core.writer, partition, around.partitions)
+        self._burials = Burials(around.bus, around.clock, self.stream, around.quota)
         self.actors: dict[str, Actor[S]] = {}
         self._crowded = MAX_ACTORS
         self._open, self._seen = dict[int, None](), 0
-        self._alarms = Alarms(clock, self._ring)
+        self._alarms = Alarms(around.clock, self._ring)
 
     async def open(self, live: Sequence[str]) -> None:
         """Before following: what the cursor says is unfinished, and what was set aside."""
@@ -155,7 +149,7 @@ class Shell(Generic[S]):
         except Corrupt as error:
             await self._burials.room()
             self._bury(message, str(error))
-            execution_id = place_of(message.subject, self.partitions).execution_id
+            execution_id = record_subject(message.subject, self.partitions).execution_id
             if execution_id and not isinstance(error, Forged):
                 actor = self.actors.setdefault(execution_id, Actor(execution_id))
                 self._set_aside(actor, error, message.seq)
@@ -167,7 +161,7 @@ class Shell(Generic[S]):
         self._burials.add(message, reason, partial(self._handled, [message.seq]))
 
     def _is_aside(self, record: Record) -> bool:
-        """What comes of an execution that was set aside is in the log for whoever tries it again; unless it is over."""
+        """The execution was set aside: its record waits in the log for the next start. Its end removes the entry."""
         actor = self.actors.get(record.execution_id)
         if actor is None or not actor.aside:
             return False
@@ -304,7 +298,7 @@ class Shell(Generic[S]):
         return None
 
     async def _turn_if_free(self, actor: Actor[S]) -> None:
-        """A batch may have taken the turn meanwhile; two at once would decide the same twice."""
+        """A batch may have begun the turn meanwhile; two at once would decide the same twice."""
         if actor.inbox and not actor.busy:
             await self.turn(actor)
 
@@ -344,14 +338,14 @@ class Shell(Generic[S]):
         return self._failed(actor, taken)
 
     def _set_aside(self, actor: Actor[S], error: BaseException, seq: int, taken: Sequence[int] = ()) -> None:
-        """One execution that cannot go on must not stop the others: the cursor goes on without it."""
+        """One execution that cannot continue must not stop the others: the cursor moves on without it."""
         self.recovery.tried(actor.execution_id)
         given = [*taken, *actor.set_aside()]
         self._handled(given)
         self.asides.add(actor.execution_id, error, max([seq, *given]) or self._seen)
 
     def _failed(self, actor: Actor[S], taken: Sequence[int]) -> None:
-        """Nothing is known any more: the log decides."""
+        """Nothing is certain now: the log decides."""
         if actor.aside:
             return self._handled(taken)
         actor.state = None

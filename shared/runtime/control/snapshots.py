@@ -44,7 +44,7 @@ class Snapshots(Generic[S]):
         self._parts: dict[str, Parts] = {}
 
     def weight(self, execution_id: str) -> int:
-        """How many messages its snapshot is: a heavy one is not taken as often."""
+        """How many messages its snapshot is: a large one is made less often."""
         parts = self._parts.get(execution_id)
         return parts.count if parts is not None else 1
 

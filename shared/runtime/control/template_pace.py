@@ -1,7 +1,7 @@
 """How often an execution is decided whose templates are costly: no faster than its share of the service.
 
 What is decided does not change, only when: a decision counts its own units (`template_budget`) and nothing else, so
-whoever makes it again from the log comes to the same end.
+whoever makes it again from the log gets the same result.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Pace:
         with shared_budget(None) as spent:
             try:
                 yield
-            finally:  # also what came to nothing was work
+            finally:  # what gave no result was work as well
                 now = clock.now()
                 self.used = self._left(now) + spent.used
                 self.at = now
@@ -52,5 +52,5 @@ class Pace:
             await asyncio.sleep(0)
 
     def _left(self, now: float) -> float:
-        """A clock that was set back pays nothing off."""
+        """A clock that was set back reduces nothing."""
         return max(0.0, self.used - SHARE * max(0.0, now - self.at))

@@ -1,4 +1,4 @@
-"""What one turn of an execution comes to, before anything is sent: the state, messages, and the record to write."""
+"""The result of one turn of an execution, before anything is sent: the state, messages, and the record to write."""
 
 from collections.abc import Iterator
 from typing import Generic
@@ -42,7 +42,7 @@ def made_ready(
 ) -> Ready[S] | None:
     """The turn that was made `before`, if it would come out the same: a costly decision is made once. Otherwise a new
     one. None: the state is not what it should be, and has to be loaded. May raise Missing and PlanMissing; and
-    anything, for an execution with which the service cannot go on."""
+    anything, for an execution that the service cannot continue."""
     assert actor.state is not None
     now = clock.now()
     if before is not None and _is_good(before, actor, now, horizon):
@@ -66,7 +66,7 @@ def _turn(core: Core[S], actor: Actor[S], now: float, horizon: int) -> Turn[S] |
     state = core.fold(actor.state, news) if news else actor.state
     unfit = list(_unfit(core, state, actor.inbox))
     if any(seq > actor.state.as_of for (seq, _), _ in unfit):
-        return None  # what it follows from may be the record of another of our kind, which is read with the whole log
+        return None  # it may follow from a record of another instance, which is read with the whole log
     messages = list(core.outgoing(state, news, actor.values, horizon))
     ts = stamp(now)
     events = core.decide(state, seconds(ts), actor.values)  # as anyone can re-derive it

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from shared.bus.permissions import CONTROL, Cluster, server_config, worker_user
+from shared.bus.permissions import CONTROL, Cluster, Server, server_config, worker_user
 from shared.bus.topology import PARTITIONS
 from shared.errors import Unavailable
 from shared.runtime.embedded import store_limit
@@ -78,25 +78,16 @@ class NatsServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def configure(self, pools: Sequence[str]) -> None:
-        """Writes the configuration with an account for each pool; a server that runs takes it on `reload`."""
+        """Writes the configuration with an account for each pool; a running server reads it on `reload`."""
         self._pools = pools
         workers = tuple(map(worker_user, pools))
         self.passwords = _passwords(self.folder / "passwords.json", (*CONTROL, *workers))
         write_private(self.workers_file, msgspec.json.encode({user: self.passwords[user] for user in workers}))
-        config = server_config(
-            self.port,
-            str(self.store),
-            pools,
-            self.passwords,
-            partitions=self._partitions,
-            sync_always=self._sync_always,
-            host=HOST,
-            monitor_port=self.monitor_port,
-            name=self.name,
-            cluster=self._cluster,
-            max_file_store=self.max_file_store,
+        server = Server(
+            port=self.port, store_dir=str(self.store), host=HOST, monitor_port=self.monitor_port, name=self.name,
+            sync_always=self._sync_always, max_file_store=self.max_file_store, cluster=self._cluster,
         )
-        write_private(self._config, config.encode())
+        write_private(self._config, server_config(server, pools, self.passwords, self._partitions).encode())
 
     def reload(self) -> None:
         """Connections and streams stay as they are."""

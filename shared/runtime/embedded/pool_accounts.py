@@ -1,5 +1,5 @@
 """Accounts of pools on the embedded server: whoever makes a pool gets one for it at once. The server reads its
-configuration anew; connections, streams and the queue stay."""
+configuration again; connections, streams and the queue stay."""
 
 import asyncio
 from collections.abc import Callable

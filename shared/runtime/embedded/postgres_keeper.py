@@ -1,4 +1,4 @@
-"""Keeps the embedded PostgreSQL running: started again when it ended, and told when it does not answer. One that is
+"""Keeps the embedded PostgreSQL running: started again when it ended, and reported when it does not answer. One that is
 there and silent is left alone: it may be replaying its log, or somebody has stopped it on purpose."""
 
 import asyncio
@@ -16,7 +16,7 @@ NAME = "PostgreSQL"
 POLL_S = 0.2
 ASK_EVERY_S = 2.0
 ASK_S = 5.0
-SILENT_S = 10.0  # without an answer it is told
+SILENT_S = 10.0  # without an answer; then it is reported
 SAY_EVERY_S = 30.0
 
 log = structlog.get_logger()

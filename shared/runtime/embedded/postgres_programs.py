@@ -43,7 +43,7 @@ class Programs:
                           f"install noetlctl where everybody may read it, or {_OTHERWISE}")
 
     def run(self, program: str, *args: str, stdin: str = "") -> str:
-        """With `{data}` in an argument for the data folder. What it says on failure is told without its input."""
+        """With `{data}` in an argument for the data folder. What it says on failure is reported without its input."""
         with self._passed() as (data, handles):
             command = [str(self._bin / program), *(arg.replace("{data}", data) for arg in args)]
             done = self._run(command, stdin, handles)

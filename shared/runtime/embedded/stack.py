@@ -2,7 +2,7 @@
 
 Services run as tasks of this process (quick to start) or as supervised child processes (what `up`
 does); either way each has its own connection and its own user. They are handed in, because the
-runtime stands below the services. As tasks, each pool has one worker; as processes, the pools service runs the
+runtime is below the services. As tasks, each pool has one worker; as processes, the pools service runs the
 workers that the documents in `noetl_pools` want.
 
 Started in the order broker, streams, services; PostgreSQL comes up beside them and the services that need it follow.
@@ -63,7 +63,7 @@ class Stack:
         self.units: list[Unit] = []
         self.database: postgres.Server | None = None
         self._keeper: PostgresKeeper | None = None
-        self.read_model_error = ""  # PostgreSQL or the projector is not coming up; the engine goes on
+        self.read_model_error = ""  # PostgreSQL or the projector is not coming up; the engine continues
         self._stop = asyncio.Event()
         self._beside: list[asyncio.Task[None]] = []
         self._server: NatsServer | None = None
@@ -151,7 +151,7 @@ class Stack:
             await bus.close()
 
     async def _keep_server(self) -> None:
-        """A nats-server that died, or does not write any more, is started again on its data; clients reconnect by
+        """A nats-server that died, or no longer writes, is started again on its data; clients reconnect by
         themselves."""
         watch, looked = BrokerWatch(self.server), time.monotonic()
         while not self._stop.is_set():
@@ -238,7 +238,7 @@ class Stack:
         )
 
     async def ready(self, within_s: float = READY_S) -> None:
-        """Waits until every service takes work, and longer while PostgreSQL says that it is still starting."""
+        """Waits until every service accepts work, and longer while PostgreSQL says that it is still starting."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         wanted = sum(len(self.options.pools) if s.per_pool else 1 for s in self._wanted())
@@ -277,6 +277,6 @@ class Stack:
         if self._server is not None:
             await asyncio.to_thread(self._stop_server)
         if self.failure.done():
-            self.failure.exception()  # seen, or of no interest any more
+            self.failure.exception()  # seen, or no longer of interest
         else:
             self.failure.cancel()

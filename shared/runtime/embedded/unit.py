@@ -27,7 +27,7 @@ class Service(Struct, frozen=True):
 
 
 class Unit:
-    """One running service: its settings, its supervisor, and whether it takes work."""
+    """One running service: its settings, its supervisor, and whether it accepts work."""
 
     def __init__(self, service: Service, name: str, settings: Settings) -> None:
         self.service, self.name, self.settings = service, name, settings

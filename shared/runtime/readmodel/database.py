@@ -1,4 +1,4 @@
-"""The projector's one connection to PostgreSQL: taken in turns, made again whenever it is lost."""
+"""The projector's one connection to PostgreSQL: shared in turns, and opened again whenever it is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

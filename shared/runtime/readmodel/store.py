@@ -1,9 +1,20 @@
 """One batch, one transaction: lock the partition's cursor, load, fold, write, move the cursor.
 
-The lock makes two projectors of a partition take turns; the cursor says what the other has done.
+1. Rows and cursor change together or not at all. So the read model always is what the log says up to the cursor. A
+   crash at any point is a batch that was not projected, and the log gives it again; that is also why commits need not
+   wait for the disk (`database.py`).
+2. The row of the cursor is the lock of its partition: two projectors take turns. Whoever gets it and finds the cursor
+   not where it left off has been overtaken, or its own commit whose answer was lost was applied, or somebody rebuilds.
+   It does not matter which: `Moved`, and it follows again from where the cursor is.
+3. Only the rows that a batch may change are loaded (`touched.py`), and the fold is pure
+   (`shared/answers/readmodel/fold.py`). It has to load every row that the fold may read: a missing one would look new.
+4. One bad message must not stop a partition. A batch that PostgreSQL refuses for its values is halved until the culprit
+   is alone; that one goes to `corrupt`, and the cursor passes it in the same transaction. What passes by itself (no
+   connection, no space) is not refused: `database.py` tries the whole transaction again.
+5. Forged records are nothing to any reader, and the services leave a dead letter of them: they are skipped, not kept.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,19 +28,33 @@ from shared.answers.readmodel.entry import Entry, read
 from shared.answers.readmodel.fold import fold
 from shared.answers.readmodel.rows import Ctx, Execution, Loop, Rows, Run, ctx_values
 from shared.bus.ports import Message
-from shared.errors import Corrupt, Forged
+from shared.errors import Corrupt, Forged, Signal
 from shared.events.run_index import is_iteration
 from shared.runtime.readmodel.failures import REFUSED
 from shared.runtime.readmodel.touched import Touched
 
-SQL = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "queries").glob("*.sql"))}
+QUERIES = Path(__file__).parent / "queries"
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {path.stem: path.read_text() for path in sorted(folder.glob("*.sql"))}
+
+
+def _composed(text: str, parts: Mapping[str, str]) -> str:
+    """What several statements have in common stands in `queries/parts`, and as {its name} in them: step-runs and
+    iterations are tables of their own, written from the same columns by the same rule."""
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part.rstrip())
+    return text
+
+
+SQL = {name: _composed(text, _texts(QUERIES / "parts")) for name, text in _texts(QUERIES).items()}
 
 log = structlog.get_logger()
 
 
-class Moved(Exception):
-    """Not an error: the cursor is not where this reader left it, because somebody else projected or
-    rebuilt the partition, or an unanswered commit was applied. Follow again from where it is."""
+class Moved(Signal):
+    """Not an error: the cursor is not where this reader left it (rule 2). Follow again from where it is."""
 
 
 async def cursor_of(connection: asyncpg.Connection, partition: int) -> int:
@@ -41,7 +66,7 @@ async def project(
 ) -> None:
     """Consecutive messages of the partition, the first being the next one after `after`.
 
-    What cannot be read or stored goes to `corrupt`: a refused batch is halved until the culprit is alone.
+    What cannot be read or stored goes to `corrupt` (rule 4).
     """
     try:
         await _transact(connection, partition, partitions, messages, after)
@@ -68,7 +93,7 @@ async def _transact(
 
 
 def _entries(messages: Sequence[Message], partitions: int) -> Iterator[Entry]:
-    """What is forged where workers write is nothing to any reader; there is a letter of it."""
+    """Without forged records (rule 5)."""
     for message in messages:
         with suppress(Forged):
             yield read(message, partitions)
@@ -129,7 +154,8 @@ async def _write(connection: asyncpg.Connection, rows: Rows) -> None:
     await write("upsert_loops", _tuples(rows.loops.values()))
     await write("upsert_task_runs", _tuples(rows.tasks.values()))
     await write("upsert_ctx", (ctx_values(row) for row in rows.ctx.values()))
-    if rows.endings:  # of loops, whose iterations are not all in this batch; those that are, the fold has ended
+    # A loop that ended ends its iterations. Those in this batch the fold has ended; the others only SQL can find.
+    if rows.endings:
         ended = [list(column) for column in zip(*_tuples(rows.endings), strict=True)]
         folded = [list(column) for column in zip(*rows.runs, strict=True)]
         await connection.execute(SQL["cancel_iterations"], *ended, *folded)

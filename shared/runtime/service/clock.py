@@ -1,12 +1,12 @@
 """One clock for all services: the broker's, carried on by the host's monotonic clock.
 
 1. What time it is follows from an answer of the broker and from the monotonic time that has passed since. The host's
-   wall clock decides nothing: it is only compared, refused at the start when it is too far off, and told on.
+   wall clock decides nothing: it is only compared, refused at the start when it is too far off, and reported.
 2. An answer took a while, so it says no more than that the broker's time lay between the question and the answer. What
    lies within those bounds is not corrected.
 3. `now` never goes back. A small difference is slewed: for a while, seconds are up to SLEW longer or shorter. One of
    more than STEP_S ahead is a host that slept or a broker whose clock was set: it is taken over at once.
-4. While the broker does not answer, the monotonic clock goes on alone.
+4. While the broker does not answer, the monotonic clock continues alone.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Host(Protocol):
 
 
 def _steady() -> Callable[[], float]:
-    """Monotonic time that goes on while the machine sleeps, where there is such a clock."""
+    """Monotonic time that also passes while the machine sleeps, where there is such a clock."""
     for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):  # of Linux, and of macOS
         if (kind := getattr(time, name, None)) is not None:
             return partial(time.clock_gettime, kind)

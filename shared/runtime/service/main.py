@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 class Serve(Protocol):
     """A service: works until `stop` is set, then finishes what it holds and returns. Calls `ready`
-    once it takes work."""
+    once it accepts work."""
 
     async def __call__(
         self, bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]

@@ -1,7 +1,7 @@
 """Secrets on their way to a service: handed over by a socket or read from a file, not by the environment, which every
 process of the same user can look at, and every child inherits.
 
-A socket, because a pipe could be opened anew by whoever finds it in /proc.
+A socket, because a pipe could be opened again by whoever finds it in /proc.
 """
 
 import socket

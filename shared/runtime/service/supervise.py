@@ -24,14 +24,14 @@ class GaveUp(NoetlError):
 
 
 def pause_before(failures: int) -> float:
-    """Seconds before the next start, after so many short lives in a row."""
+    """Seconds before the next start, after this many short lives in a row."""
     return float(min(FIRST_PAUSE_S * 2 ** (failures - 1), LONGEST_PAUSE_S))
 
 
 async def supervise(
     name: str, run: Callable[[], Awaitable[object]], stop: asyncio.Event, *, give_up_after: int | None = None
 ) -> None:
-    """Returns once `stop` is set and the current life is over; raises GaveUp after so many short lives."""
+    """Returns once `stop` is set and the current life is over; raises GaveUp after too many short lives."""
     failures = 0
     while not stop.is_set():
         began = time.monotonic()

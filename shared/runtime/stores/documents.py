@@ -1,5 +1,5 @@
 """Documents that people apply, in a bucket of KV: `<kind>.<name>` holds the entry of one, and what a service keeps of
-it stands beside it under a key of its own. There are only so many, and each has only so many bytes.
+it is beside it under a key of its own. Their number and their size are limited.
 
 Every change compares and sets: the entry that was read is replaced, or nothing is. Whoever loses gets a Conflict, or
 with `change` reads what the winner wrote and decides again."""

@@ -1,4 +1,4 @@
-"""What the workers say of themselves, for whoever looks at all of it: what cannot be read is skipped, and told in the
+"""The beats of all workers. One that cannot be read is skipped, and reported in the
 log once for each key."""
 
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from shared.events.beat import Beat
 from shared.events.letter import short
 
 log = structlog.get_logger()
-MAX_REMEMBERED = 1000  # keys of unreadable beats; then all are forgotten, and told once more
+MAX_REMEMBERED = 1000  # keys of unreadable beats; then all are forgotten, and reported once more
 MAX_SHOWN = 200
 
 
 class Unreadable:
-    """The keys that were told already."""
+    """The keys that were reported already."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def tell(self, key: str, error: Corrupt) -> bool:
-        """False: it was told before."""
+        """False: it was reported before."""
         if key in self._told:
             return False
         if len(self._told) >= MAX_REMEMBERED:

@@ -1,4 +1,5 @@
-"""Compiled plans by digest: read from the catalogue once, kept while in use."""
+"""Compiled plans by the names that the log has for them (`edition.py`): read from the catalogue once, kept while in
+use."""
 
 import asyncio
 from collections import OrderedDict
@@ -7,6 +8,7 @@ from typing import Any
 
 from shared.bus.ports import Bus
 from shared.dsl.compile import Compiled, compile_playbook
+from shared.dsl.model.edition import edition_of, source_of
 from shared.dsl.model.plan import Plan, PlanMissing, Step
 from shared.dsl.read.template_fields import strings
 from shared.dsl.templates.compiler import compiled as code_of
@@ -21,7 +23,7 @@ LONG_CHARS = 200  # of a template whose code is made when its plan is loaded, no
 
 
 class Plans:
-    """Call it with a digest; `PlanMissing` asks for `load` first."""
+    """Call it with the name of a plan; `PlanMissing` asks for `load` first."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -37,7 +39,7 @@ class Plans:
     async def load(self, digest: str) -> Plan:
         if digest in self._plans:
             return self._plans[digest]
-        source = await catalog.source(self._bus, digest)
+        source = await catalog.source(self._bus, source_of(digest))
         async with self._compiling:
             if digest not in self._plans:
                 self._plans[digest] = await _made(digest, source)
@@ -49,14 +51,18 @@ class Plans:
 
 async def _made(digest: str, source: bytes) -> Plan:
     """A large one takes longer than others should wait. All the compiler keeps are caches that threads may share."""
-    compiled = await asyncio.to_thread(_compiled, source) if len(source) > LARGE_CHARS else _compiled(source)
+    edition = edition_of(digest)
+    if len(source) > LARGE_CHARS:
+        compiled = await asyncio.to_thread(_compiled, source, edition)
+    else:
+        compiled = _compiled(source, edition)
     if compiled.plan is None:
         raise Corrupt(f"the registered playbook {digest[:12]}… does not compile: {compiled.diagnostics[0]}")
     return compiled.plan
 
 
-def _compiled(source: bytes) -> Compiled:
-    compiled = compile_playbook(source, kinds=registry.specs())
+def _compiled(source: bytes, edition: int) -> Compiled:
+    compiled = compile_playbook(source, kinds=registry.specs(), edition=edition)
     if compiled.plan is not None:
         _warm(compiled.plan)
     return compiled

@@ -1,4 +1,4 @@
-"""How a pool stands at this moment, for whoever asks: what people want of it, who paused it and why, its workers,
+"""The present state of a pool: what people want of it, who paused it and why, its workers,
 what waits and for how long. Read with the rights of `admin`; nothing is changed."""
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class WorkerState(Struct, frozen=True):
     silent_since: float = 0.0
 
 
-class PoolState(Struct, frozen=True):
+class PoolState(Struct, frozen=True, kw_only=True):
     """`paused` is the pause in force, whoever asked for it. `pending`, `in_flight` and `oldest_s` are of its
     consumer; None without one. `entry` None: no document. `desired` None: others decide."""
 
@@ -109,16 +109,13 @@ async def _state(
         word, message = "full", full
     since = await pool_consumer.oldest(bus, name, queue) if queue is not None else None
     return PoolState(
-        name, word, message,
-        pool.backend if pool is not None else "external",
-        entry.workers if entry is not None and pool is not None and pool.backend == "process" else None,
-        worker_states(name, status, beats),
-        queue.pending if queue is not None else None,
-        queue.in_flight if queue is not None else None,
-        max(0.0, now - since) if since is not None else None,
-        entry.pause_at(now) if entry is not None else None,
-        queue is not None and not queue.paused_until,
-        entry, pool, status,
+        name=name, state=word, message=message, backend=pool.backend if pool is not None else "external",
+        desired=entry.workers if entry is not None and pool is not None and pool.backend == "process" else None,
+        workers=worker_states(name, status, beats), pending=queue.pending if queue is not None else None,
+        in_flight=queue.in_flight if queue is not None else None,
+        oldest_s=max(0.0, now - since) if since is not None else None,
+        paused=entry.pause_at(now) if entry is not None else None,
+        delivers=queue is not None and not queue.paused_until, entry=entry, pool=pool, status=status,
     )
 
 
@@ -153,13 +150,14 @@ def worker_states(name: str, status: Status, beats: list[Beat]) -> tuple[WorkerS
     for beat in beats:
         known = ours.get(beat.worker)
         if known is not None and known.pid not in (0, beat.pid):
-            continue  # the last word of a life that is over
+            continue  # the last beat of a life that is over
         known = known or WorkerStatus(beat.worker)
         going, silent = beat.draining or known.stopping, known.silent_since > 0
         found[beat.worker] = WorkerState(
-            beat.worker, name, "silent" if silent else "draining" if going else "ready", beat.slots, tuple(beat.held),
-            beat.started, beat.host, beat.pid, beat.version, beat.provides, known.failures, known.ended, known.log,
-            tuple(beat.busy), known.silent_since,
+            name=beat.worker, pool=name, state="silent" if silent else "draining" if going else "ready",
+            slots=beat.slots, held=tuple(beat.held), since=beat.started, host=beat.host, pid=beat.pid,
+            version=beat.version, provides=beat.provides, failures=known.failures, ended=known.ended, log=known.log,
+            tools=tuple(beat.busy), silent_since=known.silent_since,
         )
     for worker in status.workers:
         if worker.name in found:

@@ -137,7 +137,7 @@ def subject() -> str:
 
 
 def parse(entry: Entry) -> Pool:
-    """Corrupt when the stored source is not a document (any more)."""
+    """Corrupt if the stored source is not a document, or no longer one."""
     return _parsed(entry.source)
 
 
@@ -160,7 +160,7 @@ def names(bucket: Mapping[str, bytes]) -> list[str]:
 
 
 def status(bucket: Mapping[str, bytes], name: str) -> Status:
-    """Written anew with the next look if it is not there, or cannot be read."""
+    """Written again with the next look if it is missing, or cannot be read."""
     return _read(Status, bucket.get(status_key(name)), Status())
 
 

@@ -16,6 +16,7 @@ from shared.bus.ports import Bus
 from shared.dsl.model.plan import Plan, Task
 from shared.dsl.templates.evaluate import is_template
 from shared.errors import Refused
+from shared.events import failure
 from shared.runtime.stores import catalog, credentials, pools
 
 log = structlog.get_logger()
@@ -59,13 +60,13 @@ class Readiness:
             return None
         for (path, version), who in needs.playbooks.items():
             if reason := await self._once(("playbook", path, version), self._playbook, path, version):
-                return Unready("playbook", f"{who} calls a playbook that is not there: {reason}")
+                return Unready(failure.PLAYBOOK, f"{who} calls a playbook that is not there: {reason}")
         for pool, who in needs.pools.items():
             if reason := await self._once(("pool", pool), self._pool, pool):
-                return Unready("pool", f"{who} cannot run: {reason}")
+                return Unready(failure.POOL, f"{who} cannot run: {reason}")
         for stored, name in needs.credentials.items():
             if reason := await self._once(("credential", stored), self._credential, stored):
-                return Unready("auth", f"keychain.{name}: {reason}")
+                return Unready(failure.AUTH, f"keychain.{name}: {reason}")
         return None
 
     def _of(self, plan: Plan) -> Needs:

@@ -32,9 +32,9 @@ class Occupied(Refused):
 
 
 async def store(bus: Bus, execution_id: str, blobs: Mapping[str, bytes], pool: str = "") -> None:
-    """Storing the same value again is harmless: its subject is taken, by the same bytes. Anyone may write there first;
-    where other bytes are, the value goes beside them, to a subject that its pool alone may write (or, without one, the
-    control services). Whoever reads takes the bytes that have the checksum."""
+    """Storing the same value again is harmless: its subject is occupied, by the same bytes. Anyone may write there
+    first; where other bytes are, the value goes beside them, to a subject that its pool alone may write (or, without
+    one, the control services). Whoever reads uses the bytes that have the checksum."""
     for checksum, data in blobs.items():
         if await _is_put(bus, execution_id, checksum, data, ""):
             continue
@@ -109,7 +109,7 @@ async def brought(
     bus: Bus, values: dict[str, Any], work: Callable[[], T], plans: PlanStore | None = None, *,
     run: Callable[[Callable[[], T]], Awaitable[T]] = here,
 ) -> T:
-    """What pure work comes to once nothing is missing. Stored values that it asks for are added to `values`, and plans
+    """The result of pure work, once nothing is missing. Stored values that it asks for are added to `values`, and plans
     are loaded; then it is run again, from its beginning. `run` may take it to a thread."""
     while True:
         try:

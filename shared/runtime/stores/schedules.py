@@ -1,4 +1,4 @@
-"""Schedules and triggers in KV: the documents people apply, and where each of them stands.
+"""Schedules and triggers in KV: the documents people apply, and how far each of them is.
 
 `schedule.<name>` and `trigger.<name>` hold an Entry, `schedule_state.<name>` and `trigger_state.<name>`
 what the scheduler keeps. A lost state fires nothing twice: execution ids are derived."""
@@ -57,7 +57,7 @@ def name_of(subject: str) -> tuple[Kind, str]:
 
 
 def parse(entry: Entry, kind: Kind) -> Schedule | Trigger:
-    """Corrupt when the stored source is not a document (any more)."""
+    """Corrupt if the stored source is not a document, or no longer one."""
     compiled = compile_document(entry.source, kind=kind)
     if compiled.document is None:
         raise Corrupt(f"the stored {kind.lower()} is not valid: {compiled.diagnostics[0]}")

@@ -1,5 +1,5 @@
-"""The tool contract: one file per kind, one line in `registry.py`. What a kind is called and which keys
-it takes is a `ToolSpec`; what it does is a `Tool`."""
+"""The tool contract: one file per kind, one line in `shared/tools/registry.py`. What a kind is called and which keys
+it accepts is a `ToolSpec`; what it does is a `Tool`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, runtime_checkable

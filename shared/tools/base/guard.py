@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from shared.errors import ToolError
+from shared.events.failure import CONFIG, DECODE, INTERNAL, LIMIT, TIMEOUT
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import RESULT_DEPTH, Call
 
@@ -15,12 +17,20 @@ DEEP = f"what came back is nested over {RESULT_DEPTH} levels deep"
 _NESTED = frozenset({dict, list, tuple})
 
 
-class BadCall(Exception):
+class BadCall(ToolError):
     """The call cannot be made as it is written: an outcome of kind `config`, never retried."""
 
 
-class TooLarge(Exception):
+class TooLarge(ToolError):
     """A result over one of the limits: an outcome of kind `limit`, never retried."""
+
+
+class CallFailed(ToolError):
+    """The call has failed before it was made: an outcome of this kind."""
+
+    def __init__(self, kind: str, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.kind, self.retryable = kind, retryable
 
 
 async def guarded(
@@ -35,7 +45,7 @@ async def guarded(
         limit = time_limit(call)
     except BadCall as error:
         work.close()
-        return failed("config", str(error), **blank)
+        return failed(CONFIG, str(error), **blank)
     task = asyncio.ensure_future(work)
     late = True
     try:
@@ -45,7 +55,7 @@ async def guarded(
         if not task.done():
             await _stop(task, abandon)
     if late and (not task.done() or task.cancelled() or task.exception()):
-        return failed("timeout", f"no result within {limit:g} s", retryable=True, **blank)
+        return failed(TIMEOUT, f"no result within {limit:g} s", retryable=True, **blank)
     return _outcome(task, blank)
 
 
@@ -64,15 +74,17 @@ def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
         case None:
             return _bounded(task.result(), blank)
         case BadCall():
-            return failed("config", str(error), **blank)
+            return failed(CONFIG, str(error), **blank)
         case TooLarge():
-            return failed("limit", str(error), **blank)
+            return failed(LIMIT, str(error), **blank)
+        case CallFailed(kind=kind, retryable=retryable):
+            return failed(kind, str(error), retryable=retryable, **blank)
         case RecursionError():
-            return failed("limit", DEEP, **blank)
+            return failed(LIMIT, DEEP, **blank)
         case msgspec.DecodeError():
-            return failed("decode", f"what came back is not JSON: {error}", **blank)
+            return failed(DECODE, f"what came back is not JSON: {error}", **blank)
         case Exception():
-            return failed("internal", f"{type(error).__name__}: {error}", **blank)
+            return failed(INTERNAL, f"{type(error).__name__}: {error}", **blank)
         case _:
             raise error
 
@@ -80,7 +92,7 @@ def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
 def _bounded(outcome: Outcome, blank: dict[str, Any]) -> Outcome:
     """What is nested deeply can be made, but whoever reads it later may not be able to."""
     if isinstance(outcome, Outcome) and too_deep(outcome.result):
-        return failed("limit", DEEP, **{**blank, **({"http": outcome.http} if outcome.http else {})})
+        return failed(LIMIT, DEEP, **{**blank, **({"http": outcome.http} if outcome.http else {})})
     return outcome
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 async def whole(answer: "aiohttp.ClientResponse", check: Callable[[int], None]) -> bytes:
-    """Decompressed. `check` is told how much it is so far, and raises when that is too much."""
+    """Decompressed. `check` is called with the size so far, and raises if that is too much."""
     parts: list[bytes] = []
     size = 0
     async for part in answer.content.iter_any():

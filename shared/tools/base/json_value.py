@@ -1,4 +1,4 @@
-"""What JSON cannot hold as it is, though an encoder takes it: it writes infinity and NaN as null, and integers of any
+"""What JSON cannot hold as it is, though an encoder accepts it: it writes infinity and NaN as null, and integers of any
 length, which few readers keep."""
 
 import json

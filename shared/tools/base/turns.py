@@ -5,15 +5,16 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from shared.errors import Signal
 from shared.events.beat import Busy, Calling
 
 HAND_BACK_S = 1.0   # in line for a turn, before the run goes back into the queue
-AT_ONCE = 64        # runs a second that are sent away without having stood in line
+AT_ONCE = 64        # runs a second that are sent away without having waited in line
 MAX_TOLD = 16       # calls under way that are named
 
 
-class NoTurn(Exception):
-    """All are taken, and none will be free soon."""
+class NoTurn(Signal):
+    """All turns are in use, and none will be free soon."""
 
 
 def in_a_hurry() -> bool:
@@ -38,7 +39,7 @@ class Turns:
         self, about: Callable[[], Calling], *, patient: Callable[[], bool] = in_a_hurry, first: bool = False
     ) -> int:
         """The number of a turn, which `leave` gives back; `about` says of what, once it is taken. Raises NoTurn, unless
-        `patient` says at that moment to stay. `first`: who has stood in line before goes to its head."""
+        `patient` says at that moment to stay. `first`: one that has waited in line before goes to its head."""
         loop = asyncio.get_running_loop()
         if self._taken < self.size:
             self._taken += 1

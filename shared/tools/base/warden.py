@@ -34,7 +34,7 @@ def die_with(parent: int) -> None:
 
 
 def hear_of_end() -> None:
-    """This process hears when its parent ends, also one that was stopped: the signal lets it go on."""
+    """This process hears when its parent ends, also one that was stopped: the signal lets it continue."""
     _prctl(DEATH_SIGNAL, signal.SIGCONT)
 
 

@@ -24,7 +24,7 @@ _PAIR = re.compile(r"\bpassword\s*=\s*('(?:[^'\\]|\\.)*'|\S+)", re.IGNORECASE)
 
 
 class Catalog(Struct, frozen=True):
-    """`place` is what DuckLake attaches, `secrets` what of it must not be told."""
+    """`place` is what DuckLake attaches, `secrets` what of it must not be shown."""
 
     name: str
     place: str

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, TooLarge, guarded, one_of
@@ -20,8 +19,6 @@ from shared.tools.duckdb.guard import MEMORY, TempFolder
 from shared.tools.duckdb.lake_catalog import Catalog, catalog, load
 from shared.tools.duckdb.tool import Setup, Work, refused
 from shared.tools.scripts.loader import Scripts
-from shared.tools.scripts.loader import failure as script_failure
-from shared.tools.scripts.stores import NoScript
 from shared.tools.sql import call as sql_call
 from shared.tools.sql.call import Results
 from shared.tools.sql.text import MAX_STATEMENTS, Statement, inlined, split
@@ -68,7 +65,7 @@ class DuckLakeTool:
     async def run(self, call: Call) -> Outcome:
         """What DuckDB says may hold the connection string: that is hidden as a credential is."""
         hide: list[Any] = [call.auth]
-        with contextlib.suppress(BadCall):  # told by _run
+        with contextlib.suppress(BadCall):  # reported by _run
             hide += catalog(call, self._guard).secrets
         return await guarded(replace(call, auth={"hidden": hide}), self._run(call))
 
@@ -76,12 +73,7 @@ class DuckLakeTool:
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _run(self, call: Call) -> Outcome:
-        try:
-            commands = _commands(await self._scripts.as_sql(call))
-        except NoScript as error:
-            return script_failure(error)
-        except TemplateError as error:
-            return failed(error.kind, f"script: {error}")
+        commands = _commands(await self._scripts.as_sql(call))
         where = catalog(call, self._guard)
         wanted = Results(call.config.get("results"))
         if "commands" in call.config and call.config.get("results") is not None:

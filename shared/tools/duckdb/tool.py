@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, guarded
+from shared.tools.base.threads import on_thread
 from shared.tools.duckdb import guard as duck_guard
 from shared.tools.duckdb.extensions import attached, for_secrets, loaded
 from shared.tools.duckdb.guard import MEMORY, MEMORY_LIMIT, SETTING, TempFolder
 from shared.tools.duckdb.open import Session
 from shared.tools.duckdb.secrets import secrets
-from shared.tools.scripts.loader import NoScript, Scripts, failure
+from shared.tools.scripts.loader import Scripts
 from shared.tools.sql import call as sql_call
 from shared.tools.sql.call import BATCH, Results, Rows, no_rows
 from shared.tools.sql.text import TRANSACTION, Statement, inlined
@@ -41,8 +41,7 @@ SPEC = ToolSpec(
     knobs={"memory_limit": KeySpec("A size such as 512MB, which is the default.")},
 )
 
-CALLS = 4                # at a time; more wait for their turn
-INTERRUPT_EVERY_S = 0.05
+CALLS = 4  # at a time; more wait for their turn
 LOCKED = "could not set lock"  # another process has the file open: try again
 CLOSING = "unique file handle conflict"  # another tool of this worker is closing it: try again
 # Statements that leave nothing behind in an open database for those who have it open too.
@@ -81,23 +80,13 @@ class DuckTool:
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _run(self, call: Call) -> Outcome:
-        try:
-            call = await self._scripts.as_sql(call)
-        except NoScript as error:
-            return failure(error)
-        except TemplateError as error:
-            return failed(error.kind, f"script: {error}")
+        call = await self._scripts.as_sql(call)
         with contextlib.ExitStack() as stack:
             work = self._work(call, stack)
-            job = self._threads.submit(work.run)
             try:
-                return ok(await asyncio.wrap_future(job), shape="sql")
+                return ok(await on_thread(self._threads, work.run, work.stop), shape="sql")
             except self._lib.Error as error:
                 return refused(str(error)) or _failure(str(error))
-            finally:
-                while not job.done() and not job.cancel():
-                    work.stop()
-                    await asyncio.sleep(INTERRUPT_EVERY_S)
 
     def _work(self, call: Call, stack: contextlib.ExitStack) -> "Work":
         given, version = str(call.config.get("database") or MEMORY), self._lib.__version__
@@ -127,8 +116,8 @@ def _memory(call: Call) -> str:
 
 
 class Work:
-    """One call on its thread. `stop` is called from the event loop, again and again until it is over,
-    because an interrupt between two statements is lost."""
+    """One call on its thread. `stop` is called from another, again and again until it is over, because an interrupt
+    between two statements is lost."""
 
     def __init__(
         self, lib: Any, database: str, statements: list[Statement], setup: Setup, results: Results | None = None,
@@ -144,9 +133,9 @@ class Work:
 
     def stop(self) -> None:
         self._stopped = True
-        if self._connection is not None:
+        if (connection := self._connection) is not None:
             with contextlib.suppress(self._lib.Error):
-                self._connection.interrupt()
+                connection.interrupt()
 
     def run(self) -> dict[str, Any]:
         session = Session(self._lib, self._database, self._prepare, self._shared())

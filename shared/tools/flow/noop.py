@@ -1,7 +1,7 @@
 """`noop`: does nothing and answers with its `args`; its rules do the work (V10 §7.1)."""
 
 from shared.events.outcome import Outcome, ok
-from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
+from shared.tools.base.contract import Call, KeySpec, ToolSpec
 
 SPEC = ToolSpec(
     kind="noop",
@@ -13,14 +13,3 @@ SPEC = ToolSpec(
 
 def answer(call: Call) -> Outcome:
     return ok(call.config.get("args"))
-
-
-class NoopTool:
-    def __init__(self, _options: ToolOptions) -> None:
-        """Nothing to open."""
-
-    async def run(self, call: Call) -> Outcome:
-        return answer(call)
-
-    async def close(self) -> None:
-        """Nothing to release."""

@@ -8,9 +8,9 @@ import msgspec
 from shared.engine.values.stored_values import MAX_WORKLOAD_BYTES
 from shared.events.bounds import MAX_NESTING, MAX_PATH, MAX_STEP_NAME, MAX_VERSION, is_deep
 from shared.events.model import Child
-from shared.events.outcome import Outcome, failed
-from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
+from shared.tools.base.contract import Call, KeySpec, ToolSpec, Waits
 from shared.tools.base.guard import BadCall, mapping, own_limit
+from shared.tools.flow.answering import waiting
 
 MODES = ("sync", "detached")
 
@@ -29,22 +29,10 @@ SPEC = ToolSpec(
 )
 
 
-class PlaybookTool:
-    def __init__(self, _options: ToolOptions) -> None:
-        """Nothing to open: the scheduler asks for the child."""
-
-    async def run(self, call: Call) -> Outcome | Waits:
-        return answer(call)
-
-    async def close(self) -> None:
-        """Nothing to release."""
-
-
-def answer(call: Call) -> Outcome | Waits:
-    try:
-        return Waits(_child(call), timeout_s=own_limit(call))
-    except BadCall as error:
-        return failed("config", str(error))
+@waiting
+def answer(call: Call) -> Waits:
+    """The scheduler asks for the child."""
+    return Waits(_child(call), timeout_s=own_limit(call))
 
 
 def _child(call: Call) -> Child:
@@ -75,4 +63,3 @@ def _text(config: Any, name: str, most: int) -> str:
     if len(text) > most or not text.isprintable():
         raise BadCall(f"{name} must be a line of at most {most} characters, not one of {len(text)}")
     return text
-

@@ -1,6 +1,7 @@
 """`kind: secrets`: a credential of the keychain, by a handle. The result says which one it is; the value is read by the
 templates of calls, on the worker that makes them, and is in no record."""
 
+from shared.events.failure import AUTH, CONFIG
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import guarded, one_of
@@ -38,8 +39,8 @@ class SecretsTool:
     async def _run(self, call: Call) -> Outcome:
         given, field = one_of(call.config, *NAMES), call.config.get("field")
         if given is None or not isinstance(given[1], str):
-            return failed("config", f"one of {', '.join(NAMES)} must name a credential")
+            return failed(CONFIG, f"one of {', '.join(NAMES)} must name a credential")
         key, name = given
         if field is not None and str(field) not in call.credentials.get(key, {}):
-            return failed("auth", f"the secret {name!r} has no field {str(field)[:60]!r}")
+            return failed(AUTH, f"the secret {name!r} has no field {str(field)[:60]!r}")
         return ok({"secret": name, **({"field": str(field)} if field is not None else {})}, shape="secret")

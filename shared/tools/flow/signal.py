@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 from shared.events import subjects
-from shared.events.outcome import Outcome, failed
-from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
+from shared.tools.base.contract import Call, KeySpec, ToolSpec, Waits
 from shared.tools.base.guard import BadCall, mapping, own_limit
+from shared.tools.flow.answering import waiting
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -21,22 +21,9 @@ SPEC = ToolSpec(
 )
 
 
-class SignalTool:
-    def __init__(self, _options: ToolOptions) -> None:
-        """Nothing to open."""
-
-    async def run(self, call: Call) -> Outcome | Waits:
-        return answer(call)
-
-    async def close(self) -> None:
-        """Nothing to release."""
-
-
-def answer(call: Call) -> Outcome | Waits:
-    try:
-        return Waits(signal=_name(call.config), schema=_schema(call.config), timeout_s=own_limit(call))
-    except BadCall as error:
-        return failed("config", str(error))
+@waiting
+def answer(call: Call) -> Waits:
+    return Waits(signal=_name(call.config), schema=_schema(call.config), timeout_s=own_limit(call))
 
 
 def _name(config: Any) -> str:

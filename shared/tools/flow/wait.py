@@ -1,13 +1,13 @@
-"""`kind: wait`: goes on later. Nobody holds a slot meanwhile, and a restart changes nothing."""
+"""`kind: wait`: continues later. It holds no slot meanwhile, and a restart changes nothing."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 from shared.dsl.model.durations import seconds_of
-from shared.events.outcome import Outcome, failed
 from shared.events.stamp import stamp
-from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec, Waits
+from shared.tools.base.contract import Call, KeySpec, ToolSpec, Waits
 from shared.tools.base.guard import BadCall, one_of
+from shared.tools.flow.answering import waiting
 
 MAX_WAIT_S = 366 * 86_400.0
 
@@ -22,26 +22,13 @@ SPEC = ToolSpec(
 )
 
 
-class WaitTool:
-    def __init__(self, _options: ToolOptions) -> None:
-        """Nothing to open."""
-
-    async def run(self, call: Call) -> Outcome | Waits:
-        return answer(call)
-
-    async def close(self) -> None:
-        """Nothing to release."""
-
-
-def answer(call: Call) -> Outcome | Waits:
-    try:
-        given = one_of(call.config, "for", "until")
-        if given is None:
-            raise BadCall("kind wait needs `for` or `until`")
-        name, value = given
-        return Waits(for_s=duration(value)) if name == "for" else Waits(until=_time(value))
-    except BadCall as error:
-        return failed("config", str(error))
+@waiting
+def answer(call: Call) -> Waits:
+    given = one_of(call.config, "for", "until")
+    if given is None:
+        raise BadCall("kind wait needs `for` or `until`")
+    name, value = given
+    return Waits(for_s=duration(value)) if name == "for" else Waits(until=_time(value))
 
 
 def duration(value: Any) -> float:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 from yarl import URL
 
+from shared.errors import ToolError
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import RESULT_LIMIT
 from shared.tools.base.guard import BadCall, TooLarge
@@ -34,7 +35,7 @@ RETRYABLE = frozenset({408, 429})  # and every 5xx
 BUSY = frozenset({"rateLimitExceeded", "userRateLimitExceeded"})  # reasons of a 403 that is no lack of rights
 
 
-class Refused(Exception):
+class RequestFailed(ToolError):
     """The request did not succeed. `status` 0: there was no answer."""
 
     def __init__(self, outcome: Outcome, status: int = 0) -> None:
@@ -51,7 +52,7 @@ class Answer(msgspec.Struct, frozen=True):
             return msgspec.json.decode(self.body, type=dict[str, Any])
         except msgspec.MsgspecError:
             message = "what answers is no Google Cloud Storage"
-            raise Refused(failed("gcs", message, details={"code": "unexpected"})) from None
+            raise RequestFailed(failed("gcs", message, details={"code": "unexpected"})) from None
 
 
 class Client:
@@ -77,15 +78,15 @@ class Client:
                                             allow_redirects=False) as answer:
                 body = await whole(answer, _check_size)
                 if answer.status >= 300:
-                    raise Refused(refusal(request, answer.status, body), answer.status)
+                    raise RequestFailed(refusal(request, answer.status, body), answer.status)
                 return Answer(http_data.header_dict(answer.headers), body)
         except self._lib.ClientSSLError:
-            raise Refused(failed("tls", f"{request.place}: the certificate is not trusted")) from None
+            raise RequestFailed(failed("tls", f"{request.place}: the certificate is not trusted")) from None
         except (self._lib.InvalidURL, ValueError):
             raise BadCall("the address of the server cannot be used") from None
         except (self._lib.ClientError, OSError) as error:  # a TimeoutError, of connecting, is an OSError too
             reason = getattr(error, "strerror", None) or type(error).__name__
-            raise Refused(failed("connect", f"{request.place}: {reason}", retryable=True)) from None
+            raise RequestFailed(failed("connect", f"{request.place}: {reason}", retryable=True)) from None
 
     async def token(self, auth: Mapping[str, Any]) -> Token | None:
         if not auth or gcs_access.first(auth, ("token", "access_token")):
@@ -102,7 +103,7 @@ class Client:
         return made
 
     def forget(self, auth: Mapping[str, Any]) -> None:
-        """The server no longer takes its token: the next call asks for another."""
+        """The server no longer accepts its token: the next call asks for another."""
         self._tokens.pop(_fingerprint(auth), None)
 
     def _keep(self, name: str, token: Token, until: float) -> None:
@@ -114,11 +115,11 @@ class Client:
         """A token. RFC 6749 §5.2: a claim that is not believed is answered with 400."""
         try:
             return (await self.send(request)).body
-        except Refused as error:
+        except RequestFailed as error:
             if error.status != 400:
                 raise
             said = {**(error.outcome.error or {}), "kind": "auth", "code": CODES[401]}
-            raise Refused(msgspec.structs.replace(error.outcome, error=said), error.status) from None
+            raise RequestFailed(msgspec.structs.replace(error.outcome, error=said), error.status) from None
 
     def _open(self) -> "aiohttp.ClientSession":
         if self._session is None:
@@ -144,7 +145,7 @@ class Api:
         headers = {**gcs_access.bearer(token), **({"Content-Type": kind} if kind else {})}
         try:
             return await self._client.send(Request(method, URL(url, encoded=True), headers, body))
-        except Refused as error:
+        except RequestFailed as error:
             if error.status == 401:
                 self._client.forget(self._auth)
             raise

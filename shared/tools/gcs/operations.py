@@ -11,7 +11,7 @@ from shared.events.outcome import failed
 from shared.tools.base.contract import Call
 from shared.tools.base.guard import BadCall
 from shared.tools.gcs.access import API, UPLOAD, bucket_place, object_place
-from shared.tools.gcs.client import Api, Refused
+from shared.tools.gcs.client import Api, RequestFailed
 from shared.tools.gcs.data import (
     MAX_LISTED,
     Content,
@@ -44,7 +44,7 @@ async def upload(api: Api, call: Call) -> dict[str, Any]:
     query = {"uploadType": "multipart", "name": at.name, "ifGenerationMatch": "0" if absent else None}
     try:
         made = (await api.ask("POST", UPLOAD + bucket_place(at.bucket), query, body, kind)).json()
-    except Refused as error:
+    except RequestFailed as error:
         if error.status != 412 or not absent:
             raise
         made = await _ours(api, at, marks[CALL_KEY])
@@ -57,14 +57,14 @@ async def _ours(api: Api, at: Object, mark: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         found = (await api.ask("GET", _path(at))).json()
-    except Refused as error:
+    except RequestFailed as error:
         if error.status not in (401, 403, 404):
             raise
     metadata = found.get("metadata")
     if isinstance(metadata, dict) and metadata.get(CALL_KEY) == mark:
         return found
     message = f"there is an object {at.uri} already, and if_absent is set"
-    raise Refused(failed("gcs", message, details={"code": "precondition_failed", "status": 412}), 412)
+    raise RequestFailed(failed("gcs", message, details={"code": "precondition_failed", "status": 412}), 412)
 
 
 def _multipart(at: Object, what: Content, metadata: Mapping[str, str]) -> tuple[str, bytes]:
@@ -84,7 +84,7 @@ async def download(api: Api, call: Call) -> dict[str, Any]:
     try:
         found, data = decoded(answer.body, kind, encoding)
     except ValueError as error:
-        raise Refused(failed("decode", f"{at.uri} is not {error}: say with encoding what it is")) from None
+        raise RequestFailed(failed("decode", f"{at.uri} is not {error}: say with encoding what it is")) from None
     return {**_OK, **at.told(), "data": data, "encoding": found, "content_type": kind, "size": len(answer.body),
             "generation": answer.headers.get("x-goog-generation")}
 
@@ -105,7 +105,7 @@ async def delete(api: Api, call: Call) -> dict[str, Any]:
     at = object_of(call)
     try:
         await api.ask("DELETE", _path(at))
-    except Refused as error:
+    except RequestFailed as error:
         if error.status != 404:
             raise
         return {**_GONE, **at.told(), "deleted": False}
@@ -129,7 +129,7 @@ async def exists(api: Api, call: Call) -> dict[str, Any]:
     at = object_of(call)
     try:
         found = (await api.ask("GET", _path(at))).json()
-    except Refused as error:
+    except RequestFailed as error:
         if error.status != 404:
             raise
         return {**_GONE, **at.told(), "exists": False}

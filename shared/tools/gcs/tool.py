@@ -75,7 +75,7 @@ class GcsTool:
         auth = call.auth or {}
         try:
             return ok(await operation(self._lib.Api(self._client, _endpoint(call.config), auth), call))
-        except self._lib.Refused as error:
+        except self._lib.RequestFailed as error:
             return error.outcome
 
 

@@ -179,7 +179,7 @@ def _is_text(kind: str) -> bool:
 
 
 async def _text(body: bytes, charset: str) -> tuple[str, str]:
-    """What is no text, or in a charset nobody knows, is kept as base64 and told."""
+    """What is not text, or in an unknown charset, is kept as base64 and marked so."""
     if charsets.label(charset) not in charsets.CODECS:
         return _base64(body), f"the answer's charset {charset[:MAX_SHOWN]!r} is not known: its data is kept as base64"
     found = await charsets.text(body, charset)

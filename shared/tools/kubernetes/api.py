@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from shared.errors import ToolError
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.http_body import whole
 from shared.tools.kubernetes.access import Access
@@ -24,7 +25,7 @@ TRANSIENT = frozenset({0, 408, 429, 500, 502, 503, 504})
 T = TypeVar("T")
 
 
-class ApiError(Exception):
+class ApiError(ToolError):
     """The API refused, or did not answer (status 0). `tls`: its certificate is not the one it should be."""
 
     def __init__(self, status: int, message: str, reason: str = "", *, tls: bool = False) -> None:

@@ -1,5 +1,5 @@
 """One job of Kubernetes from its start to its output. The job's name tells the call, so a call that is repeated
-after its worker died goes on with the job that is there. Who watches it is noted on the job: a worker that has
+after its worker died continues with the job that is there. Who watches it is noted on the job: a worker that has
 lost the run to another leaves the job alone."""
 
 import asyncio
@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from shared.errors import Signal
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call
 from shared.tools.base.guard import BadCall, TooLarge, time_limit
@@ -27,7 +28,7 @@ STOP_TRIES = 5                  # a job changes while it is being deleted
 MESSAGE_TAIL = 500              # characters of the output in the error's message
 
 
-class Gone(Exception):
+class Gone(Signal):
     """Somebody deleted the job."""
 
 
@@ -52,7 +53,7 @@ class JobRun:
                           details={"exit_code": None, "reason": "Deleted"})
         except asyncio.CancelledError:
             # Over its time: what it waited for and what it said so far is worth keeping. A call that is cancelled
-            # from outside drops this outcome and goes on being cancelled.
+            # from outside drops this outcome and continues to be cancelled.
             waited = f": {self._state.reason} {self._state.message}".rstrip(": ")
             return failed("timeout", f"no result within {time_limit(call):g} s{waited}", retryable=True,
                           result=await self._last_words())
@@ -89,7 +90,7 @@ class JobRun:
                 self._unsure = error.transient
                 if error.status != 409:
                     raise
-            with suppress(_NotThere):
+            with suppress(_NoJob):
                 job = await self._get()
                 if job["metadata"].get("annotations", {}).get(CALL) != self._made.key:
                     raise BadCall(f"there is a job {self._made.name} that is not of this call")
@@ -99,27 +100,25 @@ class JobRun:
 
     async def _put(self, kind: str, part: dict[str, Any]) -> None:
         """One that is there may belong to an earlier job of this name, and would go with it."""
-        try:
-            await patiently(lambda: self._api.create(kind, part))
-        except ApiError as error:
-            if error.status != 409:
-                raise
+        if not await self._create(kind, part):
             await patiently(lambda: self._api.delete(kind, self._made.name))
-            await self._put_again(kind, part)
+            await self._create(kind, part)  # one that is there by now is another worker's for this very job
 
-    async def _put_again(self, kind: str, part: dict[str, Any]) -> None:
-        """One that is there by now is another worker's for this very job."""
+    async def _create(self, kind: str, part: dict[str, Any]) -> bool:
+        """False: there is one of this name."""
         try:
             await patiently(lambda: self._api.create(kind, part))
         except ApiError as error:
             if error.status != 409:
                 raise
+            return False
+        return True
 
     async def _get(self) -> dict[str, Any]:
         try:
             return await patiently(lambda: self._api.get("jobs", self._made.name))
         except ApiError as error:
-            raise (_NotThere() if error.status in (404, 410) else error) from None
+            raise (_NoJob() if error.status in (404, 410) else error) from None
 
     # -- watching ----------------------------------------------------------------------
 
@@ -185,7 +184,7 @@ class JobRun:
                 return True
             same = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
             await self._api.delete("jobs", self._made.name, same)
-        except _NotThere:
+        except _NoJob:
             return not self._unsure
         except ApiError as error:
             if error.status != 409:  # it changed meanwhile
@@ -223,11 +222,11 @@ class JobRun:
         }
 
 
-class _NotThere(Exception):
+class _NoJob(Signal):
     """There is no such job."""
 
 
-class _Away(Exception):
+class _Away(Signal):
     """The API did not answer this time."""
 
 

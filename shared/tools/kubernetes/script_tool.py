@@ -12,7 +12,6 @@ from shared.tools.kubernetes import manifest as kube_manifest
 from shared.tools.kubernetes.job_tool import Jobs, quiet
 from shared.tools.kubernetes.manifest import ARGS, MOUNT, Work, image, veiled, words
 from shared.tools.scripts import loader as script
-from shared.tools.scripts.stores import NoScript
 
 JOB = {
     **kube_manifest.KEYS,
@@ -64,10 +63,7 @@ class ScriptTool:
         job = mapping(call.config, "job")
         named = image(job, "job")  # before anything is loaded
         uri = mapping(call.config, "script").get("uri")
-        try:
-            loaded = await self._scripts.as_code(call)
-        except NoScript as error:
-            return script.failure(error)
+        loaded = await self._scripts.as_code(call)
         text = loaded.config.get("code")
         if not isinstance(text, str) or not text.strip():
             raise BadCall("there is no program: give script or code")

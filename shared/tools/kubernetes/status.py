@@ -1,4 +1,4 @@
-"""How a job of Kubernetes stands, told by its Job and its Pods: a pure reading of what the API answers."""
+"""The state of a Kubernetes job, from its Job and its Pods: a pure reading of what the API answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

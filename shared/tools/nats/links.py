@@ -159,7 +159,7 @@ class Links:
 
 def _seen(made: "asyncio.Task[Link]") -> None:
     if not made.cancelled():
-        made.exception()  # told to those who waited, if anyone still does
+        made.exception()  # reported to those who waited, if anyone still does
 
 
 async def _close(made: "asyncio.Task[Link]") -> None:

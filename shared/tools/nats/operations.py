@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from shared.errors import ToolError
 from shared.events import subjects
 from shared.events.headers import MESSAGE_ID
 from shared.tools.base.contract import RESULT_LIMIT, Call
@@ -27,7 +28,7 @@ _OK = {"status": "success"}
 _KEY = re.compile(r"[-/_=.a-zA-Z0-9]+\Z")
 
 
-class Refused(Exception):
+class NotAllowed(ToolError):
     """The server does not let this user do it."""
 
 
@@ -176,7 +177,7 @@ async def _publish(link: Link, call: Call) -> dict[str, Any]:
         for _ in range(2):  # nats-py sends the first ping ahead of the message; a refusal comes before the second pong
             await link.client.flush()
         if refusal.done():
-            raise Refused(refusal.result())
+            raise NotAllowed(refusal.result())
     return {**_OK, "subject": subject}
 
 
@@ -188,7 +189,7 @@ async def _request(link: Link, call: Call) -> dict[str, Any]:
         try:
             await asyncio.wait({asking, refusal}, return_when=asyncio.FIRST_COMPLETED)
             if refusal.done():
-                raise Refused(refusal.result())
+                raise NotAllowed(refusal.result())
             answer = asking.result()
         finally:
             asking.cancel()

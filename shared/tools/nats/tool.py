@@ -46,7 +46,7 @@ class NatsTool:
         from shared.tools.nats import operations as nats_ops
 
         self._errors, self._js_errors = nats.errors, nats.js.errors
-        self._operations, self._refused = nats_ops.OPERATIONS, nats_ops.Refused
+        self._operations, self._refused = nats_ops.OPERATIONS, nats_ops.NotAllowed
         self._target, self._links = nats_links.target, nats_links.Links()
 
     async def run(self, call: Call) -> Outcome:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from shared.errors import ToolError
 from shared.tools.base.contract import Call, KeySpec
 from shared.tools.base.guard import BadCall, mapping, one_of, seconds
 from shared.tools.postgres.params import json_text
@@ -36,7 +37,7 @@ POOL = {
 }
 
 
-class Busy(Exception):
+class Busy(ToolError):
     """No connection is free, and the call is not to wait (longer) for one."""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from shared.errors import ToolError
 from shared.tools.base.guard import BadCall
 
 TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
@@ -35,12 +36,12 @@ def _convert(value: Any, kind: str, number: int) -> Any:
         raise WrongType(f"${number} wants {kind} and got a {type(value).__name__} that is none") from None
 
 
-class WrongType(Exception):
+class WrongType(ToolError):
     """A value that is not of the parameter's type; the message does not show it."""
 
 
 def json_text(value: Any) -> str:
-    """A string is taken as JSON text, as the server itself does."""
+    """A string is used as JSON text, as the server itself does."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call, Keep, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, guarded
 from shared.tools.postgres import connections as pg_pools
 from shared.tools.postgres.params import WrongType, convert
-from shared.tools.scripts.loader import NoScript, Scripts, failure
+from shared.tools.scripts.loader import Scripts
 from shared.tools.sql import call as sql_call
 from shared.tools.sql.call import BATCH, ROW_LIMIT, Results, Rows, no_rows
 from shared.tools.sql.text import TRANSACTION, Statement, inlined
@@ -84,12 +83,7 @@ class PostgresTool:
         await self._pools.close()
 
     async def _run(self, call: Call, held: "list[PoolConnectionProxy]", work: "Work") -> Outcome:
-        try:
-            call = await self._scripts.as_sql(call)
-        except NoScript as error:
-            return failure(error, pg=codes(None))
-        except TemplateError as error:
-            return failed(error.kind, f"script: {error}", pg=codes(None))
+        call = await self._scripts.as_sql(call)
         statements = [inlined(each) for each in sql_call.statements(call)]
         results = Results(call.config.get("results"))
         where, wait = pg_pools.target(call), pg_pools.waiting(call)

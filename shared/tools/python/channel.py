@@ -11,7 +11,7 @@ class Channel(asyncio.Protocol):
     """`exchange` raises ConnectionError when the other end is gone, or says more than it may."""
 
     def __init__(self, strange: Callable[[], None]) -> None:
-        """`strange` is told when something comes that nobody has asked for."""
+        """`strange` is called when something comes that nobody has asked for."""
         self._strange = strange
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()

@@ -35,7 +35,7 @@ class Request(msgspec.Struct, frozen=True):
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     """`id` and `call` are the request's. `error` None: `result` is the value. `kind` is the error's. With `left` it is
-    no answer but the last word, after it: what the call left in the process, which is therefore not used again."""
+    no answer but the last message, after it: what the call left in the process, which is therefore not used again."""
 
     id: str = ""
     left: str = ""

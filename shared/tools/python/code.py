@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from shared.errors import Signal
 from shared.tools.base import json_value
 from shared.tools.base.contract import RESULT_LIMIT
 
@@ -82,8 +83,8 @@ def _reply(value: Any) -> dict[str, Any]:
     return {"result": msgspec.Raw(encoded)}
 
 
-class _NotJson(Exception):
-    pass
+class _NotJson(Signal):
+    """Why the result cannot be handed over."""
 
 
 def _encode(value: Any) -> bytes:

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 import shared
+from shared.errors import Signal, ToolError
 from shared.tools.base import keepers
 from shared.tools.base.guard import TooLarge
 from shared.tools.base.inherited import inherited
@@ -31,12 +32,12 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Reply)
 
 
-class Crashed(Exception):
+class Crashed(ToolError):
     """The child ended instead of answering; the message says how."""
 
 
-class Spent(Exception):
-    """The child does not take the call, because of what the one before left in it."""
+class Spent(Signal):
+    """The child rejects the call, because of what the one before left in it."""
 
 
 class Child:
@@ -45,7 +46,7 @@ class Child:
 
     def __init__(self, folder: str) -> None:
         ours, theirs = socket.socketpair()
-        self._lifeline, gone = socket.socketpair()  # a pipe could be opened anew by whoever finds it in /proc
+        self._lifeline, gone = socket.socketpair()  # a pipe could be opened again by whoever finds it in /proc
         self._output: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 (kept open)
         command = [sys.executable, "-m", "shared.tools.python.child", str(theirs.fileno()), str(gone.fileno())]
         try:
@@ -62,7 +63,7 @@ class Child:
         self._answered = False
 
     async def connect(self, strange: Callable[[], None]) -> None:
-        """`strange` is told when it says more than its answers."""
+        """`strange` is called when it says more than its answers."""
         loop = asyncio.get_running_loop()
         _, self._channel = await loop.create_connection(lambda: Channel(strange), sock=self._socket)
 

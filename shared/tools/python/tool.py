@@ -46,10 +46,7 @@ class PythonTool:
     async def _run(self, call: Call) -> Outcome:
         from shared.tools.python.child import Request
 
-        try:
-            call = await self._scripts.as_code(call)
-        except script.NoScript as error:
-            return script.failure(error, py=blank())
+        call = await self._scripts.as_code(call)
         code = call.config.get("code")
         if not isinstance(code, str):
             raise BadCall("code must be text")

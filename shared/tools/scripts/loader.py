@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from shared.events.outcome import Outcome, failed
+from shared.errors import TemplateError
 from shared.tools.base.contract import Call, KeySpec, ToolOptions
 from shared.tools.base.folders import inside
-from shared.tools.base.guard import BadCall, mapping, seconds
+from shared.tools.base.guard import BadCall, CallFailed, mapping, seconds
 from shared.tools.scripts import stores as script_store
 from shared.tools.scripts.stores import SCRIPT_LIMIT, NoScript
 
-__all__ = ["CREDENTIAL", "KEYS", "SCRIPT_LIMIT", "SCRIPT_TIMEOUT_S", "NoScript", "Scripts", "failure", "key"]
+__all__ = ["CREDENTIAL", "KEYS", "SCRIPT_LIMIT", "SCRIPT_TIMEOUT_S", "Scripts", "key"]
 
 SCRIPT_TIMEOUT_S = 30.0  # unless source.timeout says otherwise
 SCHEMES = {"gs://": "gcs", "s3://": "s3", "http://": "http", "https://": "http"}
@@ -55,13 +55,16 @@ class Scripts:
 
     async def as_sql(self, call: Call) -> Call:
         """The call with its statements under `command`. With `args`, `{{ name }}` in them is bound to those;
-        without, the text is taken as it is."""
+        without, the text is used as it is."""
         if "script" not in call.config:
             return call
         from shared.dsl.templates.evaluate import is_template, render_sql
 
         text, args = await self._text(call), mapping(call.config, "args")
-        made = render_sql(text, args) if args and is_template(text) else text
+        try:
+            made = render_sql(text, args) if args and is_template(text) else text
+        except TemplateError as error:
+            raise CallFailed(error.kind, f"script: {error}") from None
         return _with(call, "command", made)
 
     async def _text(self, call: Call) -> str:
@@ -90,10 +93,6 @@ class Scripts:
                 return await script_store.from_s3(uri, source, auth)
             case _:
                 raise BadCall(f"script.source.type cannot be {str(kind)[:60]!r}")
-
-
-def failure(error: NoScript, **blank: Any) -> Outcome:
-    return failed("script", str(error), retryable=error.retryable, **blank)
 
 
 def _seconds(value: Any) -> float:

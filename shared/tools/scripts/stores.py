@@ -8,7 +8,7 @@ from urllib.parse import quote
 from yarl import URL
 
 from shared.tools.base.contract import Call
-from shared.tools.base.guard import BadCall, TooLarge
+from shared.tools.base.guard import BadCall, CallFailed, TooLarge
 from shared.tools.base.http_body import whole
 from shared.tools.gcs import access as gcs_access
 from shared.tools.gcs.access import first, library
@@ -22,12 +22,11 @@ GCS_REGION = "auto"
 REGION = "us-east-1"
 
 
-class NoScript(Exception):
+class NoScript(CallFailed):
     """The script cannot be had: an outcome of kind `script`."""
 
     def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.retryable = retryable
+        super().__init__("script", message, retryable=retryable)
 
 
 def check_size(size: int) -> None:

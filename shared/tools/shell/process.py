@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import shared
+from shared.errors import ToolError
 from shared.tools.base import keepers
 from shared.tools.base.guard import BadCall, TooLarge
 from shared.tools.shell.warden import SIZE
@@ -26,7 +27,7 @@ AWAKE_S = 1.0             # between looks whether what makes wardens is at work
 DRAIN_S = 1.0             # for what a process that the warden cannot end still says
 
 
-class Lost(Exception):
+class Lost(ToolError):
     """The warden ended before its script."""
 
 
@@ -183,7 +184,7 @@ class Process:
             self._pipes.append(transport)
 
     async def _end(self, answer: "asyncio.Future[dict[str, Any]]") -> None:
-        """Nobody holds the script any more: its warden ends what is left, and answers when it is over."""
+        """Nobody holds the script now: its warden ends what is left, and answers when it is over."""
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
         self._wardens.wake()

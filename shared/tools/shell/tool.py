@@ -45,7 +45,7 @@ SPEC = ToolSpec(
     one_of=_COMMANDS,
 )
 
-SCRIPT_LIMIT = 131_000  # bytes: Linux takes 128 KiB of one argument
+SCRIPT_LIMIT = 131_000  # bytes: Linux allows 128 KiB for one argument
 MESSAGE_TAIL = 500      # characters of stderr in the error's message
 _STOP = "\ncase $? in 0) ;; *) exit $? ;; esac\n"  # between the programs of a list
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -79,7 +79,7 @@ class ShellTool:
                 code = await process.finish()
             except asyncio.CancelledError:
                 # Over its time: what was said so far is worth keeping. A call that is cancelled from outside
-                # drops this outcome and goes on being cancelled.
+                # drops this outcome and continues to be cancelled.
                 said = _said(process.stdout.text(), process.stderr.text())
                 return failed("timeout", f"no result within {time_limit(call):g} s", retryable=True, result=said)
             except self._lost as error:

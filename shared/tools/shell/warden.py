@@ -1,7 +1,7 @@
 """Makes a warden for every script of `kind: shell`: a small process that stays, so that a script costs no start of an
 interpreter, and that ends what a warden leaves which its script ended or stopped. Started as `python -m
 shared.tools.shell.warden <socket fd>`; ends, with all below it, when nobody holds the other end. Each byte that comes
-brings the socket on which a new warden is told its script."""
+brings the socket on which a new warden gets its script."""
 
 import contextlib
 import gc
@@ -64,7 +64,7 @@ class Brood:
 
 
 def _make(asked: socket.socket, brood: Brood) -> bool:
-    """False: nobody asks any more."""
+    """False: nobody asks now."""
     word, handles, _, _ = socket.recv_fds(asked, 1, 1)
     if not word:
         return False

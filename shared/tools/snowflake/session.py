@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from shared.errors import Signal
 from shared.tools.base.guard import BadCall
 
 EXTRA = "the Snowflake connector is not installed: pip install 'noetl-jetstream[snowflake]'"
@@ -20,7 +21,7 @@ JSON_TYPES = frozenset({5, 9, 10})  # VARIANT, OBJECT, ARRAY, as the connector n
 _NUMBERS = frozenset({type(None), bool, int, float, str, bytes, Decimal})
 
 
-class Stopped(Exception):
+class Stopped(Signal):
     """The call was cancelled or is over its time; nobody waits for its answer."""
 
 
@@ -52,7 +53,7 @@ def arguments(credential: Mapping[str, Any], config: Mapping[str, Any]) -> dict[
 
 
 def _key(pem: Any, passphrase: Any) -> bytes:
-    """The key as the connector takes it (PKCS #8, DER)."""
+    """The key as the connector wants it (PKCS #8, DER)."""
     from cryptography.hazmat.primitives import serialization
 
     try:
@@ -79,7 +80,7 @@ class Session:
         return self._connection is not None
 
     def open(self) -> None:
-        """The limits are told to the server too: it ends what a worker that died leaves behind."""
+        """The server gets the limits too: it ends what a worker that died leaves behind."""
         session = {"STATEMENT_TIMEOUT_IN_SECONDS": self._timeout_s, "QUERY_TAG": self._tag}
         self._connection = self._lib.connect(
             **self._arguments, paramstyle="qmark", application="NoETL", session_parameters=session,

@@ -71,7 +71,7 @@ def _statement(texts: list[str], verb: str, values: list[Any]) -> list[Statement
 
 
 def name(text: str) -> str:
-    """A plain name means what Snowflake makes of it: upper case. One with quotes around it is taken as it is."""
+    """A plain name means what Snowflake makes of it: upper case. One with quotes around it is used as it is."""
     if _QUOTED.fullmatch(text):
         return text
     return quote(text.upper() if _PLAIN.fullmatch(text) else text)
@@ -134,7 +134,7 @@ def merges(
 
 
 def _picks(json: Sequence[bool]) -> list[str]:
-    """A literal list of values takes no function: the values are parsed where they are picked."""
+    """A literal list of values allows no function: the values are parsed where they are picked."""
     return [f"PARSE_JSON(column{i})" if is_json else f"column{i}" for i, is_json in enumerate(json, 1)]
 
 

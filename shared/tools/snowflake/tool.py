@@ -4,14 +4,11 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.base.guard import BadCall, guarded, one_of, time_limit
+from shared.tools.base.guard import BadCall, guarded, time_limit
 from shared.tools.base.threads import on_thread
 from shared.tools.scripts.loader import Scripts
-from shared.tools.scripts.loader import failure as script_failure
-from shared.tools.scripts.stores import NoScript
 from shared.tools.snowflake import session as snowflake_session
 from shared.tools.snowflake import text as snowflake_text
 from shared.tools.snowflake.session import Session, Stopped
@@ -54,12 +51,7 @@ class SnowflakeTool:
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _run(self, call: Call) -> Outcome:
-        try:
-            found = statements(await self._scripts.as_sql(call))
-        except NoScript as error:
-            return script_failure(error)
-        except TemplateError as error:
-            return failed(error.kind, f"script: {error}")
+        found = statements(await self._scripts.as_sql(call))
         lib = await asyncio.to_thread(snowflake_session.library)
         arguments = snowflake_session.arguments(call.auth or {}, call.config)
         session = Session(lib, arguments, call.idempotency_key, time_limit(call))
@@ -72,15 +64,7 @@ class SnowflakeTool:
 
 
 def statements(call: Call) -> list[Statement]:
-    given = one_of(call.config, "command", "query", "table")
-    if given is None:
-        raise BadCall(f"one of {', '.join(sql_call.ONE_OF)} is needed")
-    name, value = given
-    if name == "table":
-        return snowflake_text.insert(value, *map(call.config.get, ("args", "mode", "key")))
-    found = snowflake_text.split(*sql_call.bound(value, call.config.get("params")))
-    if not found:
-        raise BadCall(f"{name} holds no statement")
+    found = sql_call.statements(call, snowflake_text.insert, snowflake_text.split)
     for statement in found:
         if statement.verb in WORKER_FILES:
             raise BadCall(f"{statement.verb} would use the files of the worker: use a stage of its own, or INSERT")

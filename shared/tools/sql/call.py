@@ -2,7 +2,7 @@
 
 import base64
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -41,8 +41,11 @@ _PLAIN = frozenset({type(None), bool, int, str})
 _encoder = msgspec.json.Encoder()
 
 
-def statements(call: Call) -> list[Statement]:
-    """Of a call whose script, if it has one, is loaded."""
+def statements(
+    call: Call, insert: Callable[[Any, Any, Any, Any], list[Statement]] = insert,
+    split: Callable[[str, list[Any]], list[Statement]] = split,
+) -> list[Statement]:
+    """Of a call whose script, if it has one, is loaded; `insert` and `split` are those of the kind's own SQL."""
     given = one_of(call.config, "command", "query", "table")
     if given is None:
         raise BadCall(f"one of {', '.join(ONE_OF)} is needed")
@@ -56,7 +59,7 @@ def statements(call: Call) -> list[Statement]:
 
 
 def bound(command: Any, params: Any) -> tuple[str, list[Any]]:
-    """The text and its values: a rendered command brings its own, a plain one takes `params`."""
+    """The text and its values: a rendered command brings its own, a plain one uses `params`."""
     own = getattr(command, "params", None)
     text = command if isinstance(command, str) else getattr(command, "text", None)
     if not isinstance(text, str):

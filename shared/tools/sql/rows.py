@@ -90,7 +90,7 @@ def key_columns(given: Any, columns: Sequence[str], primary: Sequence[str]) -> l
 
 
 def last_of_each(rows: list[list[Any]], columns: Sequence[str], key: Sequence[str]) -> list[list[Any]]:
-    """A statement may touch a row once: of rows with the same key the last stands."""
+    """A statement may touch a row once: of rows with the same key the last one counts."""
     places = [columns.index(name) for name in key]
     return list({tuple(repr(row[place]) for place in places): row for row in rows}.values())
 

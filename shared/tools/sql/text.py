@@ -1,5 +1,5 @@
-"""SQL as text: several statements of one command told apart, parameters numbered anew for each, or
-written as literals where a statement takes none."""
+"""SQL as text: several statements of one command told apart, parameters renumbered for each, or
+written as literals where a statement accepts none."""
 
 import math
 import re
@@ -15,7 +15,7 @@ from shared.tools.base.guard import BadCall
 TRANSACTION = frozenset({"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "PREPARE TRANSACTION"})
 MAX_STATEMENTS = 1000
 INSERT_ROWS = 10_000  # of one task
-# Statements that take parameters; for all others (CREATE, COPY, SET, COMMENT …) a server wants literals.
+# Statements that accept parameters; for all others (CREATE, COPY, SET, COMMENT …) a server wants literals.
 BINDABLE = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES", "TABLE", "FROM", "CALL",
                       "EXPLAIN", "EXECUTE", "DECLARE"})
 
@@ -117,7 +117,7 @@ def split(text: str, params: list[Any]) -> list[Statement]:
 
 
 def inlined(statement: Statement, *, escapes: bool = True) -> Statement:
-    """The statement as it can be sent: when it takes no parameters its values are quoted literals."""
+    """The statement as it can be sent: if it accepts no parameters, its values are quoted literals."""
     if not statement.params or statement.verb in BINDABLE:
         return statement
     return Statement("".join(_with_literals(statement, escapes)), statement.verb, [])

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.answers.rehearsal.rehearse import Took
+from shared.answers.rehearsal.types import Took
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.guard import BadCall, seconds
 from shared.tools.http import tool as http

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from shared.answers.rehearsal.rehearse import Need, Took
+from shared.answers.rehearsal.types import Need, Took
 from shared.dsl.playtests.model import Mock
 from shared.dsl.templates.evaluate import evaluate, truth
 from shared.errors import NoetlError, TemplateError
@@ -13,7 +13,7 @@ from shared.tools.base.guard import BadCall
 from shared.tools.testing import mock_outcome
 
 
-class Broken(NoetlError):
+class BrokenMock(NoetlError):
     """A mock that cannot be evaluated, or not be what its tool gives."""
 
     def __init__(self, mock: Mock, error: TemplateError | BadCall) -> None:
@@ -41,7 +41,7 @@ class Mocks:
                         made = mock_outcome.outcome(need.kind, mock.says, evaluate(mock.value, names))
                         return mock_outcome.in_time(need.kind, need.spec, made, mock.after)
                 except (TemplateError, BadCall) as error:
-                    raise Broken(mock, error) from None
+                    raise BrokenMock(mock, error) from None
         return None
 
     def unused(self) -> list[Mock]:

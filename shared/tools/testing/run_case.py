@@ -6,25 +6,17 @@ from typing import Any
 from msgspec import Struct
 
 from shared.answers.playtests.coverage import Coverage
-from shared.answers.rehearsal.rehearse import (
-    Answered,
-    Awaits,
-    Ended,
-    Faults,
-    Limits,
-    Need,
-    Rehearsed,
-    Seeded,
-    Waits,
-    Wish,
-    rehearse,
-)
+from shared.answers.rehearsal.order import Seeded
+from shared.answers.rehearsal.rehearse import rehearse
+from shared.answers.rehearsal.setting import Conditions, Faults, Limits, Opening
+from shared.answers.rehearsal.types import Answered, Awaits, Ended, Need, Rehearsed, Wish
 from shared.dsl.model.plan import Plan
 from shared.dsl.playtests.model import Case, Mock, PlayTest
 from shared.events import model as ev
 from shared.events.outcome import Outcome, Result
 from shared.events.request import derive_id
 from shared.events.run_index import is_iteration
+from shared.events.waits import Waits
 from shared.tools import registry
 from shared.tools.testing.effectless import natural
 from shared.tools.testing.mocks import Mocks
@@ -32,7 +24,7 @@ from shared.tools.testing.mocks import Mocks
 EXECUTION = "test"
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z, unless a case says when it begins
 BY = "test"
-MAX_EVENTS = 20_000  # in the log of one execution: a playbook that does not end must be told soon
+MAX_EVENTS = 20_000  # in the log of one execution: a playbook that does not end must be reported soon
 CRASH, DUP = 0.15, 0.15  # how often a fault comes, of all occasions
 Real = Callable[[Need], Outcome]
 
@@ -88,26 +80,25 @@ class _Run:
         wishes = [Wish(ev.SignalReceived(each.name, each.payload, BY), each.at) for each in case.signals]
         if case.cancel is not None:
             wishes.append(Wish(ev.CancelRequested(case.cancel.reason, BY), case.cancel.at))
-        found = self._rehearse(self._plan, EXECUTION, case.payload, START if case.now is None else case.now, wishes)
+        start = START if case.now is None else case.now
+        found = self._rehearse(self._plan, Opening(execution_id=EXECUTION, at=start, payload=case.payload), wishes)
         return Ran(found, self._plan, list(self._missing.values()), self._mocks.unused(), self._mocks.shared(),
                    list(self._children.values()), self._stuck)
 
-    def _rehearse(
-        self, plan: Plan, execution_id: str, payload: Mapping[str, Any], start: float, wishes: Sequence[Wish] = (),
-        parent: ev.Parent | None = None,
-    ) -> Rehearsed:
+    def _rehearse(self, plan: Plan, opening: Opening, wishes: Sequence[Wish] = ()) -> Rehearsed:
         chance, coverage = self._chance, self._coverage.get(plan.path)
-        seed = f"{chance.seed}/{execution_id}" if chance is not None else ""
-        depth = parent.depth if parent is not None else 0
+        seed = f"{chance.seed}/{opening.execution_id}" if chance is not None else ""
+        depth = opening.parent.depth if opening.parent is not None else 0
         faults = Faults(CRASH if chance.crash else 0.0, DUP if chance.dup else 0.0) if chance is not None else Faults()
-        found = rehearse(
-            plan, lambda need: self._answer(need, depth), registry.specs(), payload=payload, execution_id=execution_id,
-            start=start, chooser=Seeded(seed) if chance is not None and chance.reorder else None, faults=faults,
-            seed=seed, wishes=wishes, parent=parent, values=self._values, limits=Limits(events=MAX_EVENTS),
+        conditions = Conditions(
+            chooser=Seeded(seed) if chance is not None and chance.reorder else None, faults=faults, seed=seed,
+            limits=Limits(events=MAX_EVENTS), values=self._values,
             watch=coverage.watch if coverage is not None else None,
         )
+        found = rehearse(
+            plan, lambda need: self._answer(need, depth), registry.specs(), opening, conditions, wishes)
         if coverage is not None:
-            coverage.add(execution_id, found.entries, found.values)
+            coverage.add(opening.execution_id, found.entries, found.values)
         return found
 
     def _answer(self, need: Need, depth: int) -> Answered:
@@ -126,13 +117,17 @@ class _Run:
         return answered
 
     def _child(self, need: Need, waits: Waits, child: ev.Child, depth: int) -> Answered:
-        """The called playbook is rehearsed at once, once for a call; how it ends is told when its time has come."""
+        """The called playbook is rehearsed at once, once for a call; how it ends is reported when its time has come."""
         plan = self._plans[child.path]
         if need.key not in self._children:
             around = need.names.get("iter", {}) if is_iteration(need.index) or need.element >= 0 else {}
-            parent = ev.Parent(need.execution_id, need.run_id, "", need.index, child.returns, around, depth + 1,
-                               child.detached)
-            ran = self._rehearse(plan, derive_id("child", need.key), child.payload, need.at, (), parent)
+            parent = ev.Parent(
+                execution_id=need.execution_id, run_id=need.run_id, wait="", index=need.index, returns=child.returns,
+                iter=around, depth=depth + 1, detached=child.detached,
+            )
+            name = derive_id("child", need.key)
+            ran = self._rehearse(
+                plan, Opening(execution_id=name, at=need.at, payload=child.payload, parent=parent))
             self._children[need.key] = ran, plan
             if ran.status in ("stuck", "limit") and not ran.needs:
                 self._stuck.append(f"playbook {plan.path}: {ran.reason}")

@@ -1,11 +1,12 @@
-"""What the ends of a transfer are: sources that give batches of rows, targets that take them in one
-transaction. One file per database; a new one is a class and a line in `transfer.py`."""
+"""What the ends of a transfer are: sources that give batches of rows, targets that write them in one
+transaction. One file per database; a new one is a class and a line in `tool.py`."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from shared.errors import ToolError
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call
 from shared.tools.base.guard import BadCall, mapping, one_of
@@ -16,7 +17,7 @@ MODES = {"append": "append", "insert": "append", "replace": "replace", "truncate
          "merge": "upsert"}
 
 
-class EndFailed(Exception):
+class EndFailed(ToolError):
     """What an end's library or server said no to, as the outcome it becomes."""
 
     def __init__(self, outcome: Outcome) -> None:

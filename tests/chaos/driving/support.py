@@ -124,6 +124,8 @@ class Process:
         return self.log.stat().st_size
 
     def tail(self) -> str:
+        if not self.log.exists():  # with the folder of a cluster that is down
+            return ""
         return "\n".join(self.said().splitlines()[-TAIL_LINES:])
 
 

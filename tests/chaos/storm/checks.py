@@ -10,7 +10,8 @@ from tests.chaos.storm.faults import BROKER, Fault
 from tests.chaos.storm.ledger import UNKNOWN, Called
 from tests.chaos.storm.work import Job
 
-CUTS = frozenset({"kill", "stop", "reset", "silent", "broker", "leader", "node"})  # a clock explains no second call
+# A clock explains no second call.
+CUTS = frozenset({"kill", "stop", "reset", "silent", "broker", "freeze", "leader", "node"})
 MARGIN_S = 0.3          # between what the harness does and what a worker notices
 # A worker that was away may have lost its lease to one that is itself away: the run is claimed when that one's lease is
 # over, and the one call that is in flight then is made again.

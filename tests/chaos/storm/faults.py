@@ -1,6 +1,7 @@
 """The faults of a storm: drawn from its seed before it begins, carried out at their times, and what each was."""
 
 import asyncio
+import os
 import random
 import signal
 import time
@@ -15,8 +16,8 @@ BROKER_AWAY_S = (0.2, 4.0)
 CLOCK_S = (20.0, 300.0)      # how far a clock is put forward or back
 CLOCK_HELD_S = (3.0, 20.0)
 BROKER = "broker"
-WEIGHTS = {"kill": 30, "stop": 24, "reset": 20, "silent": 12, "clock": 10, "broker": 4}
-CLUSTER_WEIGHTS = {**WEIGHTS, "broker": 0, "leader": 8, "node": 8}
+WEIGHTS = {"kill": 30, "stop": 24, "reset": 20, "silent": 12, "clock": 10, "broker": 4, "freeze": 3}
+CLUSTER_WEIGHTS = {**WEIGHTS, "broker": 0, "freeze": 0, "leader": 8, "node": 8}
 LATE_S = 2.0  # how much later than planned a fault may come before the table says so
 
 
@@ -76,6 +77,8 @@ def _one(rng: random.Random, at: float, kind: str, victim: str, nodes: int) -> P
             return Planned(at, kind, victim, rng.uniform(*CLOCK_HELD_S), f"{ahead:+.0f} s")
         case "broker":
             return Planned(at, kind, BROKER, rng.uniform(*BROKER_AWAY_S))
+        case "freeze":
+            return Planned(at, kind, BROKER, rng.uniform(*PAUSES_S))
         case "leader":
             return Planned(at, kind, BROKER, rng.uniform(*BROKER_AWAY_S), f"of partition {rng.randrange(4)}")
         case _:
@@ -144,6 +147,15 @@ class Storm:
             await self._system.kill_nats()
             await asyncio.sleep(planned.lasts)
             await self._system.broker_up()
+
+    async def _freeze(self, planned: Planned) -> None:
+        """The server is stopped, and continues: nobody is told, and every lease is older by so much."""
+        async with self._broker_lock:
+            os.kill(self._system.nats.pid, signal.SIGSTOP)
+            try:
+                await asyncio.sleep(planned.lasts)
+            finally:
+                os.kill(self._system.nats.pid, signal.SIGCONT)
 
     async def _leader(self, planned: Planned) -> None:
         """One node at a time: two of three must be there, and have everything, for anything to go on."""

@@ -89,7 +89,7 @@ async def test_a_pool_with_a_document_is_there(lab: Lab) -> None:
     answer = await requests.start(lab.bus, request, f"{inbox_prefix('admin')}.pooled", partitions)
     assert (entry.path, answer.status) == ("tests/conformance", "started")
     await lab.bus.append(subjects.CANCEL, msgspec.json.encode(Control("pooled-1")))
-    assert (await lab.finished("pooled-1")).status == "cancelled"
+    assert (await lab.finish("pooled-1")).status == "cancelled"
 
 
 async def test_a_child_that_lacks_something_fails_its_parents_task(lab: Lab) -> None:

@@ -49,7 +49,7 @@ async def test_a_request_names_a_playbook_by_its_id(lab: Lab) -> None:
     for playbook_id, entry in ((first.digest, first), (second.digest, second), ("tests/ids@1", first)):
         answer = await ask(lab, playbook_id=playbook_id)
         assert answer["status"] == "started", answer
-        ran = await lab.finished(answer["execution_id"])
+        ran = await lab.finish(answer["execution_id"])
         assert (ran.status, ran.result()) == ("completed", {"v": int(entry.version)})
         (requested,) = ran.of("playbook.execution.requested")
         assert (requested["path"], requested["version"]) == ("tests/ids", entry.version)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.bus.pull import place_of
+from shared.bus.pull import ack_subject
 from shared.bus.subject import check_subject
 from shared.bus.wire import Connection, header_block, parse_headers, pub, status_of, stored_headers
 from shared.errors import Refused
@@ -90,6 +90,6 @@ def test_what_is_no_subject_is_refused_in_few_words(subject: str) -> None:
 
 
 def test_both_forms_of_the_ack_subject_are_read() -> None:
-    short = place_of(b"$JS.ACK.S.C.2.30.4.1700.9")
-    assert short == place_of(b"$JS.ACK.hub.HASH.S.C.2.30.4.1700.9.x")
+    short = ack_subject(b"$JS.ACK.S.C.2.30.4.1700.9")
+    assert short == ack_subject(b"$JS.ACK.hub.HASH.S.C.2.30.4.1700.9.x")
     assert (short.delivered, short.seq, short.consumer_seq, short.timestamp) == (2, 30, 4, 1700)

@@ -18,8 +18,9 @@ from tests.property.fuzz.runner import Fuzzer, Seen
 KEY = "default.w-1"
 CALL = Calling("x1", "start:1", -1, "start", "call", 1.8e9)
 WHOLE = Beat(
-    "w-1", "default", 64, [("x1", "start:1", -1), ("x2", "loop:2", 7)], 128, "host", 42, 1.8e9, "1.0", ("gpu",), True,
-    [5, 6], 0.2, [Busy("python", 2, 2, 1, [CALL])],
+    worker="w-1", pool="default", slots=64, held=[("x1", "start:1", -1), ("x2", "loop:2", 7)], room=128, host="host",
+    pid=42, started=1.8e9, version="1.0", provides=("gpu",), draining=True, seqs=[5, 6], skew=0.2,
+    busy=[Busy("python", 2, 2, 1, [CALL])],
 )
 PLAIN = Beat("w-1", "default"), Beat("w-1", "default", 4, [("x", "r:1", 0)])
 EXAMPLES = tuple(map(msgspec.json.encode, (WHOLE, *PLAIN)))

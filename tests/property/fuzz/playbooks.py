@@ -5,20 +5,10 @@ import random
 import time
 from typing import Any, NamedTuple
 
-from shared.answers.rehearsal.rehearse import (
-    Answered,
-    Awaits,
-    Ended,
-    Faults,
-    Limits,
-    Need,
-    Never,
-    Seeded,
-    Took,
-    Wish,
-    rehearse,
-    result_of,
-)
+from shared.answers.rehearsal.order import Seeded
+from shared.answers.rehearsal.rehearse import rehearse, result_of
+from shared.answers.rehearsal.setting import Conditions, Faults, Limits, Opening
+from shared.answers.rehearsal.types import Answered, Awaits, Ended, Need, Never, Took, Wish
 from shared.answers.verify.verify import verify
 from shared.dsl.authoring.diagram import dot, mermaid
 from shared.dsl.authoring.diagram_svg import svg
@@ -108,8 +98,9 @@ def _rehearsed(plan: Plan, seed: int) -> str:
     faults = chance.choice((Faults(), Faults(0.1, 0.1)))
     chooser = chance.choice((None, Seeded(seed)))
     payload = chance.choice(({}, {"items": [1, 2], "n": 2}))
-    found = rehearse(plan, lambda need: _answer(need, seed), KINDS, payload=payload,
-                     start=1.8e9, chooser=chooser, faults=faults, seed=seed, wishes=_wishes(chance), limits=LIMITS)
+    opening = Opening(payload=payload, at=1.8e9)
+    conditions = Conditions(chooser=chooser, faults=faults, seed=seed, limits=LIMITS)
+    found = rehearse(plan, lambda need: _answer(need, seed), KINDS, opening, conditions, _wishes(chance))
     result_of(found)
     told = verify(found.execution_id, found.entries, {plan.digest: plan}.__getitem__, found.values)
     assert [str(each) for each in told] == []

@@ -17,8 +17,14 @@ from shared.events.request import Control, Request
 from tests.property.fuzz.byte_changes import document
 from tests.property.fuzz.runner import Fuzzer, Seen
 
-PARENT = Parent("x1", "start:1", "wait-1", -1, "last", {"item": 1}, 2, True)
-WHOLE = Request("a/b", "1.0", {"a": [1, {"b": "ü"}]}, "x-1", None, 3, {"team": "data"}, "ada")
+PARENT = Parent(
+    execution_id="x1", run_id="start:1", wait="wait-1", index=-1, returns="last", iter={"item": 1}, depth=2,
+    detached=True,
+)
+WHOLE = Request(
+    path="a/b", version="1.0", payload={"a": [1, {"b": "ü"}]}, execution_id="x-1", parent=None, priority=3,
+    labels={"team": "data"}, by="ada",
+)
 EXAMPLES = tuple(map(msgspec.json.encode, (
     WHOLE, Request("a/b"), msgspec.structs.replace(WHOLE, parent=PARENT),
     Control("x-1", "late", "ada", 10.0, "go", {"ok": True}), Control("x-1"), {"id": 7, "total": 5.5, "text": "order"},

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from shared.bus.polling_follow import BEHIND_TRIES, MAX_HELD, LaggingFollower
+from shared.bus.polling_follow import MAX_HELD, LaggingFollower
 from shared.bus.ports import Message
-from shared.bus.pull import Backoff
+from shared.bus.pull import BEHIND_TRIES, Backoff
 from shared.bus.read import BATCH
 from shared.errors import Corrupt, Unavailable
 

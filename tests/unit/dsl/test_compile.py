@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.dsl.compile import compile_playbook
+from shared.dsl.model.edition import plan_name
 from shared.dsl.model.plan import AdmitRule, Arc, Directive, Loop, Plan, Rule, Step
 from shared.tools.registry import specs
 from tests.support.examples import PLAYBOOKS
@@ -57,9 +58,9 @@ def test_v10_pagination_plan() -> None:
     assert "api_url" in fetch.needs.workload
 
 
-def test_digest_is_that_of_the_source_bytes() -> None:
+def test_a_plan_is_named_by_the_digest_of_the_source_bytes_and_the_edition() -> None:
     source = f"{HEAD}workflow: [{{step: start, tool: {{kind: noop}}}}] # ü\n"
-    assert plan(source).digest == hashlib.sha256(source.encode()).hexdigest()
+    assert plan(source).digest == plan_name(hashlib.sha256(source.encode()).hexdigest())
     assert compile_playbook(source.encode(), kinds=KINDS).plan == plan(source)
 
 

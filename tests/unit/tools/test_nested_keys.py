@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.dsl.authoring.explain import Unknown, explain
+from shared.dsl.authoring.explain import NoSuchKey, explain
 from shared.dsl.authoring.schema import schema
 from shared.dsl.compile import compile_playbook
 from shared.tools.registry import specs
@@ -58,7 +58,7 @@ def test_they_are_explained_by_their_path() -> None:
     assert explain("transfer.source.query", specs()).endswith("Each {{ }} in it becomes a bound parameter.")
     assert "Names a credential." in explain("transfer.target.auth", specs())
     assert "One of: append, insert, replace" in explain("transfer.target.mode", specs())
-    with pytest.raises(Unknown, match=r"did you mean query\?"):
+    with pytest.raises(NoSuchKey, match=r"did you mean query\?"):
         explain("transfer.source.qery", specs())
 
 

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from shared.answers.debug.moment import Moment, position_of
-from shared.answers.debug.scope import NotThere, evaluated, key_of
+from shared.answers.debug.scope import NoSuchRun, evaluated, key_of
 from shared.answers.debug.shape import shape
 from shared.answers.history.history import Key
-from shared.answers.rehearsal.rehearse import Answered, Need, Rehearsed, Took, Wish, rehearse
+from shared.answers.rehearsal.rehearse import rehearse
+from shared.answers.rehearsal.setting import Opening
+from shared.answers.rehearsal.types import Answered, Need, Rehearsed, Took, Wish
 from shared.dsl.model.plan import Plan
 from shared.errors import TemplateError
 from shared.events import model as ev
@@ -57,8 +59,8 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def recorded(plan: Plan) -> Rehearsed:
-    found = rehearse(plan, answer, registry.specs(), execution_id="e1", start=1_800_000_000.0,
-                     wishes=[Wish(ev.SignalReceived("go", "yes"), 1000.0)])
+    opening = Opening(execution_id="e1", at=1_800_000_000.0)
+    found = rehearse(plan, answer, registry.specs(), opening, wishes=[Wish(ev.SignalReceived("go", "yes"), 1000.0)])
     assert found.status == "completed"
     return found
 
@@ -112,9 +114,9 @@ def test_expressions_see_what_templates_saw(recorded: Rehearsed, plan: Plan) -> 
     early = at(recorded, plan, ev.StepScheduled)
     with pytest.raises(TemplateError, match="'start' is undefined"):
         evaluated(early, "{{ start + 1 }}")
-    with pytest.raises(NotThere, match=r"no run each:1\.1 with tasks at record #1"):
+    with pytest.raises(NoSuchRun, match=r"no run each:1\.1 with tasks at record #1"):
         evaluated(early, "{{ line }}", Key("each:1", 1))
-    with pytest.raises(NotThere, match=r"it is a loop, name an iteration such as each:1\.0"):
+    with pytest.raises(NoSuchRun, match=r"it is a loop, name an iteration such as each:1\.0"):
         evaluated(moment, "{{ line }}", Key("each:1"))
 
 
@@ -137,7 +139,7 @@ def test_what_the_router_would_decide_is_what_it_decided(recorded: Rehearsed, pl
 def test_places_are_shown_with_their_keys() -> None:
     plan = compiled(next(book.source for book in BOOKS if book.name == "sim/places")).plan
     assert plan is not None
-    found = rehearse(plan, simulated, registry.specs(), execution_id="e1")
+    found = rehearse(plan, simulated, registry.specs(), Opening(execution_id="e1"))
     moment = Moment("e1", found.entries, 1, lambda _digest: plan, found.values)
     assert shape(moment)["places"] == [{"key": "door", "run_id": "start:1", "index": -1, "granted": False}]
     assert not shape(moment)["next"]["commands"], "nobody has it before it holds its place"
@@ -152,7 +154,7 @@ def test_local_loops_and_cursors_are_shown() -> None:
         book = next(book for book in BOOKS if book.name == name)
         plan = compiled(book.source).plan
         assert plan is not None
-        found = rehearse(plan, simulated, registry.specs(), execution_id="e1", payload=book.payload(5))
+        found = rehearse(plan, simulated, registry.specs(), Opening(execution_id="e1", payload=book.payload(5)))
         middle = next(place for place, (_, record) in enumerate(found.entries, 1)
                       for event in record.events if isinstance(event, ev.IterationDone))
         [loop] = shape(Moment("e1", found.entries, middle, lambda _digest, plan=plan: plan, found.values))["loops"]
@@ -166,7 +168,7 @@ def test_local_loops_and_cursors_are_shown() -> None:
 def test_every_point_of_every_history_can_be_shown(book: Any) -> None:
     plan = compiled(book.source).plan
     assert plan is not None
-    found = rehearse(plan, simulated, registry.specs(), execution_id="e1", payload=book.payload(4))
+    found = rehearse(plan, simulated, registry.specs(), Opening(execution_id="e1", payload=book.payload(4)))
     for position in range(1, len(found.entries) + 1):
         moment = Moment("e1", found.entries, position, lambda _digest: plan, found.values)
         shown = shape(moment)

@@ -6,7 +6,7 @@ from typing import Any
 from services.cli.testing.run import CaseReport, FileReport, Options, run_files
 from services.cli.testing.suites import Book, Suite
 from shared.answers.playtests.coverage import Coverage, Reached
-from shared.answers.rehearsal.rehearse import Need
+from shared.answers.rehearsal.types import Need
 from shared.dsl.authoring.source_lines import Lines
 from shared.dsl.compile import compile_playbook
 from shared.dsl.playtests.read import CompiledTest, compile_test

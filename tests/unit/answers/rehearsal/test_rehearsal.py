@@ -6,30 +6,16 @@ from typing import Any
 
 import pytest
 
-from shared.answers.rehearsal.rehearse import (
-    Answered,
-    Awaits,
-    Chooser,
-    Ended,
-    Faults,
-    FirstReady,
-    Limits,
-    Need,
-    Never,
-    Rehearsed,
-    Seeded,
-    Took,
-    Waits,
-    Wish,
-    rehearse,
-    result_of,
-    step_result,
-)
+from shared.answers.rehearsal.order import Chooser, FirstReady, Seeded
+from shared.answers.rehearsal.rehearse import rehearse, result_of, step_result
+from shared.answers.rehearsal.setting import Conditions, Faults, Limits, Opening
+from shared.answers.rehearsal.types import Answered, Awaits, Ended, Need, Never, Rehearsed, Took, Wish
 from shared.answers.verify.verify import verify
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import history as pipeline_history
 from shared.events import model as ev
 from shared.events.outcome import Result, failed, ok
+from shared.events.waits import Waits
 from shared.tools import registry
 from shared.tools.base.contract import Call
 from shared.tools.testing.effectless import natural
@@ -45,7 +31,9 @@ ORDERS = [("first", Faults()), *((f"seed {k}", Faults()) for k in range(3)), ("c
 
 def play(plan: Plan, answer: Any = natural, **fields: Any) -> Rehearsed:
     """A rehearsal whose history holds, or the test fails."""
-    found = rehearse(plan, answer, KINDS, **fields)
+    opening = Opening(**{name: fields.pop(name) for name in Opening.__struct_fields__ if name in fields})
+    wishes = fields.pop("wishes", ())
+    found = rehearse(plan, answer, KINDS, opening, Conditions(**fields), wishes)
     assert verify(found.execution_id, found.entries, lambda _digest: plan, found.values) == []
     return found
 
@@ -292,7 +280,8 @@ def test_faults_find_a_worker_that_takes_over_without_looking(monkeypatch: pytes
         - {name: one, kind: python, code: "-"}
         - {name: two, kind: python, code: "-"}
     """)
-    found = [rehearse(plan, lambda need: ok(need.task), KINDS, faults=Faults(0.5), seed=seed) for seed in range(20)]
+    found = [rehearse(plan, lambda need: ok(need.task), KINDS, conditions=Conditions(faults=Faults(0.5), seed=seed))
+             for seed in range(20)]
     wrong = [verify(each.execution_id, each.entries, lambda _digest: plan, each.values) for each in found]
     assert {violation.rule for each in wrong for violation in each} >= {"pipeline"}
 

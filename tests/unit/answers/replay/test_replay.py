@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from shared.answers.rehearsal.rehearse import Answered, Faults, Need, Rehearsed, Seeded, Took, Wish, rehearse
+from shared.answers.rehearsal.order import Seeded
+from shared.answers.rehearsal.rehearse import rehearse
+from shared.answers.rehearsal.setting import Conditions, Faults, Opening
+from shared.answers.rehearsal.types import Answered, Need, Rehearsed, Took, Wish
 from shared.answers.replay.recording import Recording, digest_of
 from shared.answers.replay.replay import Replayed, replay
 from shared.answers.replay.shape import sentence, shape
@@ -102,7 +105,8 @@ def answer(need: Need) -> Answered:
 
 
 def record(plan: Plan, wishes: tuple[Wish, ...] = ()) -> Rehearsed:
-    return rehearse(plan, answer, KINDS, execution_id="e1", start=1_800_000_000.0, payload={"id": 8}, wishes=wishes)
+    opening = Opening(execution_id="e1", at=1_800_000_000.0, payload={"id": 8})
+    return rehearse(plan, answer, KINDS, opening, wishes=wishes)
 
 
 def replayed(plan: Plan, against: Plan, found: Rehearsed | None = None) -> Replayed:
@@ -156,7 +160,7 @@ def test_another_policy_is_carried_out_over_the_recorded_outcomes() -> None:
     differs = found.divergence
     assert differs is not None
     assert (differs.what, differs.task, differs.index) == ("task", "save", 1)
-    assert (differs.log["do"], differs.new["do"]) == ("retry", "continue"), "used up, the next rule counts"
+    assert (differs.log["do"], differs.new["do"]) == ("retry", "fail"), "used up, and else does not take it"
     assert differs.because[0]["values"] == {"outcome": {"error": {
         "kind": "flaky", "message": "not yet", "retryable": True}}}
     assert differs.because[0]["holds"] is True
@@ -217,7 +221,8 @@ def test_a_loop_of_many_iterations_is_replayed_in_its_order() -> None:
       loop: {in: "{{ range(400) | list }}", iterator: i, spec: {mode: parallel, max_in_flight: 50}}
       tool: {kind: python, code: "-"}
     """)
-    whole = rehearse(plan, lambda need: Took(ok(need.index), (need.index * 7919) % 13), KINDS, execution_id="e1")
+    opening = Opening(execution_id="e1")
+    whole = rehearse(plan, lambda need: Took(ok(need.index), (need.index * 7919) % 13), KINDS, opening)
     assert replayed(plan, plan, whole).verdict == "identical"
 
 
@@ -233,7 +238,7 @@ def test_rows_that_were_claimed_are_the_elements_again() -> None:
         rows = [{"k": k} for k in range(need.frame * 2, min(need.frame * 2 + 2, 3))]
         return ok({"rows": rows, "columns": ["k"]}) if need.frame >= 0 else ok(need.config["args"]["k"])
 
-    whole = rehearse(plan, claim, KINDS, execution_id="e1")
+    whole = rehearse(plan, claim, KINDS, Opening(execution_id="e1"))
     assert replayed(plan, plan, whole).verdict == "identical"
     edited = replayed(plan, plan_of(text.format("TAKE MORE")), whole)
     assert edited.verdict == "identical"
@@ -267,13 +272,13 @@ def test_outcomes_that_rules_changed_are_taken_over_with_their_decision() -> Non
         spec: {policy: {rules: [{else: {then: {do: continue, result: "{{ outcome.result.data.n }}"}}}]}}
     """)
     data = {"status_code": 200, "headers": {}, "data": {"n": 5}}
-    whole = rehearse(plan, lambda _need: ok(data, shape="http"), KINDS, execution_id="e1")
+    whole = rehearse(plan, lambda _need: ok(data, shape="http"), KINDS, Opening(execution_id="e1"))
     assert replayed(plan, plan, whole).verdict == "identical"
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_histories_of_other_orders_and_faults_are_identical_to_themselves(seed: int) -> None:
     plan = shop()
-    found = rehearse(plan, answer, KINDS, execution_id="e1", chooser=Seeded(seed), seed=seed,
-                     faults=Faults(crash=0.3, dup=0.3))
+    conditions = Conditions(chooser=Seeded(seed), seed=seed, faults=Faults(crash=0.3, dup=0.3))
+    found = rehearse(plan, answer, KINDS, Opening(execution_id="e1"), conditions)
     assert replayed(plan, plan, found).verdict == "identical"

@@ -20,7 +20,7 @@ RECORDED = [(when, name) for when in ("before", "local") for name in FILE[when]]
 
 def plan_of(name: str) -> Plan:
     source = FILE["books"]["sequential" if name.endswith("-s") else "parallel"]
-    plan = compile_playbook(source.encode(), kinds=registry.specs()).plan
+    plan = compile_playbook(source.encode(), kinds=registry.specs(), edition=1).plan
     assert plan is not None
     return plan
 

@@ -29,7 +29,7 @@ def recorded(name: str) -> Entries:
 
 
 def plan(name: str) -> Plan:
-    found = compile_playbook((FOLDER / f"{name}.yaml").read_bytes(), kinds=registry.specs()).plan
+    found = compile_playbook((FOLDER / f"{name}.yaml").read_bytes(), kinds=registry.specs(), edition=1).plan
     assert found is not None
     return found
 

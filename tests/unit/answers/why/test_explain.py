@@ -9,7 +9,7 @@ from shared.answers.rerun import rerun
 from shared.answers.why import explain as why
 from shared.answers.why.facts import Queued, Worker, World
 from shared.answers.why.remedies import Remedy, remedy, start
-from shared.answers.why.view import Broken, viewed
+from shared.answers.why.view import BrokenHistory, viewed
 from shared.engine.routing import decide as routing
 from shared.events import model as ev
 from shared.events.outcome import failed, ok
@@ -224,14 +224,14 @@ def test_a_log_with_a_gap_says_from_which_record_on() -> None:
     stall.control()
     entries = list(enumerate(stall.log, 1))
     entries[-1] = (entries[-1][0], replace(entries[-1][1], n=99))
-    with pytest.raises(Broken) as broken:
+    with pytest.raises(BrokenHistory) as broken:
         viewed("x1", entries, lambda _: stall.plan)
     assert (broken.value.seq, "the log has a gap" in broken.value.reason) == (len(entries), True)
     stall = Stall(LOOP)
     entries = list(enumerate(stall.log, 1))
     entries[1] = (2, replace(entries[1][1], n=7))
     stall.says(ev.StepStarted(), index=0, writer="iteration")
-    with pytest.raises(Broken, match="scheduler event 7 follows 0") as broken:
+    with pytest.raises(BrokenHistory, match="scheduler event 7 follows 0") as broken:
         viewed("x1", [*entries, (3, stall.log[-1])], lambda _: stall.plan)
     assert broken.value.seq == 2
 

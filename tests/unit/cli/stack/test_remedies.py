@@ -87,7 +87,10 @@ def test_nothing_to_do_is_nothing_to_say() -> None:
 
 
 def pool(state: str, message: str, entry: Entry | None) -> PoolState:
-    return PoolState("etl", state, message, "process", 1, (), 0, 0, None, None, True, entry, None, Status())
+    return PoolState(
+        name="etl", state=state, message=message, backend="process", desired=1, workers=(), pending=0, in_flight=0,
+        oldest_s=None, paused=None, delivers=True, entry=entry, pool=None, status=Status(),
+    )
 
 
 @pytest.mark.parametrize(("state", "message", "documented", "text"), [

@@ -19,7 +19,10 @@ ANSWER = Answer("x1", "running", (
     Reason("limit.places", "blocked", "it waits for a place", "load", "load:1", values={"key": "k", "max": 1},
            since="2026-11-16T11:59:30.000000Z", until="2026-11-16T13:00:00.000000Z",
            remedy=remedy("resume", execution_id="c1"), because=(CHILD,)),
-    Reason("pool.full", "blocked", "all slots are busy", "fan", "fan:1", 0, tuple(range(12)), "get", 2),
+    Reason(
+        cause="pool.full", kind="blocked", text="all slots are busy", step="fan", run_id="fan:1", index=0,
+        indexes=tuple(range(12)), task="get", attempt=2,
+    ),
     Reason("wait.signal", "blocked", "it waits", "one", "one:1", 7),
     Reason("admission.denied", "denied", "step x was not entered", "x"),
 ), "tests/play", "schedule nightly", "2026-11-16T11:00:00.000000Z", 42)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from shared.dsl.authoring.explain import Unknown, below, explain
+from shared.dsl.authoring.explain import NoSuchKey, below, explain
 from shared.dsl.authoring.language import SHAPES
 from shared.dsl.authoring.schema import TYPES, schema
 from shared.dsl.read import root, steps, task_policy, tasks
@@ -88,7 +88,7 @@ def test_an_explanation_says(path: str, part: str) -> None:
     ("metadata.name.first", "known here: none"),
 ])
 def test_an_unknown_path_names_what_is_near(path: str, near: str) -> None:
-    with pytest.raises(Unknown, match=near):
+    with pytest.raises(NoSuchKey, match=near):
         explain(path, KINDS)
 
 

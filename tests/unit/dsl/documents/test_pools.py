@@ -21,7 +21,8 @@ def test_a_pool_with_everything() -> None:
         "       drain_s: 5, silent_s: 25}\n"
     )
     assert compile_pool(source, kinds=("shell",)).document == Pool(
-        "etl", "process", 2, 8, ("eu", "gpu"), ("shell",), 5.0, 25.0, {"team": "data"}
+        name="etl", backend="process", workers=2, slots=8, provides=("eu", "gpu"), tools_disabled=("shell",),
+        drain_s=5.0, silent_s=25.0, labels={"team": "data"},
     )
     assert kind_in(source) == "Pool"
 

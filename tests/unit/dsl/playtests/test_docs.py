@@ -10,7 +10,7 @@ from services.cli.testing import real_tools, suites
 from services.cli.testing.faults import FAULTS
 from services.cli.testing.real_tools import RealTools
 from services.cli.testing.run import Options, run_files
-from shared.answers.rehearsal.rehearse import Limits
+from shared.answers.rehearsal.setting import Limits
 from shared.dsl.playtests import model as playtest
 from shared.tools.testing.run_case import MAX_EVENTS
 from tests.support import paths

@@ -7,7 +7,7 @@ import pytest
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.source import nodes as source
 from shared.dsl.source.load import load
-from shared.dsl.source.nodes import Place
+from shared.dsl.source.nodes import Position
 
 
 def data(text: str | bytes) -> Any:
@@ -115,18 +115,18 @@ def test_merge_of_something_else_is_told() -> None:
 def test_every_key_and_value_has_its_place() -> None:
     document, _ = load("a:\n  b:\n    - c\n    - d: e\n")
     assert document is not None
-    assert document.key(("a", "b")) == Place(2, 3)
-    assert document.node(("a", "b", 0)).place == Place(3, 7)
-    assert document.key(("a", "b", 1, "d")) == Place(4, 7)
-    assert document.node(("a", "b", 1, "d")).place == Place(4, 10)
+    assert document.key(("a", "b")) == Position(2, 3)
+    assert document.node(("a", "b", 0)).position == Position(3, 7)
+    assert document.key(("a", "b", 1, "d")) == Position(4, 7)
+    assert document.node(("a", "b", 1, "d")).position == Position(4, 10)
 
 
 def test_place_of_a_line_inside_a_block() -> None:
     document, _ = load("a: |\n  one\n    two\nb: >\n  x\n  y\nc: 'one\n  two'\n")
     assert document is not None
-    assert document.text_line(("a",), 1) == Place(3, 5)
-    assert document.text_line(("b",), 1) == Place(5, 3)  # folded: lines are lost, the first is named
-    assert document.text_line(("c",), 1) == Place(7, 4)
+    assert document.text_line(("a",), 1) == Position(3, 5)
+    assert document.text_line(("b",), 1) == Position(5, 3)  # folded: lines are lost, the first is named
+    assert document.text_line(("c",), 1) == Position(7, 4)
 
 
 # -- limits

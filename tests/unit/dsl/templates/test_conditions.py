@@ -7,9 +7,9 @@ from shared.dsl.templates.conditions import contradict, fires, truth
 
 @pytest.mark.parametrize(("when", "done", "failed"), [
     (None, True, False),
-    (True, True, True),
+    (True, True, False),
     (False, False, False),
-    ("{{ true }}", True, True),
+    ("{{ true }}", True, False),
     ("{{ event.name == 'step.done' }}", True, False),
     ("{{ 'step.failed' == event.name }}", False, True),
     ("{{ event.name == 'call.error' }}", False, True),
@@ -18,9 +18,11 @@ from shared.dsl.templates.conditions import contradict, fires, truth
     ("{{ event.name == 'step.done' and ctx.ok }}", None, False),
     ("{{ event.name == 'step.done' or ctx.ok }}", True, None),
     ("{{ not event.error }}", True, False),
-    ("{{ not ctx.ok }}", None, None),
+    ("{{ not ctx.ok }}", None, False),
+    ("{{ not ctx.ok or event.error }}", None, True),
     ("{{ event.name != ctx.name }}", None, None),
-    ("{% if ctx.ok %}true{% endif %}", None, None),
+    ("{% if ctx.ok %}true{% endif %}", None, False),
+    ("{% if event.error %}true{% endif %}", None, None),
 ])
 def test_an_arc_takes_an_event_surely_never_or_perhaps(when: object, done: bool | None, failed: bool | None) -> None:
     assert fires(when, "step.done") is done

@@ -19,7 +19,9 @@ from shared.events.stamp import stamp
 TS = stamp(1_800_000_000.0)
 LEASE = Lease("start:1", "start", (5, 1), "w", pool="default")
 PLAIN = Known("start", "default")
-LOOP = Known("start", "default", True, 0, False, 3, 1, 10)
+LOOP = Known(
+    step="start", pool="default", loop=True, since=0, local=False, begun=3, frames=1, rows=10,
+)
 LOCAL = replace(LOOP, local=True)
 
 

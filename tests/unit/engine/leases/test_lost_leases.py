@@ -2,10 +2,11 @@
 
 import pytest
 
-from shared.engine.leases.lost_leases import KIND, Lost, failure
+from shared.engine.leases.lost_leases import Lost, counted, failure
 from shared.engine.pipeline.history import accept
 from shared.engine.pipeline.local_history import accept_loop
 from shared.events import model as ev
+from shared.events.failure import WORKER_LOST
 from shared.events.outcome import ok
 from shared.events.record import Lease, Record
 from shared.events.run_index import RUN
@@ -41,6 +42,16 @@ def test_a_finished_task_begins_the_count_anew() -> None:
 
 def test_a_lease_that_was_handed_back_on_purpose_is_not_lost() -> None:
     assert lost(said(1, CLAIM), said(2, CLAIM, GIVEN), said(3, CLAIM)) == ["w1"]
+
+
+def test_a_lease_that_ended_while_the_broker_was_away_counts_only_where_nothing_may_run_again() -> None:
+    after = ev.StepStarted(outage=True)
+    found = accept((said(1, CLAIM), said(2, after), said(3, after), said(4, after), said(5, CLAIM)), "r", RUN).lost
+    assert [lease.worker for lease in counted(found, 3)] == ["w4"]
+    assert failure(found, 2) is None
+    assert [lease.worker for lease in counted(found, 1)] == ["w1", "w2", "w3", "w4"]
+    unseen = accept((said(2, after), said(3, CLAIM)), "r", RUN).lost
+    assert [lease.worker for lease in counted(unseen, 3)] == ["w2"]
 
 
 def test_a_lease_that_ended_with_a_wait_is_not_lost_and_is_progress() -> None:
@@ -101,7 +112,8 @@ def test_a_run_fails_once_so_many_leases_are_lost(found: tuple[Lost, ...], most:
 def test_the_failure_names_the_workers_and_when() -> None:
     error = failure((Lost("a", "10:00", "10:01"), Lost("b", "10:02", "10:03")), 2)
     assert error is not None
-    assert error["kind"] == KIND
+    assert error["kind"] == WORKER_LOST
+    assert list(error) == ["kind", "retryable", "message", "leases"]  # as in the logs of older versions
     assert "a from 10:00 to 10:01; b from 10:02 to 10:03" in error["message"]
 
 

@@ -86,7 +86,7 @@ def test_the_worker_asks_whether_to_stop_and_the_scheduler_takes_its_word(condit
 
 
 def test_a_condition_that_cannot_be_evaluated_fails_the_step() -> None:
-    run = checked(Driver(loop(spec='stop_when: "{{ last.x.y }}"'), work()).run())
+    run = checked(Driver(loop(spec='stop_when: "{{ last + [] }}"'), work()).run())
     (error,) = [event.error for event in run.find(ev.StepFailed)]
     assert error["message"].startswith("loop.spec.stop_when")
 

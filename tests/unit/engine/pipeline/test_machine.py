@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
+from shared.engine.pipeline.driver import Driver
 from shared.engine.pipeline.frame_machine import PAUSES_S, FrameMachine
 from shared.engine.pipeline.history import History, accept
 from shared.engine.pipeline.local_history import LoopHistory
@@ -15,7 +16,7 @@ from shared.engine.pipeline.local_machine import HandedBack, LocalMachine
 from shared.engine.pipeline.machine import PURE_IN_A_ROW, RunMachine
 from shared.engine.pipeline.notes import Notes
 from shared.engine.pipeline.ownership import Fenced
-from shared.engine.values.stored_values import TooLarge
+from shared.engine.values.stored_values import Unstorable
 from shared.errors import Unavailable
 from shared.events import model as ev
 from shared.events.command import Command, Local
@@ -54,18 +55,14 @@ class Outside:
         self.writers: list[str] = []
 
     def drive(self, steps: ef.Steps[Any]) -> Any:
-        try:
-            effect = next(steps)
-            while True:
+        with Driver(steps) as driver:
+            for effect in driver:
                 self.asked.append(effect)
                 try:
-                    answer = self.answer(effect)
+                    driver.answer = self.answer(effect)
                 except Exception as error:
-                    effect = steps.throw(error)
-                else:
-                    effect = steps.send(answer)
-        except StopIteration as end:
-            return end.value
+                    driver.fail(error)
+        return driver.ended
 
     def answer(self, effect: ef.Effect) -> Any:
         name = type(effect).__name__
@@ -250,7 +247,7 @@ def test_a_record_that_cannot_be_written_fails_the_run_wherever_it_is() -> None:
         if refused:
             return outside.write()
         refused.append(machine.notes.take())
-        raise TooLarge("a record of many bytes")
+        raise Unstorable("a record of many bytes")
 
     outside.answers["Flush"] = flush
     outside.drive(machine.run())

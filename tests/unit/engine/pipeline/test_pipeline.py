@@ -85,18 +85,29 @@ def test_retry_repeats_the_task_with_a_growing_delay_until_attempts_are_used_up_
     assert progress.iter["tries"] == 2
 
 
-def test_a_used_up_retry_goes_on_to_the_next_matching_rule() -> None:
-    tool = """
+USED_UP = """
   - name: one
     kind: noop
     spec:
       policy:
         rules:
           - {when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 2}}
+          - {when: "{{ %s }}", then: {do: break}}
           - else: {then: {do: break}}
 """
-    progress, _ = play(step_of(tool), [failed("boom", "1"), failed("boom", "2")])
+
+
+def test_a_used_up_retry_goes_on_to_the_next_rule_whose_own_when_matches() -> None:
+    progress, _ = play(step_of(USED_UP % "outcome.error.kind == 'boom'"), [failed("boom", "1"), failed("boom", "2")])
     assert progress.state == "done"
+
+
+def test_else_does_not_take_what_was_tried_too_often() -> None:
+    progress, _ = play(step_of(USED_UP % "false"), [failed("boom", "1"), failed("boom", "2")])
+    assert progress.state == "failed"
+    assert progress.error is not None
+    assert (progress.error["kind"], progress.error["message"], progress.error["attempt"]) == ("boom", "2", 2)
+    assert play(step_of(USED_UP % "false"), [failed("boom", "1"), ok(1)])[0].state == "done"
 
 
 def test_a_retry_that_succeeds_goes_on_with_attempt_one_for_the_next_task() -> None:
@@ -122,12 +133,12 @@ def test_an_expression_that_fails_in_a_rule_fails_the_run_with_kind_template() -
     tool = """
   - name: one
     kind: noop
-    spec: {policy: {rules: [{when: "{{ outcome.result.a.b > 1 }}", then: {do: continue}}]}}
+    spec: {policy: {rules: [{when: "{{ outcome.result.a > 1 }}", then: {do: continue}}]}}
 """
-    progress, _ = play(step_of(tool), [ok({})])
+    progress, _ = play(step_of(tool), [ok({"a": "x"})])
     assert progress.error is not None
     assert progress.error["kind"] == "template"
-    assert "outcome.result.a.b > 1" in progress.error["message"]
+    assert "outcome.result.a > 1" in progress.error["message"]
 
 
 def test_tasks_see_the_previous_result_their_label_and_earlier_tasks_by_name() -> None:

@@ -202,7 +202,7 @@ def test_a_cycle_of_steps_without_tools_fails_instead_of_spinning() -> None:
 
 def test_an_expression_that_fails_in_an_arc_fails_the_execution_and_names_the_step() -> None:
     workflow = """
-    - {step: start, tool: {kind: noop}, next: {arcs: [{step: end, when: "{{ ctx.missing > 1 }}"}]}}
+    - {step: start, tool: {kind: noop}, next: {arcs: [{step: end, when: "{{ workload > 1 }}"}]}}
     - step: end
     """
     run = Driver(plan_of(workflow)).run()

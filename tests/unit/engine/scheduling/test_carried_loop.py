@@ -119,7 +119,10 @@ def test_large_loops_are_taken_over_by_reference() -> None:
     assert isinstance(restored, ev.PlaybookRestored)
     taken = restored.tokens[0].loop
     assert taken is not None
-    large = ev.Taken("x1", 300, 0, ["x" * 10] * 300, None, list(range(300)), None, [None] * 300)
+    large = ev.Taken(
+        of="x1", count=300, done=0, items=["x" * 10] * 300, items_ref=None, todo=list(range(300)), todo_ref=None,
+        results=[None] * 300,
+    )
     (small,), blobs = shrink("x2", [ev.PlaybookRestored("x1", tokens=(ev.Restart("start", {}, large),))])
     assert isinstance(small, ev.PlaybookRestored)
     found = small.tokens[0].loop

@@ -85,7 +85,7 @@ def test_every_iteration_is_asked_about_when_several_reports_come_together() -> 
 
 
 def test_a_condition_that_cannot_be_evaluated_fails_the_step() -> None:
-    run = checked(Driver(loop(spec='{stop_when: "{{ last.x.y }}"}'), failing()).run())
+    run = checked(Driver(loop(spec='{stop_when: "{{ last + {} }}"}'), failing()).run())
     (error,) = [event.error for event in run.find(ev.StepFailed)]
     assert error["kind"] == "template"
     assert error["message"].startswith("loop.spec.stop_when")
@@ -104,13 +104,22 @@ def test_a_state_that_was_handed_out_does_not_change_when_a_draft_of_it_does() -
 def test_the_state_keeps_only_the_beginning_of_the_later_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "MAX_FAILURES_KEPT", 2)
 
-    def work(step: str, _task: str, _names: dict[str, Any]) -> Outcome:
-        return failed("x", "m" * 1000, details={"more": 1}) if step == "start" else ok(None)
+    def work(step: str, _task: str, names: dict[str, Any]) -> Outcome:
+        if step != "start" or names["iter"]["index"] == 4:
+            return ok(None)
+        return failed("x", "m" * 1000, details={"more": 1})
 
-    run = checked(Driver(loop("{mode: best_effort}", count=4), work).run())
+    run = checked(Driver(loop("{mode: best_effort}", count=5), work).run())
     kept = [failure["error"] for failure in run.find(ev.LoopDone)[0].failures]
     assert ["more" in error for error in kept] == [True, True, False, False]
     assert len(kept[-1]["message"]) == schedule.MAX_FAILURE_TEXT
+
+
+def test_a_best_effort_of_which_nothing_succeeds_fails_the_step() -> None:
+    run = checked(Driver(loop("{mode: best_effort}", count=3), failing(0, 1, 2)).run())
+    (end,) = run.find(ev.StepFailed)
+    assert (end.error["index"], end.error["failed"], run.find(ev.LoopDone)) == (0, 3, [])
+    assert not checked(Driver(loop("{mode: best_effort}", count=0), failing()).run()).find(ev.StepFailed)
 
 
 def test_the_history_of_an_iteration_begins_with_the_record_that_started_it() -> None:

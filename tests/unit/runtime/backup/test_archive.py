@@ -29,7 +29,10 @@ def folder(tmp_path: Path) -> Path:
         write(b"one")
         write(b"two")
     part = Part("A", "A.s2", written.bytes, written.sha256, Saved({"name": "A"}, STATE))
-    archive.finish(place, Manifest(FORMAT, "now", "1", "2.15.1", 4, False, Requests(1, 0), [part]))
+    archive.finish(place, Manifest(
+        format=FORMAT, made_at="now", version="1", server="2.15.1", partitions=4, secrets=False,
+        requests=Requests(1, 0), parts=[part],
+    ))
     return place
 
 

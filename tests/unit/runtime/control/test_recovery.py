@@ -19,8 +19,12 @@ from shared.events.headers import REPLY_TO
 from shared.events.record import Record
 from shared.events.request import Request
 from shared.runtime.control.actor import Actor, forget_idle
+from shared.runtime.control.burials import ORIGIN
+from shared.runtime.control.letter_quota import Quota
+from shared.runtime.control.load_pacing import Loads
 from shared.runtime.control.partitions import Cursor
 from shared.runtime.control.shell import Shell
+from shared.runtime.control.surroundings import Surroundings
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.service.health import Health, is_of
 from shared.runtime.service.settings import Settings
@@ -85,8 +89,11 @@ async def test_one_that_cannot_be_loaded_does_not_keep_it_from_ready() -> None:
 
 async def test_a_record_that_comes_while_its_execution_is_loaded_is_no_reason_to_wait() -> None:
     bus = MemoryBus(broker())
-    plans = Plans(bus)
-    shell = Shell(bus, SystemClock(), 0, 1, SchedulerCore(plans), plans, lambda _messages, then: then())
+    plans, clock = Plans(bus), SystemClock()
+    around = Surroundings(
+        bus=bus, clock=clock, partitions=1, core=SchedulerCore(plans), plans=plans,
+        send=lambda _messages, then: then(), loads=Loads(), quota=Quota(clock.now, ORIGIN))
+    shell = Shell(around, 0)
     actor, loaded = Actor[Any]("x"), shell.loader.load
 
     async def load(execution_id: str, delivered: Collection[int], *, whole: bool) -> Any:

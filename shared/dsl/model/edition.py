@@ -1,0 +1,28 @@
+"""Editions of the language: which rules an execution goes by, to its end (ADR 32).
+
+The log names the plan of an execution by the digest of its source, and from the second edition on by the edition too:
+`<sha256>@2`. Whoever has that name has all that is needed to read the playbook as those did who began.
+
+1. An undefined operand was an error. An arc with any `when` could take a failure. `else` took an outcome whose retries
+   were used up, and so did the next policy of a formal `retry`. A best-effort loop was done when no iteration had
+   succeeded.
+2. `docs/dsl.md`.
+"""
+
+EDITION = 2
+_MARK = "@"
+
+
+def plan_name(digest: str, edition: int = EDITION) -> str:
+    """How the log names the plan of a source with this digest."""
+    return digest if edition == 1 else f"{digest}{_MARK}{edition}"
+
+
+def source_of(plan: str) -> str:
+    """The digest of the source of a plan."""
+    return plan.partition(_MARK)[0]
+
+
+def edition_of(plan: str) -> int:
+    number = plan.partition(_MARK)[2]
+    return int(number) if number.isdigit() else 1

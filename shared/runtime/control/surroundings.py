@@ -1,0 +1,27 @@
+"""What the shells of one service have in common."""
+
+from collections.abc import Callable, Sequence
+from typing import Generic
+
+from msgspec import Struct
+
+from shared.bus.ports import Bus, Clock
+from shared.engine.core import Core, Outgoing, S
+from shared.runtime.control.letter_quota import Quota
+from shared.runtime.control.load_pacing import Loads
+from shared.runtime.stores.plans import Plans
+
+Send = Callable[[Sequence[Outgoing], Callable[[], None]], None]
+
+
+class Surroundings(Struct, Generic[S], frozen=True, kw_only=True):
+    """`send(messages, then)` calls `then` when the broker has all."""
+
+    bus: Bus
+    clock: Clock
+    partitions: int
+    core: Core[S]
+    plans: Plans
+    send: Send
+    loads: Loads
+    quota: Quota
