@@ -36,7 +36,8 @@ EXECUTION_COLUMNS = (
 
 async def playbooks(bus: Bus) -> list[Row]:
     return [
-        {"path": entry.path, "version": entry.version, "digest": entry.digest, "latest": latest}
+        {"path": entry.path, "version": entry.version, "digest": entry.digest,
+         "playbook_id": entry.playbook_id, "latest": latest}
         for entry, latest in await catalog.everything(bus)
     ]
 

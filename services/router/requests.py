@@ -42,6 +42,7 @@ from shared.events.stamp import seconds, stamp
 from shared.runtime.service.background import Tasks
 from shared.runtime.stores import catalog, pool_offers, results
 from shared.runtime.stores.plans import Plans
+from shared.runtime.stores.readiness import Readiness
 
 log = structlog.get_logger()
 PREFETCH = 256
@@ -51,14 +52,18 @@ MAX_DELIVERIES = 50  # with the pauses between them, three quarters of an hour
 LONGEST_PAUSE_S = 60.0
 FULL_S = 600.0  # after there was no room: within this time, a request that was delivered often was only held
 INBOX = re.compile(subjects.INBOX + r"[A-Za-z0-9_-]{0,128}(\.[A-Za-z0-9_-]{1,128}){1,8}")
+VERBS = ", ".join(sorted(each.rpartition(".")[2] for each in (*control_requests.SUBJECTS, subjects.EXECUTE,
+                                                              subjects.RERUN)))
 Adopt = Callable[[int, str, Execution], None]
+Name = tuple[str, str, str]  # of a playbook in a request: path, version, id
 
 
 class Requests:
     """`adopt(partition, execution_id, state)` is called for every execution started here."""
 
     def __init__(
-        self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes, room: Room
+        self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes, room: Room,
+        readiness: Readiness,
     ) -> None:
         self._bus = bus
         self._clock = clock
@@ -67,6 +72,7 @@ class Requests:
         self._adopt = adopt
         self._notes = notes
         self._room = room
+        self._readiness = readiness
         self._held: set[int] = set()
         self._full_at = float("-inf")
         self._wishes = control_requests.Wishes(bus, partitions, notes)
@@ -96,24 +102,25 @@ class Requests:
     async def take(self, batch: Sequence[Delivery]) -> None:
         """Reads the catalogue once per path and version for the whole batch."""
         self._offers = None
+        self._readiness.forget()
         if self._room.full:
             self._full_at = self._clock.now()
         else:
             self._held.clear()
-        wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]] = {}
+        wanted: dict[Name, list[tuple[Delivery, Request]]] = {}
         await self._wish_all([delivery for delivery in batch if delivery.subject in control_requests.SUBJECTS])
         for delivery in batch:
             if delivery.subject not in control_requests.SUBJECTS:
                 await self._safely(delivery, self._sort(delivery, wanted))
-        for (path, version), group in wanted.items():
-            plan = await self._plan(path, version)
+        for name, group in wanted.items():
+            plan = await self._plan(*name)
             for delivery, request in group:
                 if isinstance(plan, NoetlError):
                     await self._later(delivery, plan, request.execution_id)
                 else:
                     await self._safely(delivery, self._begin(delivery, request, plan))
 
-    async def _sort(self, delivery: Delivery, wanted: dict[tuple[str, str], list[tuple[Delivery, Request]]]) -> None:
+    async def _sort(self, delivery: Delivery, wanted: dict[Name, list[tuple[Delivery, Request]]]) -> None:
         """Requests for an execution of a playbook are collected, to be started together."""
         self._check(delivery)
         match delivery.subject:
@@ -124,15 +131,15 @@ class Requests:
                 if reason := reason or self._given_up(delivery):  # whoever waits for it gets an answer
                     await self._begin(delivery, replace(request, path=request.path[:MAX_PATH], payload={}), reason)
                 else:
-                    wanted.setdefault((request.path, request.version), []).append((delivery, request))
+                    wanted.setdefault(_name(request), []).append((delivery, request))
             case subjects.EXECUTE:
                 request = decode(delivery.data)
                 if self._room.full:
                     await self._refuse(delivery)
                 else:
-                    wanted.setdefault((request.path, request.version), []).append((delivery, request))
+                    wanted.setdefault(_name(request), []).append((delivery, request))
             case _:
-                raise Corrupt("no router takes requests of this subject")
+                raise Corrupt(f"no router takes requests of this subject: {subjects.REQUESTS} has {VERBS}")
 
     async def _safely(self, delivery: Delivery, work: Awaitable[None]) -> None:
         """Whatever is wrong with one request, the others are served: it becomes a dead letter, and does not come
@@ -200,9 +207,11 @@ class Requests:
         request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         return derive_id("id", request_id) if request_id else derive_id("seq", self._epoch, delivery.seq)
 
-    async def _plan(self, path: str, version: str) -> Plan | str | NoetlError:
+    async def _plan(self, path: str, version: str, playbook_id: str) -> Plan | str | NoetlError:
         """The plan, the reason why there is none, or the error that is in the way for now."""
         try:
+            if playbook_id:
+                return await self._plans.load(await catalog.find_id(self._bus, playbook_id))
             entry = await catalog.find(self._bus, path, version)
             return await self._plans.load(plan_name(entry.digest))
         except (catalog.NotRegistered, Corrupt, Refused) as error:
@@ -218,20 +227,26 @@ class Requests:
             self._offers = await pool_offers.read(self._bus, self._clock.now())
         return pool_offers.choose(plan.steps, self._offers)
 
+    async def _unready(self, plan: Plan | str) -> tuple[str, str] | None:
+        found = await self._readiness.unready(plan) if isinstance(plan, Plan) else None
+        return None if found is None else (found.kind, found.message)
+
     async def _begin(
         self, delivery: Delivery, request: Request, plan: Plan | str, restored: ev.PlaybookRestored | None = None
     ) -> None:
         request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         execution_id = request.execution_id or self._execution_id(delivery)
+        request = _named(request, plan)
         ts = stamp(self._clock.now())
         partition = subjects.partition_of(execution_id, self._partitions)
         values: dict[str, Any] = {}
 
         def start() -> list[ev.Event]:
-            return routing.start(execution_id, request, request_id, plan, seconds(ts), restored, values, pools)
+            return routing.start(
+                execution_id, request, request_id, plan, seconds(ts), restored, values, pools, unready)
 
         try:
-            pools = await self._pools(plan)
+            pools, unready = await self._pools(plan), await self._unready(plan)
             events, blobs = shrink(execution_id, await results.brought(self._bus, values, start))
             record = Record(execution_id, "router", 1, ts, tuple(events))
             await results.store(self._bus, execution_id, blobs)
@@ -321,6 +336,19 @@ class Requests:
             return
         await self._reply(delivery, "", "failed", Failure(REQUEST, short(reason, MAX_LETTER_REASON)).error())
         await delivery.ack()
+
+
+def _name(request: Request) -> Name:
+    return request.path, request.version, request.playbook_id
+
+
+def _named(request: Request, plan: Plan | str) -> Request:
+    """The log says by path and version which playbook an id stands for; an unknown id as it was given."""
+    if not request.playbook_id:
+        return request
+    if isinstance(plan, Plan):
+        return replace(request, path=plan.path, version=plan.version)
+    return replace(request, path=request.playbook_id[:MAX_PATH])
 
 
 def pause_s(delivered: int) -> float:

@@ -19,6 +19,7 @@ from shared.runtime.service.background import run_until
 from shared.runtime.service.health import hindrance
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores.plans import Plans
+from shared.runtime.stores.readiness import Readiness
 
 
 class Router:
@@ -34,7 +35,9 @@ class Router:
             bus, clock, "router", settings.instance, settings.partitions,
             lambda partition: Shell(around, partition),
         )
-        self.requests = Requests(bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room)
+        self.requests = Requests(
+            bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room,
+            Readiness(bus, settings.pools))
 
     def _adopt(self, partition: int, execution_id: str, state: Execution) -> None:
         shell = self.partitions.shells.get(partition)

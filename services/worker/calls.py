@@ -1,5 +1,6 @@
-"""A tool's call: what it is rendered to, with the credentials it names."""
+"""A tool's call: what it is rendered to, with the credentials it names, and what it came to without them."""
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
@@ -7,9 +8,12 @@ from services.worker import credentials
 from shared.bus.ports import Bus
 from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import effects as ef
+from shared.engine.values.redaction import Secrets
 from shared.events.failure import AUTH
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call
+
+LARGE_BYTES = 262_144
 
 
 def call_of(effect: ef.Call | ef.ClaimRows) -> Call:
@@ -36,3 +40,11 @@ async def keychain(bus: Bus, plan: Plan) -> dict[str, Any]:
             stored = entry.get("credential") or entry["name"]
             found[entry["name"]] = await credentials.find(bus, stored)
     return found
+
+
+async def hidden(secrets: Secrets, outcome: Outcome) -> Outcome:
+    """The outcome without them. A large one is looked through in a thread: a second is long for everyone else here."""
+    data = secrets.encoded(outcome)
+    if len(data) <= LARGE_BYTES:
+        return secrets.cleaned(outcome, data)
+    return await asyncio.to_thread(secrets.cleaned, outcome, data)

@@ -37,7 +37,10 @@ class FrameRun(Interpreter):
     async def _claim(self, effect: ef.ClaimRows) -> Outcome:
         tool, call = self._outside.tools.get(effect.task.kind), calls.call_of(effect)
         if isinstance(tool, Claiming):
-            return await tool.claim(call, lambda outcome: self.drive(effect.keep(outcome)))
+            return await self._hidden(await tool.claim(call, lambda outcome: self._keep(effect, outcome)))
         refused = await tool.run(call)
         assert isinstance(refused, Outcome)
-        return refused
+        return await self._hidden(refused)
+
+    async def _keep(self, effect: ef.ClaimRows, outcome: Outcome) -> bool:
+        return await self.drive(effect.keep(await self._hidden(outcome)))

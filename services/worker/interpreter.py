@@ -9,6 +9,8 @@
    the last event, as if every effect could have been the last.
 4. Whether the run is still ours is asked through `Stay` (`hold.py`); the interpreter remembers how many absences there
    were at the last look into the log.
+5. The values of the run's credentials are taken out here of whatever a machine is told about a call. It is the one
+   place: a machine has nothing to write that it was not told.
 """
 
 from typing import Any, Protocol, TypeVar
@@ -29,7 +31,9 @@ from shared.engine.pipeline.effects import Effect, Steps
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.notes import Notes
+from shared.engine.values.redaction import Secrets
 from shared.events.command import Command
+from shared.events.outcome import Outcome
 from shared.events.record import Lease
 from shared.runtime.stores import results
 from shared.tools.toolbox import Tools
@@ -68,6 +72,7 @@ class Interpreter:
         self._plan, self._command, self._hold, self._looked = plan, command, hold, looked
         self._machine, self._lease = machine, machine.notes.lease
         self._journal = Journal(outside.bus, outside.clock, machine.notes, outside.partitions, command.cause)
+        self._secrets: Secrets | None = None  # that calls of the run were given
 
     # -- words from the worker -----------------------------------------------------------
 
@@ -81,11 +86,12 @@ class Interpreter:
 
     async def give_up(self, error: Exception) -> None:
         """Ends it as failed after an error of the worker itself."""
-        await self.drive(self._machine.give_up(pipeline_call.internal(error)))
+        why = pipeline_call.internal(error)
+        await self.drive(self._machine.give_up(self._secrets.value(why) if self._secrets else why))
 
     async def release(self, why: str) -> None:
         """Says that the lease is handed back on purpose."""
-        await self._journal.release(why)
+        await self._journal.release(self._secrets.value(why) if self._secrets else why)
 
     def pause(self, at: int) -> None:
         """Its execution pauses. What is in flight finishes: most leases have nothing to do."""
@@ -126,9 +132,14 @@ class Interpreter:
             case ef.Bring(ref=ref):
                 return await results.load(self._bus, ref)
             case ef.FindCredentials():
-                return await calls.find(self._bus, effect)
+                found = await calls.find(self._bus, effect)
+                if isinstance(found, ef.Found):
+                    self._learn(found.auth, found.others)
+                return found
             case ef.FindKeychain():
-                return await calls.keychain(self._bus, self._plan)
+                keychain = await calls.keychain(self._bus, self._plan)
+                self._learn(keychain)
+                return keychain
             case ef.Read():
                 return await self._read()
             case ef.Extend():
@@ -141,6 +152,14 @@ class Interpreter:
             case _:
                 raise AssertionError(f"nobody does {type(effect).__name__} here")
         return None
+
+    def _learn(self, *credentials: Any) -> None:
+        if self._secrets is None:
+            self._secrets = Secrets()
+        self._secrets.learn(*credentials)
+
+    async def _hidden(self, outcome: Outcome) -> Outcome:
+        return await calls.hidden(self._secrets, outcome) if self._secrets else outcome
 
     async def _read(self) -> History | LoopHistory:
         """What the log says about what is held."""

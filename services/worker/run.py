@@ -75,7 +75,7 @@ class StepRun(Interpreter):
             return await self._call(effect)
         if type(effect) is ef.Ended:
             self._turn.leave()
-            return self._clock.now()
+            return self._clock.now(), await self._hidden(effect.outcome) if self._secrets else effect.outcome
         if type(effect) is ef.TakeTurn:
             await self._turn.take(effect.task, begun=effect.begun)
             return self._turn.waited

@@ -213,6 +213,12 @@ class JetStreamBus:
 
     # Buckets
 
+    async def kv_is_named(self, bucket: str, key: str) -> bool:
+        subject = kv.subject_of(bucket, key)
+        wanted = {"subjects_filter": check_subject(subject)}
+        info = await self.requests.api(api.stream_info(kv.stream_of(bucket)), wanted)
+        return subject in (info["state"].get("subjects") or {})
+
     async def kv_get(self, bucket: str, key: str, *, any_copy: bool = False) -> Entry | None:
         found = await self.get(kv.stream_of(bucket), kv.subject_of(bucket, key), any_copy=any_copy)
         return None if found is None or kv.is_deleted(found.headers) else Entry(found.data, found.seq)

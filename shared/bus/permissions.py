@@ -193,6 +193,8 @@ def _router(partitions: int) -> list[str]:
         f"{inbox_prefix('admin')}.>",
         api.subject(api.INFO),  # how much room the store has
         api.subject(api.stream_info(topology.REQUESTS)),  # its creation time goes into derived ids
+        api.subject(api.stream_info(stream_of(topology.KEYCHAIN))),  # which names there are, and no value
+        api.subject(api.consumer_info(topology.COMMANDS, "*")),  # which pools have a queue
         api.subject(api.next_message(topology.REQUESTS, "router")),
         api.acks(topology.REQUESTS, "router"),
         *_follows(partitions),

@@ -149,6 +149,10 @@ class Bus(Protocol):
     async def kv_get(self, bucket: str, key: str, *, any_copy: bool = False) -> Entry | None:
         """As `get`."""
 
+    async def kv_is_named(self, bucket: str, key: str) -> bool:
+        """Whether anything was put under the key, for whoever may know names and not values. One that was deleted since
+        is still named."""
+
     async def kv_put(self, bucket: str, key: str, value: bytes, *, expected: int | None = None) -> int:
         """`expected` 0 creates; another revision compares and sets; Conflict otherwise."""
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from shared.events.bounds import Checksum, Name, ResultKey, Size, Text
 from shared.events.failure import Failure
 
-Shape = Literal["value", "http", "sql", "loop"]
+Shape = Literal["value", "http", "sql", "loop", "secret"]  # of a secret: a handle, `{secret, field}`, and no value
 
 
 class Ref(Struct, frozen=True, gc=False):

@@ -1,11 +1,13 @@
 """An execution request, as any NATS client publishes it (FS §3.1), and the id it gets."""
 
 import hashlib
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from shared import visible
 from shared.errors import Corrupt
 from shared.events import labels as labelling
 from shared.events.bounds import (
@@ -24,16 +26,18 @@ from shared.events.fields import MAX_PRIORITY, Parent
 MAX_REQUEST_BYTES = 524_288
 MAX_CONTROL_BYTES = 131_072
 MAX_GRACE_S = 86_400.0  # more than 300 s counts as 300 s
+MAX_SHOWN = 60  # characters of a field's name in a reason
 WRONG_ID = "execution_id may hold letters, digits, _ and -, at most 64"
 T = TypeVar("T")
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
-    """`parent` is the scheduler's, and comes on a subject of its own: who waits for the execution. `priority` is the
+    """Names its playbook by `path` and `version`, or by `playbook_id`, the digest of its source or `path@version`.
+    `parent` is the scheduler's, and comes on a subject of its own: who waits for the execution. `priority` is the
     playbook's unless given. `by` is who asks, for the log. `refused` is the scheduler's too: why it starts
     nothing, for whoever waits for it."""
 
-    path: str
+    path: str = ""
     version: str = ""
     payload: dict[str, Any] = {}
     execution_id: str = ""
@@ -42,6 +46,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
     labels: dict[str, str] = {}
     by: str = ""
     refused: str = ""
+    playbook_id: str = ""
 
 
 class Control(Struct, frozen=True, omit_defaults=True):
@@ -56,14 +61,16 @@ class Control(Struct, frozen=True, omit_defaults=True):
     payload: Any = None
 
 
+_OURS = frozenset({"parent", "refused"})  # fields that only the engine fills in
 _decoder = msgspec.json.Decoder(Request)
 _control = msgspec.json.Decoder(Control)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def decode(data: bytes) -> Request:
     """As anyone may ask. Corrupt names what is wrong with the request."""
     request = _decoded(_decoder, data, MAX_REQUEST_BYTES, '{"path": "…", "payload": {}}')
-    if reason := wrong(request, data):
+    if reason := wrong(request, data) or unknown(data, Request):
         raise Corrupt(reason)
     if request.parent is not None or request.refused:
         raise Corrupt("`parent` and `refused` are for the engine to say: nobody is a child because someone asks so")
@@ -82,10 +89,13 @@ def decode_child(data: bytes) -> tuple[Request, str]:
 
 def wrong(request: Request, data: bytes) -> str:
     """Why it can start no execution; empty if it can."""
-    if not request.path:
-        return "a request needs `path`, the registered path of a playbook"
+    if not request.path and not request.playbook_id:
+        return "a request needs `path`, the registered path of a playbook, or `playbook_id`"
+    if request.playbook_id and (request.path or request.version):
+        return "a request names its playbook by `path` and `version` or by `playbook_id`, not by both"
     for name, value, most in (
         ("path", request.path, MAX_PATH), ("version", request.version, MAX_VERSION), ("by", request.by, MAX_REQUEST_BY),
+        ("playbook_id", request.playbook_id, MAX_PATH + MAX_VERSION + 1),
     ):
         if len(value) > most:
             return f"`{name}` has {len(value)} characters; the limit is {most}"
@@ -99,6 +109,18 @@ def wrong(request: Request, data: bytes) -> str:
     return labelling.wrong(request.labels) or too_deep(data)
 
 
+def unknown(data: bytes, shape: type[Struct]) -> str:
+    """A field that nobody reads is a mistake of whoever wrote it: it would be missed, and nobody would say so. Corrupt
+    when not even its name can be read."""
+    known = shape.__struct_fields__
+    for name in read(_fields, data, "a request with fields", MAX_REQUEST_BYTES):
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(sorted(set(known) - _OURS))}"
+            return f"a request has no field `{visible.line(name[:MAX_SHOWN])}`: {hint}"
+    return ""
+
+
 def too_deep(data: bytes) -> str:
     return f"lists and mappings stand within each other more than {MAX_NESTING} times" if is_deep(data) else ""
 
@@ -106,6 +128,8 @@ def too_deep(data: bytes) -> str:
 def decode_control(data: bytes) -> Control:
     asked = _decoded(_control, data, MAX_CONTROL_BYTES, '{"execution_id": "…", "reason": "…"}')
     _check_id(asked.execution_id)
+    if reason := unknown(data, Control):
+        raise Corrupt(reason)
     for name, value, most in (
         ("reason", asked.reason, MAX_REQUEST_REASON), ("by", asked.by, MAX_REQUEST_BY),
         ("name", asked.name, MAX_STEP_NAME),

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from shared.tools.base.contract import Tool, ToolOptions, ToolSpec
 from shared.tools.duckdb import lake_tool
 from shared.tools.duckdb import tool as duck
-from shared.tools.flow import artifact, noop, playbook, signal, wait
+from shared.tools.flow import artifact, noop, playbook, secrets, signal, wait
 from shared.tools.flow.answering import answering
 from shared.tools.gcs import tool as gcs
 from shared.tools.http import tool as http
@@ -64,6 +64,7 @@ register(wait.SPEC, answering(wait.answer))
 register(signal.SPEC, answering(signal.answer))
 register(shell.SPEC, shell.ShellTool)
 register(artifact.SPEC, artifact.ArtifactTool)
+register(secrets.SPEC, secrets.SecretsTool)
 register(nats_tool.SPEC, nats_tool.NatsTool)
 register(snowflake.SPEC, snowflake.SnowflakeTool)
 register(transfer.SPEC, transfer.TransferTool)

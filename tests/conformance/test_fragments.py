@@ -15,6 +15,7 @@ TOKEN = "fragment-token"
 
 async def ends_as_expected(lab: Lab, api: Api, fragment: Fragment) -> None:
     await lab.credential("openai_token", {"value": TOKEN})
+    await lab.credential("pg_k8s", {"password": "of no use here"})
     api.pages = {"/page": [[7]]}
     api.broken = {("/page", 1): [503] * fragment.failing}
     ran = await lab.run(fragment.source, {"api_url": api.url})

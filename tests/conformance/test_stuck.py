@@ -154,7 +154,7 @@ async def test_what_waits_for_someone_or_for_a_time_is_not_stuck(stage: Stage) -
         "wait.signal": await stage.begin(f"- step: start\n  {SIGNAL}\n"),
         "wait.time": await stage.begin("- step: start\n  tool: {kind: wait, for: 3600}\n"),
         "pool.no_workers": await stage.begin(NOBODYS),
-        "pool.unknown": await stage.begin("- step: start\n  spec: {pool: nowhere}\n  tool: {kind: noop}\n"),
+        "pool.unknown": await stage.in_lost_pool(),
         "paused": await stage.begin(f"- step: start\n  {SIGNAL}\n"),
     }
     await stage.tell(subjects.PAUSE, waits["paused"])

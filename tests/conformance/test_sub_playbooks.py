@@ -70,7 +70,7 @@ async def test_a_failed_child_fails_its_task_with_its_error(lab: Lab) -> None:
 
 
 async def test_an_unknown_child_is_an_error_that_names_its_path(lab: Lab) -> None:
-    ran = await lab.run(playbook("- step: start\n  tool: {kind: playbook, path: sub/nowhere}\n"))
+    ran = await lab.run(playbook("- step: start\n  tool: {kind: playbook, path: \"{{ 'sub/nowhere' }}\"}\n"))
     assert ran.status == "failed"
     assert "sub/nowhere" in ran.error["message"]
     assert "not" not in ran.error["kind"]

@@ -146,7 +146,7 @@ async def test_a_paused_pool(stage: Stage) -> None:
 
 
 async def test_a_pool_that_does_not_exist(stage: Stage) -> None:
-    execution = await stage.begin("- step: start\n  spec: {pool: nowhere}\n  tool: {kind: noop}\n")
+    execution = await stage.in_lost_pool()
     reason, _ = await stage.stalled(execution, "pool.unknown")
     assert "nowhere" in reason.text
 

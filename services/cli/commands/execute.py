@@ -73,8 +73,9 @@ async def _execute(
 
 async def _would(request: "Request", output: str, context_file: Path | None) -> int:
     """The first decision, taken here: it says what a router would, and writes nothing."""
-    async with context.connected(context.find(context_file)) as bus:
-        found = await _rehearsed(bus, request)
+    settings = context.find(context_file)
+    async with context.connected(settings) as bus:
+        found = await _rehearsed(bus, request, settings.pools)
 
     def text() -> None:
         click.echo(f"would execute {found['path']} version {found['version']} from step {found['start']}")
@@ -84,7 +85,7 @@ async def _would(request: "Request", output: str, context_file: Path | None) -> 
     return exits.OK
 
 
-async def _rehearsed(bus: "Bus", request: "Request") -> dict[str, object]:
+async def _rehearsed(bus: "Bus", request: "Request", given: tuple[str, ...]) -> dict[str, object]:
 
     from services.cli.executions import requests
     from shared.dsl.model.edition import plan_name
@@ -93,6 +94,7 @@ async def _rehearsed(bus: "Bus", request: "Request") -> dict[str, object]:
     from shared.events import model as ev
     from shared.runtime.stores import catalog, pool_offers
     from shared.runtime.stores.plans import Plans
+    from shared.runtime.stores.readiness import Readiness
 
     requests.encoded(request)
     try:
@@ -103,7 +105,9 @@ async def _rehearsed(bus: "Bus", request: "Request") -> dict[str, object]:
     found: dict[str, object] = {"path": entry.path, "version": entry.version, "digest": entry.digest}
     now = await bus.time()
     pools = pool_offers.choose(plan.steps, await pool_offers.read(bus, now) if placement.needs(plan.steps) else [])
-    for event in routing.start("dry-run", request, "", plan, now, pools=pools):
+    lacking = await Readiness(bus, given).unready(plan)
+    unready = (lacking.kind, lacking.message) if lacking is not None else None
+    for event in routing.start("dry-run", request, "", plan, now, pools=pools, unready=unready):
         match event:
             case ev.PlaybookStarted(workload=workload):
                 found["workload"] = workload

@@ -61,7 +61,8 @@ async def _one(bus: "Bus", playbook: "Valid", dry_run: bool) -> dict[str, Any]:
         status = "created"
     if not dry_run:
         await catalog.register(bus, playbook.source, playbook.plan)
-    return {"path": entry.path, "version": entry.version, "digest": entry.digest, "status": status, "dry_run": dry_run}
+    return {"path": entry.path, "version": entry.version, "digest": entry.digest,
+            "playbook_id": entry.playbook_id, "status": status, "dry_run": dry_run}
 
 
 def _line(row: Mapping[str, Any]) -> str:

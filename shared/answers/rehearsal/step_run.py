@@ -60,8 +60,9 @@ class Hold(LeaseHold):
             case _:
                 return (yield from super()._do(effect))
 
-    def _ended(self, effect: ef.Ended) -> float:
-        """A worker that dies during its call does so before its outcome is noted, or after."""
+    def _ended(self, effect: ef.Ended) -> tuple[float, Outcome]:
+        """A rehearsal knows only the names of credentials, so there is nothing to take out of an outcome. A worker that
+        dies during its call does so before its outcome is noted, or after."""
         stage = self._stage
         if stage.watch is not None and stage.now < self.machine.due:
             stage.watch(self.step, effect.progress, effect.outcome, effect.names)
@@ -70,7 +71,7 @@ class Hold(LeaseHold):
             self._death = stage.death(pipeline_call.key_of(self.command, effect.progress))
         if self._death == "before":
             raise Died
-        return stage.now
+        return stage.now, effect.outcome
 
     def _die(self) -> Times[None]:
         if self._death == "zombie" and self._loop is None:

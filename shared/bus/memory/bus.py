@@ -161,6 +161,10 @@ class MemoryBus:
         found = await self.call("kv_get", subject, lambda: self._newest(kv.stream_of(bucket), subject, any_copy))
         return None if found is None or kv.is_deleted(found.headers) else Entry(found.data, found.seq)
 
+    async def kv_is_named(self, bucket: str, key: str) -> bool:
+        subject, stream = kv.subject_of(bucket, key), kv.stream_of(bucket)
+        return await self.call("kv_is_named", subject, lambda: self.broker.stream(stream).newest(subject) is not None)
+
     async def kv_put(self, bucket: str, key: str, value: bytes, *, expected: int | None = None) -> int:
         subject = kv.subject_of(bucket, key)
         return await self.call("kv_put", subject, lambda: self._put(bucket, subject, value, expected))

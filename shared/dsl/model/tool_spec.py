@@ -16,6 +16,7 @@ class KeySpec(Struct, frozen=True):
     sql: bool = False      # `{{ }}` in it becomes a bound parameter; also in a list of texts
     shell: bool = False    # `{{ }}` in it becomes a variable of the shell; also in a list of texts
     credential: bool = False        # names a credential: the worker resolves it, as `auth` of the task
+    named: bool = False             # of a credential: the tool gets its name too
     choices: tuple[str, ...] = ()   # all it may be, unless it is a template
     most: int = 0  # characters of a text that is no template; the tool holds a rendered one to it. 0: any number
     rows: bool = False  # of `args`: a row, a list of rows, or an expression that gives either

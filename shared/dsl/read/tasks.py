@@ -28,8 +28,6 @@ _KIND_HINTS = {
     **dict.fromkeys(("subscription", "subscribe", "listener", "consumer"),
                     "messages start executions by a document of their own: apiVersion: noetl.io/v2, kind: Trigger"),
     **dict.fromkeys(("cron", "schedule"), "times start executions by a document of their own: kind: Schedule"),
-    "secrets": "a result is recorded, and a secret must not be: declare it under keychain and read "
-               "{{ keychain.<name>.<field> }} in the task that uses it",
 }
 
 
@@ -45,8 +43,8 @@ def read_task(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec],
     config = {key: value for key, value in body.items() if key not in _NOT_THE_TOOLS}
     for key, value in config.items():
         if tool is None or key not in tool.keys or tool.keys[key].template:
-            # a pure tool answers with its own keys, and the answer is recorded
-            check_templates(reader, value, (*path, key), secrets=tool is None or not tool.pure)
+            # a pure tool answers with its own keys, and the answer is recorded; so is what a task waits for
+            check_templates(reader, value, (*path, key), secrets=tool is None or not (tool.pure or tool.waits))
     kind = tool.kind if tool else ""
     expects, returns = read_assert(reader, body, path)
     return Task(

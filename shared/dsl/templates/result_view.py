@@ -8,7 +8,7 @@ and `result`, which give the payload. Everything else (`[0]`, `for`, `in`, `==`,
 filters) acts on the payload. As the final value of an expression a view gives the result as stored.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -23,11 +23,16 @@ _PAYLOADS = {"http": "data", "sql": "rows"}
 
 class View:
     """Immutable. `own` are the envelope's keys, `raw` is what the view stands for as a final value, `beside` is
-    known of the result without being in it."""
+    known of the result without being in it. Of a secret it is a handle: `secret` says what it stands for, which the
+    keys of a call are rendered with and nothing else."""
 
-    __slots__ = ("beside", "own", "payload", "raw")
+    __slots__ = ("beside", "own", "payload", "raw", "secret")
 
-    def __init__(self, own: dict[str, Any], payload: Any, raw: Any, beside: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, own: dict[str, Any], payload: Any, raw: Any, beside: Mapping[str, Any] | None = None,
+        secret: dict[str, str] | None = None,
+    ) -> None:
+        self.secret = secret
         self.own = own
         self.payload = payload
         self.raw = raw
@@ -122,6 +127,8 @@ def view(result: Result) -> View:
         payload = value.get(_PAYLOADS[result.shape])
         own = {key: each for key, each in value.items() if key in _ENVELOPES[result.shape] or key[:8] == "command_"}
         return View({**own, "data": payload}, payload, value, beside)
+    if result.shape == "secret" and isinstance(value, dict):
+        return View({}, value, value, beside, {str(key): str(each) for key, each in value.items()})
     return View({}, value, value, beside)
 
 

@@ -142,7 +142,8 @@ class Judged(Struct, frozen=True):
 
 
 class Ended(Effect, frozen=True):
-    """The call has ended with this outcome, or is not made because of it; its turn is free. Answered with the time."""
+    """The call has ended with this outcome, or is not made because of it; its turn is free. Answered with the time, and
+    with the outcome as it may be known: without the secrets that calls of the run were given."""
 
     progress: Progress
     outcome: Outcome

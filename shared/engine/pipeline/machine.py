@@ -13,6 +13,8 @@ Theory of operation
    an effect resulted in is in the log before the next effect starts, and `task.started` is noted before the call, so
    that it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one
    after PURE_IN_A_ROW of them at the latest.
+   Secrets that the call was given are taken out of its outcome before anything follows from it (`Ended`): rules,
+   patches and later tasks see what the log has, so that whoever reads the log decides the same.
 3. *Ours.* Whoever was away may have lost the run. So a machine asks (`Stay`) before everything that cannot be undone:
    before a task is said to start, before its tool is called, before a wait, before the last event.
 4. *Time.* The run is over its time at `due`: at its deadline, `timeout_s` after it began (whoever had it then), and in
@@ -225,9 +227,11 @@ class RunMachine:
                 return list(answered.events)
             yield from self._wait(progress, answered, key)
             raise _Parked
-        ended: float = yield Ended(progress, answered, names)
+        ended: float
+        outcome: Outcome
+        ended, outcome = yield Ended(progress, answered, names)
         times = Times(ended - began, queued)
-        return pipeline_call.judged(self._step, progress, answered, names, key, times, over=ended >= self.due)
+        return pipeline_call.judged(self._step, progress, outcome, names, key, times, over=ended >= self.due)
 
     def _call(
         self, task: Task, spec: ToolSpec, progress: Progress, names: dict[str, Any], key: str, left: float

@@ -1,5 +1,6 @@
 """What a call is made of, as steps: a task rendered with the names it sees, and its credentials."""
 
+from collections.abc import Set
 from typing import Any
 
 from shared.dsl.model.plan import Task
@@ -7,6 +8,7 @@ from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.templates.needs import names_used
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline.effects import FindCredentials, FindKeychain, Found, Prepared, Steps
+from shared.engine.pipeline.secret_handles import SECRET, handles, opened
 from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed
 
@@ -14,10 +16,17 @@ from shared.events.outcome import Outcome, failed
 def prepare(task: Task, spec: ToolSpec, names: dict[str, Any], where: str) -> Steps[Prepared | Outcome]:
     """An Outcome is that of a call that cannot be made; `where` says whose it is."""
     secrets: dict[str, Any] = {}
-    if task.config and "keychain" in names_used(task.config).names:
+    used: Set[str] = names_used(task.config).names if task.config else frozenset()
+    if "keychain" in used:
         secrets = yield FindKeychain()
         names = {**names, "keychain": secrets}
     try:
+        if held := handles(used, names) if not (spec.pure or spec.waits) else {}:
+            values: Found | Outcome = yield FindCredentials(None, {name: each[SECRET] for name, each in held.items()})
+            if isinstance(values, Outcome):
+                return values
+            secrets = {**secrets, **values.others}
+            names = {**names, **{name: opened(each, values.others.get(name)) for name, each in held.items()}}
         asked = pipeline_call.rendered(task, spec.keys, names)
     except TemplateError as error:
         return failed(error.kind, f"{where}: {error}")

@@ -22,7 +22,9 @@ class Rendered:
         for key, value in config.items():
             spec = keys.get(key)
             if spec is not None and spec.credential:
-                self.credentials[prefix + key] = _named(evaluate(value, self._names))
+                name = self.credentials[prefix + key] = _named(evaluate(value, self._names))
+                if spec.named:
+                    found[key] = name
             elif spec is not None and spec.fields and isinstance(value, dict):
                 found[key] = self._mapping(value, spec.fields, f"{prefix}{key}.")
             else:

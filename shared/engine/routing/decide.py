@@ -59,9 +59,11 @@ NO_POOLS: Mapping[str, str] = {}
 def start(
     execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float,
     restored: ev.PlaybookRestored | None = None, values: Values = NO_VALUES, pools: Mapping[str, str] | str = NO_POOLS,
+    unready: tuple[str, str] | None = None,
 ) -> list[ev.Event]:
     """The first decision. `plan` is the reason if there is none; `restored` what an earlier execution left; `pools`
-    those chosen for steps that require capabilities, or the reason why there are none."""
+    those chosen for steps that require capabilities, or the reason why there are none; `unready` what the stack lacks
+    for it: the kind of the error, and its message."""
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
     labels = {**plan.labels, **request.labels} if isinstance(plan, Plan) else request.labels
     turn.emit(ev.ExecutionRequested(
@@ -76,6 +78,8 @@ def start(
         return turn.refuse(LIMIT, f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
     if isinstance(pools, str):
         return turn.refuse(POOL, pools)
+    if unready is not None:
+        return turn.refuse(*unready)
     try:
         workload = merge_workload(plan.workload, request.payload, execution_id)
     except TemplateError as error:

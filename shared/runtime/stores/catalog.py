@@ -1,6 +1,7 @@
 """The playbook catalogue in KV: sources by digest, never changed; names and versions point to them."""
 
 import hashlib
+import re
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +15,7 @@ from shared.events import subjects
 from shared.events.decoding import read
 
 MAX_ENTRY_BYTES = 65_536
+DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Entry(Struct, frozen=True):
@@ -22,6 +24,11 @@ class Entry(Struct, frozen=True):
     path: str
     version: str
     digest: str
+
+    @property
+    def playbook_id(self) -> str:
+        """What a request may name it by, as long as it is registered; the digest names the same source for ever."""
+        return f"{self.path}@{self.version}"
 
 
 _decoder = msgspec.json.Decoder(Entry)
@@ -57,6 +64,16 @@ async def find(bus: Bus, path: str, version: str = "") -> Entry:
     return _decoded(found.value)
 
 
+async def find_id(bus: Bus, playbook_id: str) -> str:
+    """The digest of the playbook that an id names: itself, or that of `path@version`."""
+    if DIGEST.fullmatch(playbook_id):
+        return playbook_id
+    path, at, version = playbook_id.rpartition("@")
+    if not at:
+        raise NotRegistered(f"{playbook_id!r} is no id of a playbook: write its digest, or path@version")
+    return (await find(bus, path, version)).digest
+
+
 async def everything(bus: Bus) -> list[tuple[Entry, bool]]:
     """Every version of every path, and whether it is the latest registered."""
     messages = await bus.read(stream_of(topology.PLAYBOOKS), [subjects.key(topology.PLAYBOOKS, "path.>")])
@@ -71,7 +88,7 @@ async def source(bus: Bus, digest: str) -> bytes:
     key = f"source.{digest}"  # never changed: any copy of it is right
     found = await bus.kv_get(topology.PLAYBOOKS, key, any_copy=True) or await bus.kv_get(topology.PLAYBOOKS, key)
     if found is None:
-        raise NotRegistered(f"the playbook source with digest {digest[:12]}… is gone from the catalogue")
+        raise NotRegistered(f"there is no playbook source with digest {digest[:12]}… in the catalogue")
     return found.value
 
 

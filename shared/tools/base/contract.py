@@ -22,7 +22,8 @@ class Call(Struct, frozen=True):
 
     `auth` is the resolved credential (`auth:` of the task), never logged. `idempotency_key` is the
     same on every repetition of the same attempt. `timeout_s` is what is left of the run's time.
-    `secrets` are keychain values rendered into `config`: blanked out of whatever the tool says.
+    `secrets` are keychain values rendered into `config`. Whatever the tool says, the worker takes them, and the values
+    of credentials, out of it.
     `credentials` are those that keys of the tool name, by path (`target.auth`), with the promises of `auth`.
     """
 

@@ -1,8 +1,8 @@
-"""What every tool does around its work: bound it in time, stop it when cancelled, turn what goes wrong
-into an error outcome, and keep credentials out of it."""
+"""What every tool does around its work: bound it in time, stop it when cancelled, and turn what goes wrong into an
+error outcome."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -13,9 +13,6 @@ from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import RESULT_DEPTH, Call
 
 STOP_GRACE_S = 5.0      # how long cancelled work may take to clean up before it is abandoned
-SECRET_MIN_LENGTH = 4   # shorter values of a credential are too common in text to blank out
-PUBLIC = ("type", "scope")  # what a credential says of itself
-HIDDEN = "***"
 DEEP = f"what came back is nested over {RESULT_DEPTH} levels deep"
 _NESTED = frozenset({dict, list, tuple})
 
@@ -48,7 +45,7 @@ async def guarded(
         limit = time_limit(call)
     except BadCall as error:
         work.close()
-        return scrubbed(failed(CONFIG, str(error), **blank), call)
+        return failed(CONFIG, str(error), **blank)
     task = asyncio.ensure_future(work)
     late = True
     try:
@@ -59,7 +56,7 @@ async def guarded(
             await _stop(task, abandon)
     if late and (not task.done() or task.cancelled() or task.exception()):
         return failed(TIMEOUT, f"no result within {limit:g} s", retryable=True, **blank)
-    return scrubbed(_outcome(task, blank), call)
+    return _outcome(task, blank)
 
 
 async def _stop(task: "asyncio.Task[Outcome]", abandon: Callable[[], None]) -> None:
@@ -157,52 +154,3 @@ def mapping(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise BadCall(f"{name} must be a mapping, not {type(value).__name__}")
     return value
-
-
-def scrubbed(outcome: Outcome, call: Call) -> Outcome:
-    """The same outcome without a value of the credential in its error, its output or its traceback."""
-    secrets = _secrets(call)
-    if not secrets or (outcome.error is None and not outcome.meta):
-        return outcome
-    fields = {name: _hide(getattr(outcome, name), secrets) for name in ("error", "meta", "py")}
-    if outcome.error is not None:  # a word of ours, which rules read: a user may have the same name
-        fields["error"]["kind"] = outcome.error["kind"]
-    return msgspec.structs.replace(outcome, **fields)
-
-
-def hidden(value: Any, call: Call) -> Any:
-    """The value without any of the call's credentials in its texts."""
-    return _hide(value, _secrets(call))
-
-
-def _secrets(call: Call) -> list[str]:
-    """Longest first, so that one which holds another goes as a whole."""
-    found = [text for text in _texts([call.auth, call.secrets, call.credentials]) if len(text) >= SECRET_MIN_LENGTH]
-    return sorted(found, key=len, reverse=True)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case Mapping():
-            for key, item in value.items():
-                if key not in PUBLIC:
-                    yield from _texts(item)
-        case list() | tuple():
-            for item in value:
-                yield from _texts(item)
-
-
-def _hide(value: Any, secrets: list[str]) -> Any:
-    match value:
-        case str():
-            for secret in secrets:
-                value = value.replace(secret, HIDDEN)
-            return value
-        case dict():
-            return {key: _hide(item, secrets) for key, item in value.items()}
-        case list():
-            return [_hide(item, secrets) for item in value]
-        case _:
-            return value

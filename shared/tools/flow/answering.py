@@ -5,7 +5,7 @@ from collections.abc import Callable
 from shared.events.failure import CONFIG
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call, Tool, ToolOptions, Waits
-from shared.tools.base.guard import BadCall, scrubbed
+from shared.tools.base.guard import BadCall
 
 Answer = Callable[[Call], Outcome | Waits]
 
@@ -17,7 +17,7 @@ def waiting(waits: Callable[[Call], Waits]) -> Answer:
         try:
             return waits(call)
         except BadCall as error:
-            return scrubbed(failed(CONFIG, str(error)), call)
+            return failed(CONFIG, str(error))
 
     return answer
 

@@ -13,7 +13,7 @@ import msgspec
 from shared.errors import Signal
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call
-from shared.tools.base.guard import BadCall, TooLarge, hidden, time_limit
+from shared.tools.base.guard import BadCall, TooLarge, time_limit
 from shared.tools.kubernetes import status as kube_status
 from shared.tools.kubernetes.api import Api, ApiError, patiently
 from shared.tools.kubernetes.log import Log
@@ -56,7 +56,7 @@ class JobRun:
             # from outside drops this outcome and continues to be cancelled.
             waited = f": {self._state.reason} {self._state.message}".rstrip(": ")
             return failed("timeout", f"no result within {time_limit(call):g} s{waited}", retryable=True,
-                          result=await self._last_words(call))
+                          result=await self._last_words())
         finally:
             if not ended or self._made.cleanup:
                 await self._stop()
@@ -159,12 +159,12 @@ class JobRun:
 
     # -- ending ------------------------------------------------------------------------
 
-    async def _last_words(self, call: Call) -> dict[str, Any] | None:
+    async def _last_words(self) -> dict[str, Any] | None:
         if self._state.phase != "running":
             return None
         with suppress(ApiError, TimeoutError):
             async with asyncio.timeout(LAST_WORDS_S):
-                return self._said(call, await self._api.log(self._state.pod, CONTAINER))
+                return self._said(await self._api.log(self._state.pod, CONTAINER))
         return None
 
     async def _stop(self) -> None:
@@ -194,13 +194,13 @@ class JobRun:
 
     def _outcome(self, call: Call, log: Log, problem: str) -> Outcome:
         state = self._state
-        said = {**self._said(call, log), **({"output_error": problem} if problem else {})}
+        said = {**self._said(log), **({"output_error": problem} if problem else {})}
         if state.phase == "succeeded":
             if call.config.get("output") != "json":
                 return ok(said)
             if not log.ended:
                 raise TooLarge("the output is over the limit: its last line was not read")
-            return _parsed(call, log.text(), said)
+            return _parsed(log.text(), said)
         why = f"{state.reason}: {state.message}".strip(": ")
         details = {"exit_code": state.exit_code, "reason": state.reason, "job_name": self._made.name}
         if state.phase == "hopeless":
@@ -210,13 +210,13 @@ class JobRun:
         return failed("container", f"job {self._made.name} failed: {why}{code}" + (f": {last}" if last else ""),
                       retryable=state.disrupted, result=said, details=details)
 
-    def _said(self, call: Call, log: Log) -> dict[str, Any]:
+    def _said(self, log: Log) -> dict[str, Any]:
         state, name, namespace = self._state, self._made.name, self._api.namespace
         return {
             "status": "completed" if state.phase == "succeeded" else "failed", "job_name": name,
             "pod_name": state.pod, "namespace": namespace, "exit_code": state.exit_code,
             "succeeded": state.succeeded, "failed": state.failed, "execution_time": state.seconds,
-            "output": hidden(log.text(), call), "truncated": log.cut,
+            "output": log.text(), "truncated": log.cut,
             "kubectl_logs": f"kubectl logs -n {namespace} job/{name}",
             "kubectl_describe": f"kubectl describe job -n {namespace} {name}",
         }
@@ -230,10 +230,10 @@ class _Away(Signal):
     """The API did not answer this time."""
 
 
-def _parsed(call: Call, text: str, said: dict[str, Any]) -> Outcome:
+def _parsed(text: str, said: dict[str, Any]) -> Outcome:
     """The last line that says something is the answer."""
     line = next((each for each in reversed(text.splitlines()) if each.strip()), "")
     try:
-        return ok({**said, "data": hidden(msgspec.json.decode(line.encode()), call)})
+        return ok({**said, "data": msgspec.json.decode(line.encode())})
     except msgspec.DecodeError as error:
         return failed("decode", f"the last line of the output is not JSON: {error}", result=said)

@@ -4,13 +4,13 @@ of the playbook reach the container as variables of the Secret, so that no job s
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from shared.tools.base.contract import Call, KeySpec
-from shared.tools.base.guard import BadCall, TooLarge, hidden, mapping, time_limit
+from shared.tools.base.guard import BadCall, TooLarge, mapping, time_limit
 
 KEYS: Mapping[str, KeySpec] = {
     "image": KeySpec("The container's image.", required=True),
@@ -162,12 +162,24 @@ def veiled(call: Call, given: list[str], kind: str) -> tuple[list[str], dict[str
         return given, {}
     found, env = list[str](), dict[str, str]()
     for number, word in enumerate(given):
-        if "$(" in word and hidden(word, call) == word:
+        if "$(" in word and not any(text in word for text in _texts(call.secrets)):
             found.append(word)
             continue
         env[f"NOETL_{kind}_{number}"] = word
         found.append(f"$(NOETL_{kind}_{number})")
     return found, env
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str() if value:
+            yield value
+        case Mapping():
+            for item in value.values():
+                yield from _texts(item)
+        case list():
+            for item in value:
+                yield from _texts(item)
 
 
 def _labels(key: str) -> dict[str, str]:

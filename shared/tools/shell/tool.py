@@ -15,7 +15,7 @@ import msgspec
 from shared.dsl.templates.shell_scanner import is_bash
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.base.guard import BadCall, TooLarge, guarded, hidden, mapping, one_of, time_limit
+from shared.tools.base.guard import BadCall, TooLarge, guarded, mapping, one_of, time_limit
 from shared.tools.base.inherited import inherited
 
 _SHELLS = ("sh", "/bin/sh", "bash", "/bin/bash", "dash", "ksh", "zsh")
@@ -80,11 +80,11 @@ class ShellTool:
             except asyncio.CancelledError:
                 # Over its time: what was said so far is worth keeping. A call that is cancelled from outside
                 # drops this outcome and continues to be cancelled.
-                said = _said(call, process.stdout.text(), process.stderr.text())
+                said = _said(process.stdout.text(), process.stderr.text())
                 return failed("timeout", f"no result within {time_limit(call):g} s", retryable=True, result=said)
             except self._lost as error:
                 return failed("crash", str(error), retryable=True)
-        said = {"exit_code": code, **_said(call, process.stdout.text(), process.stderr.text())}
+        said = {"exit_code": code, **_said(process.stdout.text(), process.stderr.text())}
         if code not in codes:
             return failed("shell", _message(code, said["stderr"]), result=said, details={"exit_code": code})
         if call.config.get("output") == "json":
@@ -169,8 +169,8 @@ def _stdin(given: Any) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _said(call: Call, stdout: str, stderr: str) -> dict[str, Any]:
-    return {"stdout": hidden(stdout, call), "stderr": hidden(stderr, call)}
+def _said(stdout: str, stderr: str) -> dict[str, Any]:
+    return {"stdout": stdout, "stderr": stderr}
 
 
 def _message(code: int, stderr: str) -> str:

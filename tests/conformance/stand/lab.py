@@ -117,6 +117,13 @@ class Lab:
             await requests.start(self.bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
         return await self.finish(execution_id)
 
+    async def refused(self, source: str | Path) -> Ran:
+        """An execution that is over with its first record; whoever asked for it is told that it failed."""
+        entry, execution_id = await self.register(source), uuid.uuid4().hex[:20]
+        request = Request(entry.path, entry.version, {}, execution_id)
+        await self.bus.append(subjects.EXECUTE, msgspec.json.encode(request))
+        return await self.finish(execution_id)
+
     async def finish(self, execution_id: str) -> Ran:
         """Of one that was started."""
         partitions = self.stack.options.partitions

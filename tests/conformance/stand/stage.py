@@ -15,6 +15,7 @@ import structlog
 from services.cli.stack.embedded import SERVICES
 from services.cli.why.ask import Asker
 from shared.answers.why.facts import Answer, Reason
+from shared.bus import pool_consumer
 from shared.bus.jetstream import JetStreamBus
 from shared.dsl.compile import compile_playbook
 from shared.events import subjects
@@ -45,6 +46,14 @@ class Stage:
         assert compiled.plan is not None, [str(found) for found in compiled.diagnostics]
         await catalog.register(self.bus, text.encode(), compiled.plan)
         return await self.ask(path, payload)
+
+    async def in_lost_pool(self) -> str:
+        """An execution whose pool is gone: it was there when the execution began."""
+        await pool_consumer.ensure(self.bus, {"nowhere": ""})
+        execution = await self.begin("- step: start\n  spec: {pool: nowhere}\n  tool: {kind: noop}\n")
+        await self.stalled(execution, "pool.no_workers")
+        await self.bus.requests.api("CONSUMER.DELETE.NOETL_COMMANDS.nowhere")
+        return execution
 
     async def ask(self, path: str, payload: dict[str, Any] | None = None) -> str:
         execution_id = uuid.uuid4().hex[:20]

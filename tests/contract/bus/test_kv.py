@@ -16,6 +16,7 @@ from tests.support.waiting import until
 
 async def test_a_value_is_read_back_with_its_revision(bus: Bus) -> None:
     assert await bus.kv_get(CTX, "e1") is None
+    assert not await bus.kv_is_named(CTX, "e1")
     revision = await bus.kv_put(CTX, "e1", b"1")
     entry = await bus.kv_get(CTX, "e1")
     assert entry is not None
@@ -103,3 +104,8 @@ async def test_a_core_message_reaches_every_subscriber_once(bus: Bus) -> None:
         message = await asyncio.wait_for(inbox.message(), 2)
         assert (message.subject, message.data, message.seq) == ("noetl.members.worker", b"me too", 0)
         await inbox.close()
+
+
+async def test_a_name_is_known_without_its_value(bus: Bus) -> None:
+    await bus.kv_put(CTX, "e1", b"1")
+    assert [await bus.kv_is_named(CTX, key) for key in ("e1", "e", "e11", "e1.x")] == [True, False, False, False]

@@ -15,7 +15,7 @@ from shared.tools.kubernetes import job_run as kube_run
 from shared.tools.kubernetes import log as kube_log
 from shared.tools.kubernetes.container_tool import ContainerTool
 from shared.tools.kubernetes.job_tool import Jobs
-from tests.support.calls import call
+from tests.support.calls import call, recorded
 from tests.support.servers.kube import NAMESPACE, TOKEN, Container, Ended, Kube
 from tests.support.waiting import until
 
@@ -84,15 +84,16 @@ async def test_variables_reach_the_container_and_are_in_no_job(kube: Kube, tool:
         return Ended(0, container.env["TOKEN"].encode())
 
     kube.images["look"] = look
-    outcome = await tool.run(job(
+    given = job(
         kube, "look", secrets={"api": {"token": "s3cr3t-value"}}, env={"TOKEN": "s3cr3t-value", "ROWS": [1, 2]},
-        args={"mode": "batch"}, command=["run", "--key=s3cr3t-value"]))
+        args={"mode": "batch"}, command=["run", "--key=s3cr3t-value"])
+    outcome = await tool.run(given)
     assert outcome.error is None
     assert seen[0].command == ["run", "--key=s3cr3t-value"]
     assert {name: seen[0].env[name] for name in ("TOKEN", "ROWS")} == {"TOKEN": "s3cr3t-value", "ROWS": "[1,2]"}
     assert json.loads(seen[0].env["NOETL_ARGS"]) == {"mode": "batch"}
     assert "s3cr3t" not in json.dumps(kube.made("jobs") + kube.there("pods"))
-    assert outcome.result["output"] == "***"
+    assert recorded(outcome, given).result["output"] == "***"
     (secret,) = kube.there("secrets")
     assert secret["metadata"]["ownerReferences"][0]["uid"] == kube.there("jobs")[0]["metadata"]["uid"]
 

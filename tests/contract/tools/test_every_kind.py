@@ -18,8 +18,9 @@ from tests.support.servers.kube import Kube
 from tests.support.servers.own_nats import OwnNats
 from tests.support.servers.snowflake import CREDENTIAL
 
-WAITING = {"playbook", "wait", "signal"}  # they make no call of their own: tests/unit/tools/flow/test_waiting_kinds.py
-KINDS = sorted(specs().keys() - WAITING)
+# They make no call of their own: tests/unit/tools/flow/ has test_waiting_kinds.py and test_secrets_kind.py.
+CALLLESS = {"playbook", "wait", "signal", "secrets"}
+KINDS = sorted(specs().keys() - CALLLESS)
 
 
 class Example(msgspec.Struct):

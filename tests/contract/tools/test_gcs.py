@@ -19,7 +19,7 @@ from shared.runtime.embedded.nats_server import free_port
 from shared.tools.base.contract import RESULT_LIMIT
 from shared.tools.gcs import client as gcs_client
 from shared.tools.gcs import data as gcs_data
-from tests.support.calls import call
+from tests.support.calls import call, recorded
 from tests.support.servers.gcs import BUCKET
 
 Do = Callable[..., Awaitable[Outcome]]
@@ -37,7 +37,8 @@ def do(opened, gcs: str) -> Do:
     tool = opened("gcs")
 
     async def one(operation: str, auth: dict[str, Any] | None = None, **config: Any) -> Outcome:
-        return await tool.run(call({"operation": operation, "endpoint": gcs, **config}, auth=auth))
+        given = call({"operation": operation, "endpoint": gcs, **config}, auth=auth)
+        return recorded(await tool.run(given), given)
 
     return one
 
@@ -282,7 +283,7 @@ async def test_a_service_account_that_is_not_believed_is_an_error_of_kind_auth(a
     site.on("/token", lambda: web.json_response(said, status=400))
     error = (await ask("get", auth=account)).error
     assert (error["kind"], error["retryable"]) == ("auth", False)
-    assert error["message"].endswith("invalid_grant unknown ***")
+    assert error["message"].endswith("invalid_grant unknown me@example.com")
     site.on("/token", lambda: web.json_response({}, status=503))
     assert (await ask("get", auth=account)).error["retryable"] is True
 

@@ -15,7 +15,7 @@ from aiohttp import web
 from shared.tools.base.contract import Call, ToolOptions
 from shared.tools.kubernetes.job_tool import Jobs
 from shared.tools.kubernetes.script_tool import ScriptTool
-from tests.support.calls import call
+from tests.support.calls import call, recorded
 from tests.support.servers.kube import NAMESPACE, Container, Ended, Kube
 
 PROGRAM = """import json, os, sys
@@ -74,11 +74,12 @@ def task(kube: Kube, *, secrets: Any = None, key: str = "e/s:1/t/1", output: str
 @pytest.mark.usefixtures("ran")
 async def test_a_program_from_a_server_runs_with_its_args(kube: Kube, tool: ScriptTool, site) -> None:
     uri = site.on("/data_processor.py", lambda: web.Response(text=PROGRAM))
-    outcome = await tool.run(task(
+    given = task(
         kube, script={"uri": uri, "source": {"type": "http"}}, args=ARGS, secrets=SECRET, output="json",
         job={"env": {"ACCOUNT": json.dumps(SECRET["account"]), "BUCKET": "out"}, "backoffLimit": 3,
              "ttlSecondsAfterFinished": 300, "install_dependencies": ["google-auth", "requests>=2,<3"],
-             "resources": {"requests": {"memory": "256Mi", "cpu": "500m"}, "limits": {"memory": "512Mi"}}}))
+             "resources": {"requests": {"memory": "256Mi", "cpu": "500m"}, "limits": {"memory": "512Mi"}}})
+    outcome = recorded(await tool.run(given), given)
     assert outcome.error is None
     assert outcome.result["status"] == "completed"
     assert outcome.result["data"] == {"status": "completed", "mode": ARGS["mode"], "key": "***"}

@@ -10,6 +10,7 @@ DEEP = b'{"path": "a", "execution_id": "x", "payload": ' + b'{"a":' * 5000 + b"1
 
 def test_a_request_and_a_wish_are_read() -> None:
     assert decode(b'{"path": "a/b", "payload": {"n": 1}}') == Request("a/b", payload={"n": 1})
+    assert decode(b'{"playbook_id": "a/b@1"}') == Request(playbook_id="a/b@1")
     assert decode_control(b'{"execution_id": "x-1", "reason": "enough"}') == Control("x-1", "enough")
 
 
@@ -20,6 +21,10 @@ def test_a_request_and_a_wish_are_read() -> None:
         (b"[]", "must be JSON like"),
         (b'{"path": ""}', "needs `path`"),
         (b'{"path": "a", "execution_id": "a b"}', "may hold letters"),
+        (b'{"path": "a", "playbook_id": "a@1"}', "not by both"),
+        (b'{"version": "1", "playbook_id": "a@1"}', "not by both"),
+        (b'{"path": "a", "paylod": {}}', "no field `paylod`: did you mean `payload`"),
+        (b'{"path": "a", "\\u001b[2J": 1}', r"no field `.u001b.2J`: known are by, execution_id, labels, path"),
         (b'{"path": "' + b"x" * MAX_REQUEST_BYTES + b'"}', "the limit is 524288"),
         (DEEP, "nested too deeply"),
     ],
@@ -34,6 +39,7 @@ def test_a_bad_request_is_corrupt_and_says_why(data: bytes, says: str) -> None:
     [
         (b"{}", "must be JSON like"),
         (b'{"execution_id": ""}', "may hold letters"),
+        (b'{"execution_id": "x", "force": true}', "no field `force`: known are by, execution_id, grace_s"),
         (b'{"execution_id": "x", "reason": "' + b"x" * MAX_CONTROL_BYTES + b'"}', "the limit is 131072"),
         (DEEP, "nested too deeply"),
     ],

@@ -70,8 +70,10 @@ class Outside:
             given = self.answers[name]
             return given(effect) if callable(given) else given
         match effect:
-            case ef.Now() | ef.Ended():
+            case ef.Now():
                 return self.now
+            case ef.Ended(outcome=outcome):
+                return self.now, outcome
             case ef.Sleep(until=until):
                 self.now = until
             case ef.Flush() | ef.Park():
@@ -130,6 +132,14 @@ def test_a_fresh_run_without_effects_is_one_record() -> None:
     outside = played(machine_of(NOOP))
     assert outside.names == ["IsFresh", "TakeTurn", "Now", "Now", "Call", "Ended", "Stay", "Flush"]
     assert outside.said == [["StepStarted", "TaskStarted", "TaskDone", "StepDone"]]
+
+
+def test_rules_patches_and_the_log_see_an_outcome_as_it_may_be_known() -> None:
+    keep = "[{when: \"{{ outcome.result == 'seen' }}\", then: {do: continue, set_ctx: {kept: '{{ outcome.result }}'}}}]"
+    machine = machine_of(f"- {{step: start, tool: [{{name: t, kind: noop, spec: {{policy: {{rules: {keep}}}}}}}]}}")
+    outside = played(machine, Call=ok("hidden"), Ended=lambda _: (0.0, ok("seen")))
+    (done,) = [event for record in outside.records for event in record if isinstance(event, ev.TaskDone)]
+    assert (done.outcome.result, done.set_ctx) == ("seen", {"kept": "seen"})
 
 
 def test_an_effect_is_in_the_log_before_the_next_one_starts() -> None:

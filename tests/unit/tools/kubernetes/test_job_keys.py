@@ -79,6 +79,7 @@ def test_a_script_is_loaded_or_written_out_but_not_both() -> None:
 
 
 def test_a_secret_from_the_environment_of_a_worker_stays_refused() -> None:
+    """Only the keychain is asked, whatever the provider is called."""
     (told,) = compiled("\n      kind: secrets\n      provider: env\n").diagnostics
-    assert told.code == "DSL405"
+    assert told.code == "DSL202"
     assert "keychain" in told.fix
