@@ -62,8 +62,7 @@ def start(
     unready: tuple[str, str] | None = None,
 ) -> list[ev.Event]:
     """The first decision. `plan` is the reason if there is none; `restored` what an earlier execution left; `pools`
-    those chosen for steps that require capabilities, or the reason why there are none; `unready` what the stack lacks
-    for it: the kind of the error, and its message."""
+    those chosen for steps that require capabilities, or why there are none; `unready` what is missing, if anything."""
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
     labels = {**plan.labels, **request.labels} if isinstance(plan, Plan) else request.labels
     turn.emit(ev.ExecutionRequested(
