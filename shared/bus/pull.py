@@ -6,7 +6,7 @@ from asyncio import Future
 import msgspec
 from msgspec import Struct
 
-from shared.bus.wire import parse_headers
+from shared.bus.wire import number, parse_headers
 from shared.events.headers import PENDING_MESSAGES
 
 EXPIRES_S = 10.0  # for this long a request of a connection that went silent still receives messages
@@ -26,10 +26,14 @@ class Place(Struct, frozen=True, gc=False):
     pending: int  # what the consumer had left to deliver
 
 
-def place_of(reply: bytes) -> Place:
+def place_of(reply: bytes) -> Place | None:
+    """None: it is no such subject, so the message is not from a consumer."""
     parts = reply.split(b".")
     at = 4 if len(parts) == 9 else 6  # the longer form adds domain and account before the stream
-    return Place(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]), int(parts[at + 4]))
+    try:
+        return Place(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]), int(parts[at + 4]))
+    except (IndexError, ValueError):
+        return None
 
 
 def pull_request(batch: int) -> bytes:
@@ -40,7 +44,7 @@ def pull_request(batch: int) -> bytes:
 
 def unserved(header: bytes) -> int:
     """How many messages of an ended pull request will not come."""
-    return int((parse_headers(header) or {}).get(PENDING_MESSAGES, "0"))
+    return number((parse_headers(header) or {}).get(PENDING_MESSAGES, ""))
 
 
 class Waiter:
