@@ -4,9 +4,10 @@ direction of what is read. The escapes are those of JSON, in which they mean wha
 import re
 from typing import Any
 
-# C0 and DEL, C1, marks and overrides of direction, line separators, the byte order mark, halves of characters.
+# C0 and DEL, C1, what has no width (soft hyphens, joiners), marks and overrides of direction, line separators, the
+# byte order mark, halves of characters.
 _RANGES = (
-    r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e007f"
 )
 _HOSTILE = re.compile(f"[{_RANGES}]")

@@ -33,11 +33,13 @@ from shared.events import model as ev
 from shared.events import subjects
 from shared.events.bounds import MAX_LETTER_REASON, MAX_PATH, MAX_REQUEST_ID
 from shared.events.failure import CAPACITY, REQUEST, Failure
+from shared.events.fields import Parent
 from shared.events.headers import MESSAGE_ID, REPLY_TO
 from shared.events.letter import short
+from shared.events.note import Note
 from shared.events.record import Record, encode
 from shared.events.record import decode as decode_record
-from shared.events.request import Request, decode, decode_child, decode_control, derive_id
+from shared.events.request import Request, decode, decode_child, decode_control, decode_derived, derive_id
 from shared.events.stamp import seconds, stamp
 from shared.runtime.service.background import Tasks
 from shared.runtime.stores import catalog, pool_offers, results
@@ -54,6 +56,7 @@ FULL_S = 600.0  # after there was no room: within this time, a request that was 
 INBOX = re.compile(subjects.INBOX + r"[A-Za-z0-9_-]{0,128}(\.[A-Za-z0-9_-]{1,128}){1,8}")
 VERBS = ", ".join(sorted(each.rpartition(".")[2] for each in (*control_requests.SUBJECTS, subjects.EXECUTE,
                                                               subjects.RERUN)))
+DERIVED = frozenset({subjects.CHILD, subjects.DERIVED})  # whose ids follow from their cause
 Adopt = Callable[[int, str, Execution], None]
 Name = tuple[str, str, str]  # of a playbook in a request: path, version, id
 
@@ -132,8 +135,8 @@ class Requests:
                     await self._begin(delivery, replace(request, path=request.path[:MAX_PATH], payload={}), reason)
                 else:
                     wanted.setdefault(_name(request), []).append((delivery, request))
-            case subjects.EXECUTE:
-                request = decode(delivery.data)
+            case subjects.EXECUTE | subjects.DERIVED:
+                request = (decode if delivery.subject == subjects.EXECUTE else decode_derived)(delivery.data)
                 if self._room.full:
                     await self._refuse(delivery)
                 else:
@@ -279,21 +282,37 @@ class Requests:
         self, delivery: Delivery, partition: int, record: Record, error: BaseException
     ) -> None:
         if isinstance(error, Conflict):
-            await self._again(delivery, partition, record.execution_id)
+            await self._again(delivery, partition, record)
         else:
             raise error
 
-    async def _again(self, delivery: Delivery, partition: int, execution_id: str) -> None:
+    async def _again(self, delivery: Delivery, partition: int, asked: Record) -> None:
         """The same request before may have started a child that was over at once, and no one said so. On replicas it
         may also be on its way and never arrive: it is done when it is in the log."""
+        execution_id = asked.execution_id
         subject = subjects.event(partition, execution_id, "router")
         known = await self._bus.read(topology.events_stream(partition), [subject])
         if not known:
             await delivery.nak(pause_s(delivery.epoch[1]))
             return
         first = decode_record(known[0], self._partitions)
+        if delivery.subject in DERIVED and not _is_same(asked, first):
+            await self._taken(delivery, asked)
+            return
         await self._reply(delivery, execution_id, "duplicate")
         await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))
+
+    async def _taken(self, delivery: Delivery, asked: Record) -> None:
+        """Nobody can ask for a derived id (ADR 32), so this is a hand in the log, or from before that. A parent that
+        waits for its child would wait for ever."""
+        reason = f"{asked.execution_id} is another execution, which this request did not start: it starts nothing"
+        parent = _requested(asked).parent
+        if parent is not None and not parent.detached:
+            error = Failure(REQUEST, reason).error()
+            ended = ev.ChildEnded(
+                parent.run_id, parent.wait, asked.execution_id, "failed", parent.index, error=error)
+            await self._notes.tell(Note(parent.execution_id, asked.execution_id, ended))
+        await self._bury(delivery, reason)
 
     async def _tell_end(self, delivery: Delivery, state: Execution) -> None:
         """The request is done when the parent that waits for an execution that is already over knows of its end."""
@@ -349,6 +368,25 @@ def _named(request: Request, plan: Plan | str) -> Request:
     if isinstance(plan, Plan):
         return replace(request, path=plan.path, version=plan.version)
     return replace(request, path=request.playbook_id[:MAX_PATH])
+
+
+def _requested(record: Record) -> ev.ExecutionRequested:
+    """Every execution begins with it."""
+    event = record.events[0]
+    return event if isinstance(event, ev.ExecutionRequested) else ev.ExecutionRequested("")
+
+
+def _is_same(asked: Record, first: Record) -> bool:
+    """Whether the execution that is there began by this request: for the same wait, or for the same schedule or trigger
+    with the same playbook."""
+    one, other = _requested(asked), _requested(first)
+    if one.parent is None or other.parent is None:
+        return (one.parent, one.path, one.by) == (other.parent, other.path, other.by)
+    return _wait(one.parent) == _wait(other.parent)
+
+
+def _wait(parent: Parent) -> tuple[str, str, int, str]:
+    return parent.execution_id, parent.run_id, parent.index, parent.wait
 
 
 def pause_s(delivered: int) -> float:

@@ -123,7 +123,8 @@ class Publishing:
         subject, data, message_id = message_of(waiting.item, waiting.instead)
         on = waiting.connections if isinstance(waiting.item, Command) and waiting.item.fresh else None
         try:
-            future = await self._bus.send(subject, data, headers={MESSAGE_ID: message_id}, on=on)
+            headers = {MESSAGE_ID: message_id} if message_id else None
+            future = await self._bus.send(subject, data, headers=headers, on=on)
         except NoetlError as error:
             self._not_sent(waiting, error)
         else:
@@ -170,7 +171,9 @@ def stale(item: Outgoing) -> Outgoing:
 def message_of(item: Outgoing, instead: int = 0) -> tuple[str, bytes, str]:
     """Subject, data and id. The ids are for two schedulers that both believe they own the partition. The broker
     remembers them for longer than twice FRESH_S, and in that time stores no second fresh command of a run, no second
-    command after the same wait, and no second replacement of the same message."""
+    command after the same wait, and no second replacement of the same message. Requests have none: others write to
+    their stream too, and the broker would take a stranger's message of that id for ours. The router knows them
+    again."""
     match item:
         case Command():
             subject = subject_of(item)
@@ -178,9 +181,9 @@ def message_of(item: Outgoing, instead: int = 0) -> tuple[str, bytes, str]:
                 return subject, command.encode(item), f"{subject}!{instead}"
             return subject, command.encode(item), f"{subject}@{item.since}" if item.since else subject
         case Control():
-            return subjects.CANCEL, msgspec.json.encode(item), f"cancel-{item.execution_id}"
+            return subjects.CANCEL, msgspec.json.encode(item), ""
         case Request():
-            return subjects.CHILD, msgspec.json.encode(item), item.execution_id
+            return subjects.CHILD, msgspec.json.encode(item), ""
         case _:
             raise AssertionError(f"a scheduler does not send {type(item).__name__}")
 

@@ -15,7 +15,7 @@ from shared.engine.automation import schedules as automation_schedules
 from shared.engine.automation.schedules import Fire, State
 from shared.errors import Conflict, Corrupt, NoetlError, Refused, TemplateError
 from shared.events import subjects
-from shared.events.request import decode
+from shared.events.request import decode_derived
 from shared.runtime.stores import schedules as store_schedules
 from shared.runtime.stores.execution_status import standings
 from shared.runtime.stores.schedules import Entry
@@ -100,8 +100,8 @@ class Timekeeper:
     async def _ask(self, schedule: Schedule, fire: Fire) -> None:
         try:
             request = msgspec.json.encode(automation_schedules.request(schedule, fire.at))
-            decode(request)  # the router would reject it
-            await self._bus.append(subjects.EXECUTE, request)
+            decode_derived(request)  # the router would reject it
+            await self._bus.append(subjects.DERIVED, request)
         except (TemplateError, Corrupt, Refused, RecursionError, TypeError, ValueError) as error:
             await self._report(schedule, replace(fire, verdict="failed", why=str(error)))
 

@@ -139,7 +139,7 @@ class Reactor:
         if isinstance(wanted, Broken):
             await self._bury(arrived, wanted.reason)
         elif wanted is not None and await self._admitted(wanted, hold):
-            await self._bus.append(subjects.EXECUTE, msgspec.json.encode(wanted))
+            await self._bus.append(subjects.DERIVED, msgspec.json.encode(wanted))
             self._log.info("trigger.fired", execution_id=wanted.execution_id)
 
     async def _admitted(self, request: Request, hold: Callable[[], Awaitable[None]]) -> bool:

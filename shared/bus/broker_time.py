@@ -32,10 +32,15 @@ class Timekeeper:
         if told.error is not None and told.error.err_code == NO_JETSTREAM and self._subject != subjects.TIME:
             self._subject = subjects.TIME
             told = await self._ask()
-        if not told.ts:
-            raise Unavailable(f"the broker does not say what time it is: {told.error and told.error.description}")
-        return seconds(told.ts)
+        try:
+            return seconds(told.ts)
+        except ValueError:
+            why = told.error and told.error.description
+            raise Unavailable(f"the broker does not say what time it is: {why}") from None
 
     async def _ask(self) -> _Told:
         _, data = await self._requests.one(self._subject)
-        return msgspec.json.decode(data, type=_Told) if data else _Told()
+        try:
+            return msgspec.json.decode(data, type=_Told) if data else _Told()
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Unavailable(f"an answer about the time that cannot be read: {error}") from None

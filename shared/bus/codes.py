@@ -33,7 +33,7 @@ AGAIN: Final = frozenset({10158, 10163, 10167})
 WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_CONSTANT = 10071, 10164
 STORE_FAILED = 10077
 NOT_ENABLED = 10039
-_LAST = re.compile(r"wrong last sequence: (\d+)")
+_LAST = re.compile(r"wrong last sequence: ([0-9]{1,19})")
 _PER_SUBJECT = "maximum messages per subject"  # of 10077; its other texts are limits and a full disk
 
 

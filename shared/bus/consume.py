@@ -16,8 +16,8 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error
 
 from shared.bus import api
-from shared.bus.pull import SILENCE_S, Backoff, Waiter, ack_subject, pull_request, unserved
-from shared.bus.wire import Connection, pub, status_of, stored_headers
+from shared.bus.pull import SILENCE_S, AckSubject, Backoff, Waiter, ack_subject, pull_request, unserved
+from shared.bus.wire import Connection, pub, status_of, stored_headers, text
 from shared.errors import Unavailable
 
 AHEAD_S = 0.1  # the moment that decides how far ahead to ask
@@ -33,10 +33,10 @@ class Held:
     __slots__ = ("_connection", "_header", "_reply", "arrived", "data", "epoch", "seq", "subject")
 
     def __init__(
-        self, connection: Connection, subject: str, reply: bytes, header: bytes, data: bytes, arrived: float
+        self, connection: Connection, ack: AckSubject, subject: str, reply: str, header: bytes, data: bytes,
+        arrived: float,
     ) -> None:
-        ack = ack_subject(reply)
-        self._connection, self._reply, self._header = connection, reply.decode(), header
+        self._connection, self._reply, self._header = connection, reply, header
         self.subject, self.data, self.arrived = subject, data, arrived
         self.seq: int = ack.seq
         self.epoch: tuple[int, int] = (ack.timestamp, ack.delivered)
@@ -199,9 +199,13 @@ class QueueConsumer:
 
     def _arrived(self, subject: bytes, reply: bytes, header: bytes, data: bytes) -> None:
         if reply:
+            ack = ack_subject(reply)
+            if ack is None:
+                return  # not from the queue
             self._backoff.reset()
             self._asked = max(0, self._asked - 1)
-            self._held.append(Held(self._connection, subject.decode(), reply, header, data, self._clock()))
+            now = self._clock()
+            self._held.append(Held(self._connection, ack, text(subject), text(reply), header, data, now))
             self._tidy_later()
             self._waiter.wake()
         elif subject.endswith(b".%d" % self._generation):

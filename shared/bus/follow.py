@@ -3,6 +3,9 @@
 An ephemeral consumer without acks delivers from a sequence on. It is thrown away and made again after
 the last message taken when the connection was replaced, its own count shows a gap, its heartbeats stop,
 or the broker ends it. Nothing runs in the background: the caller of `batch` drives it.
+
+A message that cannot be taken would be a gap. Whatever its subject and headers hold, it can be; should it ever be
+otherwise, that is our mistake, and the follower ends: `batch` gives what came before, then Corrupt.
 """
 
 from collections import deque
@@ -17,8 +20,8 @@ from shared.bus import api
 from shared.bus.ports import Message
 from shared.bus.pull import SILENCE_S, Backoff, StreamEnd, Waiter, ack_subject, pull_request, unserved
 from shared.bus.request import Requests
-from shared.bus.wire import Connection, pub, status_of, stored_headers
-from shared.errors import NoetlError, Unavailable
+from shared.bus.wire import Connection, pub, status_of, stored_headers, text
+from shared.errors import Corrupt, NoetlError, Unavailable
 
 ASK = 256
 MAX_BATCH = 512
@@ -50,6 +53,7 @@ class StreamFollower:
         self._stale = True
         self._closed = False
         self._ended = False  # by the broker, not by us: rest before asking again
+        self._failure: Exception | None = None
         self._subscription: Subscription | None = None
 
     async def batch(self) -> Sequence[Message]:
@@ -65,6 +69,8 @@ class StreamFollower:
         """Waits for something to happen; opens what has to be opened again."""
         if self._closed:
             raise Unavailable("the follower is closed")
+        if self._failure is not None:
+            raise Corrupt(f"a message of {self._stream} after {self._last} cannot be taken: {self._failure!r}")
         if self._stale:
             await self._reopen()
         elif not await self._waiter.wait(SILENCE_S):
@@ -146,10 +152,17 @@ class StreamFollower:
     def _arrived(self, subject: bytes, reply: bytes, header: bytes, data: bytes) -> None:
         if self._stale:
             return
-        if not reply:
-            self._status(header)
-            return
+        try:
+            self._take(subject, reply, header, data) if reply else self._status(header)
+        except Exception as error:
+            self._stale, self._failure = True, error
+            self._waiter.wake()
+            raise
+
+    def _take(self, subject: bytes, reply: bytes, header: bytes, data: bytes) -> None:
         ack = ack_subject(reply)
+        if ack is None:
+            return  # nobody's delivery: were it one of ours, the next one's count would say so
         self._count += 1
         if ack.consumer_seq != self._count:
             self._stale = True
@@ -157,8 +170,9 @@ class StreamFollower:
             self._backoff.reset()
             self._asked -= 1
             if ack.seq > self._last:  # a consumer on a replica that is behind begins with what that one has
+                message = Message(text(subject), data, ack.seq, stored_headers(header), ack.timestamp)
                 self._last = ack.seq
-                self._held.append(Message(subject.decode(), data, ack.seq, stored_headers(header), ack.timestamp))
+                self._held.append(message)
             self._ask()
         self._waiter.wake()
 

@@ -27,7 +27,7 @@ from shared.bus.read import Reader
 from shared.bus.replicas import ReplicaReader
 from shared.bus.request import Requests
 from shared.bus.subject import check_subject
-from shared.bus.wire import Connection, nanoseconds, parse_headers, pub
+from shared.bus.wire import Connection, nanoseconds, parse_headers, pub, text
 from shared.errors import Conflict, Refused, Unavailable
 from shared.events import subjects
 from shared.events.headers import KV_OPERATION
@@ -308,7 +308,7 @@ class CoreInbox:
 
     async def message(self) -> Message:
         subject, header, data = await self._queue.get()
-        return Message(subject.decode(), data, 0, parse_headers(header) if header else None)
+        return Message(text(subject), data, 0, parse_headers(header) if header else None)
 
     async def close(self) -> None:
         subscription, self._subscription = self._subscription, None

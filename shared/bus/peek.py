@@ -5,7 +5,7 @@ from msgspec import Struct
 
 from shared.bus import api
 from shared.bus.jetstream import JetStreamBus
-from shared.bus.wire import nanoseconds, parse_headers, status_of
+from shared.bus.wire import nanoseconds, number, parse_headers, status_of
 from shared.events.headers import NUM_PENDING, SEQUENCE, SUBJECT, TIME_STAMP
 from shared.events.stamp import stamp
 
@@ -37,7 +37,7 @@ async def _next(bus: JetStreamBus, stream: str, what: dict[str, object]) -> Peek
     if not messages:
         return None
     ends = [parse_headers(answer[0]) or {} for answer in answers if status_of(answer[0])]
-    more = int(ends[0].get(NUM_PENDING, "0")) if ends else 0
+    more = number(ends[0].get(NUM_PENDING, "")) if ends else 0
     return _peeked(messages[0], more)
 
 
@@ -49,5 +49,5 @@ async def last(bus: JetStreamBus, stream: str, subject: str) -> Peeked | None:
 
 def _peeked(answer: tuple[bytes, bytes], more: int = 0) -> Peeked:
     headers = parse_headers(answer[0]) or {}
-    at = nanoseconds(headers[TIME_STAMP]) / 1e9
-    return Peeked(headers[SUBJECT], int(headers[SEQUENCE]), at, answer[1], more)
+    at = nanoseconds(headers.get(TIME_STAMP, "")) / 1e9
+    return Peeked(headers.get(SUBJECT, ""), number(headers.get(SEQUENCE, "")), at, answer[1], more)

@@ -211,7 +211,7 @@ def _scheduler(partitions: int) -> list[str]:
         f"{subjects.EVENTS}.*.*.control",  # places that runs have got
         f"{subjects.COMMANDS}.>",
         subjects.CHILD,
-        subjects.EXECUTE,  # of schedules and triggers
+        subjects.DERIVED,  # of schedules and triggers
         subjects.CANCEL,
         f"{subjects.STOPS}.*",
         api.subject(api.message_get(commands)),  # the commands of runs that are to stop, and lost ones

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from shared.bus.codes import RETRIES, RETRY_S, ApiError, error_of, is_passing
 from shared.bus.subject import check_subject
-from shared.bus.wire import Connection, header_block, pub, status_of
+from shared.bus.wire import Connection, header_block, number, pub, status_of
 from shared.errors import NoetlError, Refused, Unavailable, Unknown
 from shared.events.headers import EXPECTED_LAST
 
@@ -121,7 +121,7 @@ class Publisher:
             _fail(sent, Unknown(f"the connection broke before {sent.subject} was confirmed"))
 
     def _answered(self, subject: bytes, _reply: bytes, header: bytes, data: bytes) -> None:
-        token = int(subject[self._cut :])
+        token = number(subject[self._cut :])
         sent = self._waiting.pop(token, None)
         if sent is None or sent.future.done():
             return
@@ -130,7 +130,7 @@ class Publisher:
             return
         try:
             ack = _decode(data)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             _fail(sent, Unknown(f"an answer that cannot be read for {sent.subject}: {error}"))
             return
         if ack.error is None:

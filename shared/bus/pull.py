@@ -6,7 +6,7 @@ from asyncio import Future
 import msgspec
 from msgspec import Struct
 
-from shared.bus.wire import parse_headers
+from shared.bus.wire import number, parse_headers
 from shared.errors import Corrupt, Unavailable
 from shared.events.headers import PENDING_MESSAGES
 
@@ -28,10 +28,14 @@ class AckSubject(Struct, frozen=True, gc=False):
     pending: int  # what the consumer had left to deliver
 
 
-def ack_subject(reply: bytes) -> AckSubject:
+def ack_subject(reply: bytes) -> AckSubject | None:
+    """None: it is no such subject, so the message is not from a consumer."""
     parts = reply.split(b".")
     at = 4 if len(parts) == 9 else 6  # the longer form adds domain and account before the stream
-    return AckSubject(int(parts[at]), int(parts[at + 1]), int(parts[at + 2]), int(parts[at + 3]), int(parts[at + 4]))
+    try:
+        return AckSubject(*(int(parts[at + part]) for part in range(5)))
+    except (IndexError, ValueError):
+        return None
 
 
 def pull_request(batch: int) -> bytes:
@@ -42,7 +46,7 @@ def pull_request(batch: int) -> bytes:
 
 def unserved(header: bytes) -> int:
     """How many messages of an ended pull request will not come."""
-    return int((parse_headers(header) or {}).get(PENDING_MESSAGES, "0"))
+    return number((parse_headers(header) or {}).get(PENDING_MESSAGES, ""))
 
 
 class Waiter:

@@ -11,7 +11,7 @@ from shared.bus.ports import Message
 from shared.bus.replicas import Ends, cover
 from shared.bus.request import Answer, Requests
 from shared.bus.subject import matches
-from shared.bus.wire import nanoseconds, parse_headers, status_of
+from shared.bus.wire import nanoseconds, number, parse_headers, status_of
 from shared.errors import Corrupt, Refused, Unavailable
 from shared.events.headers import (
     EXPECTED_LAST,
@@ -59,7 +59,7 @@ class Reader:
         if whole == ">":
             return None
         found, end = await self._ask(stream, {"seq": after + 1, "next_by_subj": whole, "batch": FEW})
-        if int(end.get(NUM_PENDING, "0")):
+        if number(end.get(NUM_PENDING, "")):
             return None
         return [m for m in found if any(matches(f, m.subject) for f in filters)]
 
@@ -84,14 +84,14 @@ class Reader:
     async def page(self, stream: str, subject: str, after: int, limit: int) -> tuple[list[Message], int]:
         """Up to `limit` messages as one replica has them, and how many it has beyond them."""
         found, end = await self._ask(stream, {"seq": after + 1, "next_by_subj": subject, "batch": min(limit, BATCH)})
-        return found, int(end.get(NUM_PENDING, "0"))
+        return found, number(end.get(NUM_PENDING, ""))
 
     async def ends(self, stream: str, filters: Sequence[str]) -> Ends | None:
         found, end = await self._ask(stream, {"multi_last": list(filters)})
         if not found:
             return None
         lasts = {f: max([m.seq for m in found if matches(f, m.subject)], default=0) for f in filters}
-        return lasts, int(end[UP_TO_SEQUENCE])
+        return lasts, number(end.get(UP_TO_SEQUENCE, ""))
 
     async def of_leader(self, stream: str, subject: str) -> Message | None:
         try:
@@ -123,12 +123,10 @@ def _is_end(answer: Answer, stream: str) -> bool:
 
 def _message(answer: Answer) -> Message:
     headers = parse_headers(answer[0]) or {}
-    try:
-        subject, seq = headers[SUBJECT], int(headers[SEQUENCE])
-        at = nanoseconds(headers[TIME_STAMP])
-    except KeyError as error:
-        raise Corrupt(f"an answer to a direct get without {error}") from None
-    return Message(subject, answer[1], seq, _kept(headers), at)
+    seq = number(headers.get(SEQUENCE, ""))
+    if not seq or SUBJECT not in headers:
+        raise Corrupt(f"an answer to a direct get without {SEQUENCE} or {SUBJECT}")
+    return Message(headers[SUBJECT], answer[1], seq, _kept(headers), nanoseconds(headers.get(TIME_STAMP, "")))
 
 
 def _kept(headers: dict[str, str] | None) -> dict[str, str] | None:

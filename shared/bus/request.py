@@ -16,6 +16,7 @@ from shared.errors import Refused, Unavailable
 
 Answer = tuple[bytes, bytes]  # header, payload
 _NOT_ENABLED = b'"err_code":%d,' % NOT_ENABLED
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Requests:
@@ -116,7 +117,11 @@ class Requests:
 
 
 def read_answer(data: bytes, subject: str) -> dict[str, Any]:
-    answer: dict[str, Any] = msgspec.json.decode(data)
-    if "error" in answer:
-        raise error_of(msgspec.convert(answer["error"], ApiError), subject)
+    try:
+        answer = _decode(data)
+        error = msgspec.convert(answer["error"], ApiError) if "error" in answer else None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as unread:
+        raise Unavailable(f"an answer that cannot be read for {subject}: {unread}") from None
+    if error is not None:
+        raise error_of(error, subject)
     return answer

@@ -14,7 +14,7 @@ from msgspec import Struct
 from shared.bus import api
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.request import read_answer
-from shared.bus.wire import pub, status_of
+from shared.bus.wire import pub, status_of, text
 from shared.errors import Unavailable
 
 CHUNK_BYTES = 131_072
@@ -40,12 +40,12 @@ async def save(bus: JetStreamBus, stream: str, sink: Callable[[bytes], object]) 
         while True:
             reply, header, data = await _next(chunks, stream)
             if status_of(header) >= 400:
-                raise Unavailable(f"the broker gave up on {stream}: {header.decode(errors='replace').strip()}")
+                raise Unavailable(f"the broker gave up on {stream}: {text(header).strip()}")
             if not data:
                 return Saved(answer["config"], answer["state"])
             sink(data)
             if reply:
-                bus.connection.write(pub(reply.decode(), "", b""))
+                bus.connection.write(pub(text(reply), "", b""))
     finally:
         await bus.connection.unroute(routed)
 

@@ -2,7 +2,16 @@
 write buffer carry the messages.
 
 nats-py awaits several coroutines per message and copies its buffer for each; here a message goes from
-the read buffer to a plain function. Handlers run inside the read loop: they must not block or raise.
+the read buffer to a plain function.
+
+1. A subject, a header and a reply are bytes that anyone may have chosen: the broker checks none of them. `text` is the
+   only way from them to a string, and it never raises. What is not UTF-8 is shown as escapes, which no rule of ours
+   takes for a name: it is refused where any other wrong name is, and can be told.
+2. The server ends the parts of a line by a space. Other white space may be part of a subject.
+3. Handlers run inside the read loop and must not block. If one raises, that concerns its message: nothing leaves the
+   loop, since a connection that breaks at a stored message breaks at it again, for ever. The message is not forgotten
+   in silence: the log says so, and whoever must not lack one (a follower) ends itself by that.
+4. A number in a line that is none means that this is not the broker's protocol: then the connection ends.
 """
 
 import asyncio
@@ -14,13 +23,14 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+import structlog
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
 from nats.errors import Error, ProtocolError
 
 from shared.bus.subject import MAX_LINE, MAX_SHOWN
-from shared.errors import Refused, Unavailable
+from shared.errors import Corrupt, Refused, Unavailable
 from shared.events.headers import EXPECTED_LAST
 
 Handler = Callable[[bytes, bytes, bytes, bytes], None]
@@ -29,6 +39,8 @@ Handler = Callable[[bytes, bytes, bytes, bytes], None]
 DRAIN_BYTES = 1 << 20
 SIZES = 32  # bytes of a line for its verb and the two sizes
 FLUSH_S = 2
+MAX_DIGITS = 19  # of a number of 64 bits
+log = structlog.get_logger()
 _LINE = re.compile(r"[^\r\n\x00\ud800-\udfff]*")
 _M, _H, _P, _PLUS, _MINUS, _I = b"MHP+-I"
 
@@ -146,9 +158,19 @@ def header_block(headers: dict[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
+def text(raw: bytes) -> str:
+    """What is not UTF-8, as Python would write it: `\\xff`."""
+    return raw.decode(errors="backslashreplace")
+
+
+def number(word: str | bytes, otherwise: int = 0) -> int:
+    """A whole number of few digits, as the broker writes them."""
+    return int(word) if len(word) <= MAX_DIGITS and word.isascii() and word.isdigit() else otherwise
+
+
 def parse_headers(block: bytes) -> dict[str, str] | None:
     """The last value of a repeated key wins."""
-    lines = block.decode(errors="replace").split("\r\n")
+    lines = text(block).split("\r\n")
     pairs = (line.split(":", 1) for line in lines[1:] if ":" in line)
     return {key.strip(): value.strip() for key, value in pairs} or None
 
@@ -164,14 +186,17 @@ def stored_headers(block: bytes) -> dict[str, str] | None:
 
 
 def nanoseconds(rfc3339: str) -> int:
-    """`2026-01-02T03:04:05.123456789Z` in nanoseconds since the epoch; nothing is rounded away."""
-    text, _, fraction = rfc3339.removesuffix("Z").partition(".")
-    return _second(text) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)
+    """`2026-01-02T03:04:05.123456789Z` in ns since the epoch; nothing is rounded away. Corrupt if it is no time."""
+    moment, _, fraction = rfc3339.removesuffix("Z").partition(".")
+    try:
+        return _second(moment) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)
+    except (ValueError, OverflowError):
+        raise Corrupt(f"not a time: {rfc3339[:MAX_SHOWN]!r}") from None
 
 
 @lru_cache(maxsize=1024)
-def _second(text: str) -> int:
-    return int(datetime.fromisoformat(text + "+00:00").timestamp())
+def _second(moment: str) -> int:
+    return int(datetime.fromisoformat(moment + "+00:00").timestamp())
 
 
 def status_of(block: bytes) -> int:
@@ -218,7 +243,7 @@ class _Parser:
                 await self._control(kind, buf[position:eol])
                 position = eol + 2
                 continue
-            parts = buf[position:eol].split()
+            parts = buf[position:eol].split(b" ")
             start = eol + 2
             stop = start + int(parts[-1])
             if stop + 2 > end:
@@ -231,21 +256,24 @@ class _Parser:
                 header = buf[start:body]
             reply = parts[3] if len(parts) == (5 if kind == _M else 6) else b""
             handler = routes.get(parts[2])
-            if handler is not None:
-                handler(parts[1], reply, header, buf[body:stop])
-            else:
-                await connection._process_msg(int(parts[2]), parts[1], reply, buf[body:stop], header)
+            try:
+                if handler is not None:
+                    handler(parts[1], reply, header, buf[body:stop])
+                else:
+                    await connection._process_msg(int(parts[2]), parts[1], reply, buf[body:stop], header)
+            except Exception:  # rule 3
+                log.exception("bus.unhandled", subject=text(parts[1][:MAX_SHOWN]), sid=text(parts[2]))
 
     async def _control(self, kind: int, line: bytes) -> None:
         connection = self._connection
         if kind == _P:
             await (connection._process_ping() if line.startswith(b"PI") else connection._process_pong())
         elif kind == _MINUS:
-            text = line[4:].strip().decode(errors="replace")
-            if "permissions violation" in text.lower():
-                connection.on_violation(text)
+            said = text(line[4:].strip())
+            if "permissions violation" in said.lower():
+                connection.on_violation(said)
             else:  # nats-py would close for good on most of them; a service wants its connection back
-                await connection._process_op_err(Error(text))
+                await connection._process_op_err(Error(said))
         elif kind == _I:
             info: dict[str, Any] = json.loads(line[4:])
             await connection._process_info(info)

@@ -39,6 +39,8 @@ MAX_WHOLE = 2**63 - 1          # a sequence, or nanoseconds
 MAX_WORD_BYTES = 65_536        # of what services and workers tell each other: stops, claims, notices
 
 EXECUTION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+ASKED_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")  # in a request: no shell takes it for an option
+DERIVED_ID = re.compile(r"[0-9a-f]{20}")  # the engine's own, which follow from their cause (ADR 32)
 POOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 WORKER = re.compile(r"[A-Za-z0-9_-]{1,128}")  # and any other instance of a service
 

@@ -11,6 +11,8 @@ from shared import visible
 from shared.errors import Corrupt
 from shared.events import labels as labelling
 from shared.events.bounds import (
+    ASKED_ID,
+    DERIVED_ID,
     EXECUTION_ID,
     MAX_NESTING,
     MAX_PATH,
@@ -28,6 +30,11 @@ MAX_CONTROL_BYTES = 131_072
 MAX_GRACE_S = 86_400.0  # more than 300 s counts as 300 s
 MAX_SHOWN = 60  # characters of a field's name in a reason
 WRONG_ID = "execution_id may hold letters, digits, _ and -, at most 64"
+FIRST_OF_ID = f"{WRONG_ID}, and does not begin with -"
+OWN_ID = (
+    "an execution_id of 20 digits from 0 to f is the engine's own, which it derives: leave it out, or take another "
+    "form (a UUID, a prefix)"
+)
 T = TypeVar("T")
 
 
@@ -69,6 +76,21 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def decode(data: bytes) -> Request:
     """As anyone may ask. Corrupt names what is wrong with the request."""
+    request = _without_parent(data)
+    if is_derived(request.execution_id):
+        raise Corrupt(OWN_ID)
+    return request
+
+
+def decode_derived(data: bytes) -> Request:
+    """As schedules and triggers ask, and whoever replays a letter: under the id that follows from the cause."""
+    request = _without_parent(data)
+    if not is_derived(request.execution_id):
+        raise Corrupt("a request here needs the `execution_id` that was derived for it")
+    return request
+
+
+def _without_parent(data: bytes) -> Request:
     request = _decoded(_decoder, data, MAX_REQUEST_BYTES, '{"path": "…", "payload": {}}')
     if reason := wrong(request, data) or unknown(data, Request):
         raise Corrupt(reason)
@@ -101,8 +123,8 @@ def wrong(request: Request, data: bytes) -> str:
             return f"`{name}` has {len(value)} characters; the limit is {most}"
         if not value.isprintable():
             return f"`{name}` has characters that cannot be printed"
-    if request.execution_id and not EXECUTION_ID.fullmatch(request.execution_id):
-        return WRONG_ID
+    if request.execution_id and not ASKED_ID.fullmatch(request.execution_id):
+        return FIRST_OF_ID
     if request.priority is not None and not 0 <= request.priority <= MAX_PRIORITY:
         shown = request.priority if request.priority.bit_length() < 64 else "of many digits"
         return f"priority {shown} is not a whole number from 0 to {MAX_PRIORITY}"
@@ -155,6 +177,11 @@ def _check_id(execution_id: str) -> None:
 
 
 def derive_id(*parts: object) -> str:
-    """The execution id of a request that brings none: the same cause gives the same id."""
+    """The execution id of a request that brings none: the same cause gives the same id. It is of a form that nobody
+    can ask for."""
     text = "\x00".join(str(part) for part in parts)
     return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+
+
+def is_derived(execution_id: str) -> bool:
+    return DERIVED_ID.fullmatch(execution_id) is not None

@@ -10,6 +10,7 @@ ROOT = "noetl"  # all that is ours begins with it
 REQUESTS = "noetl.requests"
 EXECUTE = "noetl.requests.execute"
 CHILD = "noetl.requests.child"  # the same, with a parent: for schedulers alone
+DERIVED = "noetl.requests.derived"  # the same under an id that the engine derived: for schedulers and administrators
 CANCEL = "noetl.requests.cancel"
 PAUSE = "noetl.requests.pause"
 RESUME = "noetl.requests.resume"

@@ -76,7 +76,7 @@ class Home:
         await catalog.register(self.bus, source.encode(), plan)
 
     async def requests(self, path: str) -> list[dict[str, Any]]:
-        stored = await self.bus.read(topology.REQUESTS, [subjects.EXECUTE])
+        stored = await self.bus.read(topology.REQUESTS, [subjects.DERIVED])
         return [asked for each in stored if (asked := msgspec.json.decode(each.data))["path"] == path]
 
     async def started(self, path: str) -> list[Summary]:

@@ -49,6 +49,7 @@ REQUESTS = (
     msgspec.json.encode({"path": "\x1b]52;c;eA==\x07"}),
     request(version="v" * 5000),
     request(execution_id="a.b.>"),
+    request(execution_id="--help"),
     request(execution_id="x" * 5000),
     request(labels={f"l{number}": "x" for number in range(5000)}),
     request(labels={"a": "x" * 5000}),

@@ -22,9 +22,11 @@ from tests.support.paths import ROOT
 
 # A clipboard, a title, a cleared screen, 8-bit sequences, hidden and painted text, a turned direction, a backspace.
 HOSTILE = ("\x1b]52;c;ZXZpbA==\x07", "\x1b]0;title\x07", "\x1b[2J", "\x9b31m", "\x9d52;c;eA==\x9c", "\x1b[8mHIDE",
-           "\x1b[31mPAINT", "\u202eevil\u202c", "\u2066evil\u2069", "safe\x08\x08\x08\x08", "\x7f", "\rOVER", "\x1bc")
+           "\x1b[31mPAINT", "\u202eevil\u202c", "\u2066evil\u2069", "safe\x08\x08\x08\x08", "\x7f", "\rOVER", "\x1bc",
+           "in\u200bvi\u200csi\u200dble", "\u2060\ufeff", "soft\u00adhyphen", "\ttab")
 EVIL = "".join(HOSTILE)
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u061c]")
+TAB = re.compile("\t")
 # On a terminal: colours of ours, and what rich draws progress with.
 OURS = re.compile("\x1b\\[[0-9;]*m|\x1b\\[\\?25[lh]|\x1b\\[[0-9]*[AKG]|\x1b\\[2J\x1b\\[1;1H|\r")
 
@@ -137,8 +139,10 @@ def test_no_command_lets_them_through(stack: tuple[Up, str, str]) -> None:
     for stream in (piped.stdout, piped.stderr):
         for args, text in _each(stream, commands, 1):
             assert CONTROL.search(text) is None, (args, text[:2000])
+            assert TAB.search(text) is None, (args, text[:2000])
     shown = _on_terminal(up, *command)
     assert "\x1b[31mPAINT" not in shown
+    assert TAB.search(shown) is None
     for args, text in _each(shown, commands, 2):
         assert CONTROL.search(OURS.sub("", text)) is None, (args, text[:2000])
 
@@ -161,7 +165,7 @@ def _texts(value: object) -> list[str]:
 
 @pytest.mark.parametrize("text", [*HOSTILE, EVIL])
 def test_what_is_shown_is_the_escape_of_json(text: str) -> None:
-    shown = visible(text)
+    shown = line(text)
     assert CONTROL.search(shown) is None
     assert json.loads(f'"{shown}"') == text
 

@@ -22,7 +22,10 @@ from shared.runtime.stores import schedules as store_schedules
 from shared.runtime.stores.documents import NotThere
 
 AUTOMATIC = {"triggers": "Trigger", "schedules": "Schedule"}
-REQUESTS = (subjects.EXECUTE, subjects.CANCEL, subjects.PAUSE, subjects.RESUME, subjects.SIGNAL, subjects.RERUN)
+REQUESTS = (
+    subjects.EXECUTE, subjects.DERIVED, subjects.CANCEL, subjects.PAUSE, subjects.RESUME, subjects.SIGNAL,
+    subjects.RERUN,
+)
 
 
 def row(letter: Letter) -> dict[str, Any]:
@@ -55,7 +58,9 @@ async def again(bus: Bus, letter: Letter, body: str | None) -> Again:
     note = _note(letter)
     if letter.origin == "requests":
         message = await _message(bus, note, body)
-        return note.subject, _request(note.subject, message.data, (message.headers or {}).get(MESSAGE_ID, ""))
+        asked = _request(note.subject, message.data, (message.headers or {}).get(MESSAGE_ID, ""))
+        has_derived = isinstance(asked, request.Request) and request.is_derived(asked.execution_id)
+        return subjects.DERIVED if has_derived else note.subject, asked
     if letter.origin not in AUTOMATIC:
         raise CliError(
             "a record cannot be replayed: it is in the log" + (f" at {note.place}" if note.place else "") + ", whose "
@@ -65,8 +70,8 @@ async def again(bus: Bus, letter: Letter, body: str | None) -> Again:
         raise CliError("a time of a schedule has no body: change the schedule", exits.USAGE)
     document = await _document(bus, letter.origin, note)
     if isinstance(document, Schedule):
-        return subjects.EXECUTE, _fired(document, note)
-    return subjects.EXECUTE, _reacted(document, await _message(bus, note, body), letter)
+        return subjects.DERIVED, _fired(document, note)
+    return subjects.DERIVED, _reacted(document, await _message(bus, note, body), letter)
 
 
 async def _message(bus: Bus, note: Note, body: str | None) -> Message:
@@ -88,6 +93,8 @@ def _request(subject: str, data: bytes, key: str) -> request.Request | request.C
     if subject not in REQUESTS:
         raise CliError(f"it was published to {subject!r}, which no router takes: drop it", exits.CONFLICT)
     try:
+        if subject == subjects.DERIVED:
+            return request.decode_derived(data)
         if subject != subjects.EXECUTE:
             return request.decode_control(data)
         asked = request.decode(data)

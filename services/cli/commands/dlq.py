@@ -122,7 +122,7 @@ async def _ask(bus: "Bus", settings: "Settings", subject: str, asked: "Request |
     from shared.events.request import Request
 
     if isinstance(asked, Request):
-        answer = await requests.start(bus, asked, context.inbox(settings), settings.partitions)
+        answer = await requests.start(bus, asked, context.inbox(settings), settings.partitions, subject=subject)
         return answer.execution_id, answer.status
     return await control_requests.send(bus, settings, subject, asked), "accepted"
 

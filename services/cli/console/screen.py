@@ -100,10 +100,10 @@ def under(stream: TextIO) -> TextIO:
 
 
 def ansi(text: str, *, colour: bool = True) -> str:
-    """The text with our sequences in it, or without any."""
+    """The text with our sequences in it, or without any. No tab is ours: one of others would move a column."""
     parts = _MARK.split(text)
     for at, part in enumerate(parts):
-        parts[at] = visible(part) if at % 2 == 0 else _sequence(part) if colour else ""
+        parts[at] = visible(part).replace("\t", "\\t") if at % 2 == 0 else _sequence(part) if colour else ""
     return "".join(parts)
 
 

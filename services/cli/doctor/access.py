@@ -45,10 +45,11 @@ def probes(pools: tuple[str, ...]) -> list[Probe]:
     queue = subjects.command(pools[0], WHO, "r")
     wanted: list[tuple[str, list[str], list[str]]] = [
         ("router", [_event("router"), _event("control")],
-         [_event("scheduler"), *_events(pools[0]), subjects.CHILD, queue, keychain]),
-        ("scheduler", [_event("scheduler"), queue], [_event("router"), *_events(pools[0]), keychain]),
+         [_event("scheduler"), *_events(pools[0]), subjects.CHILD, subjects.DERIVED, queue, keychain]),
+        ("scheduler", [_event("scheduler"), queue], [_event("router"), *_events(pools[0]), subjects.EXECUTE, keychain]),
         ("projector", [api.subject(api.direct_get(topology.events_stream(0)))],
-         [*map(_event, ("router", "scheduler")), *_events(pools[0]), subjects.EXECUTE, subjects.CHILD, keychain,
+         [*map(_event, ("router", "scheduler")), *_events(pools[0]), subjects.EXECUTE, subjects.CHILD,
+          subjects.DERIVED, keychain,
           _make(topology.events_stream(0))]),
         ("pools", [subjects.key(topology.POOLS, f"status.{WHO}")],
          [_event("router"), *_events(pools[0]), subjects.EXECUTE, queue, keychain,
@@ -63,7 +64,7 @@ def probes(pools: tuple[str, ...]) -> list[Probe]:
             worker_user(pool),
             [*_events(pool), subjects.key(topology.WORKERS, f"{pool}.{WHO}"), keychain],
             [*map(_event, ("router", "scheduler", "control", *LEASED)), subjects.EXECUTE, subjects.CHILD,
-             subjects.command(pool, WHO, "r"), subjects.key(topology.KEYCHAIN, WHO), *others],
+             subjects.DERIVED, subjects.command(pool, WHO, "r"), subjects.key(topology.KEYCHAIN, WHO), *others],
         ))
     return [
         Probe(user, subject, may)

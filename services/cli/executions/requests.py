@@ -31,7 +31,9 @@ class Answer(msgspec.Struct, frozen=True):
     error: Any = None
 
 
-async def start(bus: Bus, request: Request, inbox_name: str, partitions: int, key: str = "") -> Answer:
+async def start(
+    bus: Bus, request: Request, inbox_name: str, partitions: int, key: str = "", subject: str = subjects.EXECUTE
+) -> Answer:
     """Publishes the request and waits for the router; the same `key` again is the same request."""
     data = encoded(request)
     execution_id = request.execution_id or (derive_id("id", key) if key else "")
@@ -40,7 +42,7 @@ async def start(bus: Bus, request: Request, inbox_name: str, partitions: int, ke
     inbox = await bus.subscribe(inbox_name)
     headers = {REPLY_TO: inbox_name, **({MESSAGE_ID: key} if key else {})}
     try:
-        await bus.append(subjects.EXECUTE, data, headers=headers)
+        await bus.append(subject, data, headers=headers)
         answer = await _answer(bus, inbox, execution_id, partitions)
     finally:
         await inbox.close()

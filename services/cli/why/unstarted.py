@@ -10,13 +10,14 @@ from shared.bus.ports import Message
 from shared.errors import Corrupt
 from shared.events import subjects
 from shared.events.headers import MESSAGE_ID
-from shared.events.request import Request, decode, decode_child, derive_id
+from shared.events.request import Request, decode, decode_child, decode_derived, derive_id
 from shared.events.stamp import stamp
 from shared.runtime.stores import catalog
 
 MAX_READ = 20_000  # requests that wait, looked through for one
 MAX_LETTERS = 1000
 PENDING = "pending"
+STARTING = (subjects.EXECUTE, subjects.CHILD, subjects.DERIVED)
 
 
 async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Answer | None:
@@ -45,13 +46,19 @@ async def _too_many(around: Around, execution_id: str, waiting: int) -> Answer:
 
 def _id_of(message: Message, created: int) -> str:
     request_id = (message.headers or {}).get(MESSAGE_ID, "")
-    own = _request(message).execution_id if message.subject in (subjects.EXECUTE, subjects.CHILD) else ""
+    own = _request(message).execution_id if message.subject in STARTING else ""
     return own or (derive_id("id", request_id) if request_id else derive_id("seq", created, message.seq))
 
 
 def _request(message: Message) -> Request:
     try:
-        return decode_child(message.data)[0] if message.subject == subjects.CHILD else decode(message.data)
+        match message.subject:
+            case subjects.CHILD:
+                return decode_child(message.data)[0]
+            case subjects.DERIVED:
+                return decode_derived(message.data)
+            case _:
+                return decode(message.data)
     except Corrupt:
         return Request("")
 

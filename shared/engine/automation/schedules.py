@@ -20,7 +20,7 @@ from shared.dsl.templates import evaluate as template
 from shared.dsl.templates.budget import one_decision
 from shared.engine.automation import calendar
 from shared.errors import Corrupt, TemplateError
-from shared.events.request import Request, decode, derive_id
+from shared.events.request import Request, decode_derived, derive_id
 from shared.events.stamp import stamp
 
 ON_TIME_S = 30  # a time decided on later than this was missed
@@ -135,7 +135,7 @@ def _start(schedule: Schedule, state: State, times: tuple[int, ...]) -> State:
 def _fire(schedule: Schedule, at: int) -> Fire:
     name = execution_id(schedule.name, at)
     try:
-        decode(msgspec.json.encode(request(schedule, at)))  # the router would reject a larger one
+        decode_derived(msgspec.json.encode(request(schedule, at)))  # the router would reject a larger one
     except (TemplateError, Corrupt) as error:
         return Fire(at, name, "failed", str(error))
     return Fire(at, name, "started")

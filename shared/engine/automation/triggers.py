@@ -9,7 +9,7 @@ from shared.dsl.documents.triggers import Trigger
 from shared.dsl.templates import evaluate as template
 from shared.dsl.templates.budget import one_decision
 from shared.errors import Corrupt, TemplateError
-from shared.events.request import Request, decode, derive_id
+from shared.events.request import Request, decode_derived, derive_id
 
 MAX_KEY = 1024
 
@@ -43,7 +43,7 @@ def react(trigger: Trigger, arrived: Arrived) -> Request | Broken | None:
         execution_id = derive_id("trigger", trigger.name, *_identity(trigger, arrived, scope))
         by = f"trigger {trigger.name}"
         request = Request(playbook.path, playbook.version, payload, execution_id, labels=trigger.labels, by=by)
-        decode(msgspec.json.encode(request))  # the router would reject a larger one
+        decode_derived(msgspec.json.encode(request))  # the router would reject a larger one
     except (TemplateError, Corrupt) as error:
         return Broken(str(error))
     except RecursionError:

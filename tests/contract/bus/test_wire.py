@@ -3,10 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from shared.bus.pull import ack_subject
 from shared.bus.subject import check_subject
-from shared.bus.wire import Connection, header_block, parse_headers, pub, status_of, stored_headers
+from shared.bus.wire import Connection, header_block, number, parse_headers, pub, status_of, stored_headers, text
 from shared.errors import Refused
 
 Seen = list[tuple[bytes, bytes, bytes, bytes]]
@@ -44,6 +45,36 @@ async def test_messages_are_found_in_one_piece_and_byte_by_byte() -> None:
     assert await parse([INPUT[i : i + 1] for i in range(len(INPUT))]) == EXPECTED
     for cut in range(1, len(INPUT)):
         assert await parse([INPUT[:cut], INPUT[cut:]]) == EXPECTED
+
+
+@pytest.mark.parametrize("subject", [b"a.\xff", b"a.\x0bb", b"a.\x0cb.c", b"a.\x85", b"a.\x00\x1b", b"a.\xe2\x80\xa8"])
+async def test_a_subject_ends_at_a_space_and_is_text_whatever_it_holds(subject: bytes) -> None:
+    line = b"MSG %b 1 $JS.ACK.x 2\r\n{}\r\nHMSG %b 1 %d %d\r\n%b\r\n" % (subject, subject, *[len(HEADER)] * 2, HEADER)
+    assert await parse([line]) == [(subject, b"$JS.ACK.x", b"", b"{}"), (subject, b"", HEADER, b"")]
+    assert text(subject).encode()
+
+
+async def test_what_a_handler_raises_is_told_and_those_after_it_are_handled() -> None:
+    connection, seen = Connection(), list[bytes]()
+
+    def handle(subject: bytes, *_: bytes) -> None:
+        seen.append(subject)
+        raise ValueError(subject)
+
+    connection.routes[b"1"] = handle
+    with capture_logs() as told:
+        await connection._ps.parse(b"MSG a.\xff 1 0\r\n\r\nMSG b 1 0\r\n\r\nMSG c x 0\r\n\r\n")
+    assert seen == [b"a.\xff", b"b"]
+    assert [(each["event"], each["subject"]) for each in told] == [
+        ("bus.unhandled", "a.\\xff"), ("bus.unhandled", "b"), ("bus.unhandled", "c")]
+
+
+@given(st.binary(max_size=40))
+def test_numbers_of_others_are_numbers_or_none(word: bytes) -> None:
+    assert number(word, -1) == (int(word) if word.isdigit() and len(word) < 20 else -1)
+    assert status_of(b"NATS/1.0 " + word) >= 0
+    assert stored_headers(word) is None or stored_headers(b"NATS/1.0\r\n" + word)
+    ack_subject(word)
 
 
 _text = st.text(st.characters(codec="ascii", exclude_characters="\r\n", exclude_categories=["Cc"]))
@@ -92,4 +123,5 @@ def test_what_is_no_subject_is_refused_in_few_words(subject: str) -> None:
 def test_both_forms_of_the_ack_subject_are_read() -> None:
     short = ack_subject(b"$JS.ACK.S.C.2.30.4.1700.9")
     assert short == ack_subject(b"$JS.ACK.hub.HASH.S.C.2.30.4.1700.9.x")
+    assert short is not None
     assert (short.delivered, short.seq, short.consumer_seq, short.timestamp) == (2, 30, 4, 1700)

@@ -1,4 +1,4 @@
-"""python -m tests.property.fuzz <records|requests|beats|templates|playbooks|all> --seconds 3600 --seed 1
+"""python -m tests.property.fuzz <wire|records|requests|beats|templates|playbooks|all> --seconds 3600 --seed 1
 
 With `--case N` that one alone. Prints cases a second, what became of them and the slowest; exits with 1 when a promise
 is broken, and says how to get the case again, or when no case came to what some must.
@@ -11,7 +11,7 @@ from importlib import import_module
 
 from tests.property.fuzz.runner import SHOWN, Broken, Fuzzer, fuzz, made, one
 
-NAMES = ("records", "requests", "beats", "templates", "playbooks")
+NAMES = ("wire", "records", "requests", "beats", "templates", "playbooks")
 
 
 def fuzzer(name: str) -> Fuzzer:

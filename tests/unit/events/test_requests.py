@@ -3,7 +3,16 @@
 import pytest
 
 from shared.errors import Corrupt
-from shared.events.request import MAX_CONTROL_BYTES, MAX_REQUEST_BYTES, Control, Request, decode, decode_control
+from shared.events.request import (
+    MAX_CONTROL_BYTES,
+    MAX_REQUEST_BYTES,
+    Control,
+    Request,
+    decode,
+    decode_control,
+    decode_derived,
+    derive_id,
+)
 
 DEEP = b'{"path": "a", "execution_id": "x", "payload": ' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}"
 
@@ -25,6 +34,8 @@ def test_a_request_and_a_wish_are_read() -> None:
         (b'{"version": "1", "playbook_id": "a@1"}', "not by both"),
         (b'{"path": "a", "paylod": {}}', "no field `paylod`: did you mean `payload`"),
         (b'{"path": "a", "\\u001b[2J": 1}', r"no field `.u001b.2J`: known are by, execution_id, labels, path"),
+        (b'{"path": "a", "execution_id": "--help"}', "does not begin with -"),
+        (b'{"path": "a", "execution_id": "0123456789abcdef0123"}', "the engine's own"),
         (b'{"path": "' + b"x" * MAX_REQUEST_BYTES + b'"}', "the limit is 524288"),
         (DEEP, "nested too deeply"),
     ],
@@ -32,6 +43,21 @@ def test_a_request_and_a_wish_are_read() -> None:
 def test_a_bad_request_is_corrupt_and_says_why(data: bytes, says: str) -> None:
     with pytest.raises(Corrupt, match=says):
         decode(data)
+
+
+def test_a_derived_id_is_for_the_engine_to_ask_for() -> None:
+    asked = b'{"path": "a", "execution_id": "%b"}'
+    derived = derive_id("child", "x").encode()
+    assert decode_derived(asked % derived).execution_id == derived.decode()
+    for own in (b"", b"0123456789ABCDEF0123", b"0123456789abcdef01234", b"-a"):
+        with pytest.raises(Corrupt):
+            decode_derived(asked % own)
+    for own in (b"", b"0123456789ABCDEF0123", b"0123456789abcdef01234", b"a-", b"_"):
+        assert decode(asked % own).execution_id == own.decode()
+
+
+def test_an_older_execution_whose_id_begins_with_a_dash_can_still_be_cancelled() -> None:
+    assert decode_control(b'{"execution_id": "--help"}').execution_id == "--help"
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,12 @@ async def test_a_request_is_taken_from_where_it_stands(bus: MemoryBus) -> None:
 
 async def test_a_request_is_replayed_with_another_body_and_the_id_of_its_key(bus: MemoryBus) -> None:
     subject, asked = await letters.again(bus, request("{", key="order-1"), '{"path": "a/b"}')
-    assert (subject, asked) == (subjects.EXECUTE, Request("a/b", execution_id=derive_id("id", "order-1")))
+    assert (subject, asked) == (subjects.DERIVED, Request("a/b", execution_id=derive_id("id", "order-1")))
+    own = Request("a/b", execution_id="own")
+    assert await letters.again(bus, request("{"), '{"path": "a/b", "execution_id": "own"}') == (subjects.EXECUTE, own)
+    fired = f'{{"path": "a/b", "execution_id": "{"0" * 20}"}}'
+    subject, asked = await letters.again(bus, request(fired, subjects.DERIVED), None)
+    assert (subject, asked) == (subjects.DERIVED, Request("a/b", execution_id="0" * 20))
     subject, asked = await letters.again(bus, request('{"execution_id": "x"}', subjects.CANCEL), None)
     assert (subject, asked) == (subjects.CANCEL, Control("x"))
 
@@ -92,7 +97,7 @@ async def test_a_message_is_what_its_trigger_makes_of_it_now(bus: MemoryBus) -> 
     buried = letter("triggers", b'{"id": 7}', "i 1 1", name="orders", subject="orders.new")
     subject, asked = await letters.again(bus, buried, None)
     assert isinstance(asked, Request)
-    assert (subject, asked.path, asked.payload) == (subjects.EXECUTE, "a/b", {"id": 7})
+    assert (subject, asked.path, asked.payload) == (subjects.DERIVED, "a/b", {"id": 7})
     again = await letters.again(bus, buried, None)
     assert again[1].execution_id == asked.execution_id
 

@@ -11,9 +11,12 @@ from shared.bus import dead_letters, topology
 from shared.bus.memory.bus import Faults, MemoryBus
 from shared.bus.ports import Storage
 from shared.errors import Refused, Unavailable
+from shared.events import model as ev
 from shared.events import subjects
+from shared.events.failure import kind_of
 from shared.events.fields import Parent
-from shared.events.request import Request
+from shared.events.record import readable
+from shared.events.request import Request, derive_id
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores.execution_status import standing
@@ -97,6 +100,66 @@ async def test_what_came_by_the_wrong_way_is_buried(subject: str) -> None:
     assert await taken(requests, Delivered(forged, 1, subject)) == [["ack"]]
     assert len(await reasons(bus)) == 1
     assert await standing(bus, "forged", 1) == "unknown"
+
+
+CHILD_ID = derive_id("child", "mother/start:1/task")
+OTHERS = {
+    "another's child": (subjects.CHILD, Request("gone", execution_id=CHILD_ID, parent=Parent("x", "start:1", "task"))),
+    "a schedule's": (subjects.DERIVED, Request("gone", execution_id=CHILD_ID, by="schedule s")),
+}
+
+
+async def notes(bus: MemoryBus, execution_id: str) -> list[ev.Event]:
+    found = await bus.read(topology.events_stream(0), [subjects.event(0, execution_id, "control")])
+    return [record.events[0] for _, record in readable(found, 1)]
+
+
+async def test_a_derived_id_cannot_be_asked_for() -> None:
+    bus, _, requests = router()
+    for_all = msgspec.json.encode(Request("gone", execution_id=CHILD_ID))
+    assert await taken(requests, Delivered(for_all)) == [["ack"]]
+    assert "the engine's own" in (await reasons(bus))[0]
+    assert await standing(bus, CHILD_ID, 1) == "unknown"
+    assert await taken(requests, Delivered(for_all, 1, subjects.DERIVED, seq=2)) == [["ack"]]
+    assert await standing(bus, CHILD_ID, 1) == "over"
+
+
+@pytest.mark.parametrize("first", sorted(OTHERS))
+async def test_a_parent_is_told_when_another_execution_has_the_id_of_its_child(first: str) -> None:
+    bus, _, requests = router()
+    subject, other = OTHERS[first]
+    await taken(requests, Delivered(msgspec.json.encode(other), 1, subject))
+    asked = msgspec.json.encode(Request("gone", execution_id=CHILD_ID, parent=PARENT))
+    for tries in (1, 2):
+        assert await taken(requests, Delivered(asked, tries, subjects.CHILD, seq=2)) == [["ack"]]
+    told = [each for each in await notes(bus, "mother") if isinstance(each, ev.ChildEnded)]
+    assert {(each.child, each.status, each.run_id, each.wait) for each in told} == {
+        (CHILD_ID, "failed", "start:1", "task")}
+    assert {kind_of(each.error) for each in told} == {"request"}
+    assert len([each for each in await reasons(bus) if f"{CHILD_ID} is another execution" in each]) == 1
+
+
+async def test_a_schedule_that_meets_anothers_execution_is_a_letter() -> None:
+    bus, _, requests = router()
+    at = derive_id("schedule", "s", 1)
+    theirs = Request("gone", execution_id=at, by="trigger t")
+    ours = Request("gone", execution_id=at, by="schedule s")
+    await taken(requests, Delivered(msgspec.json.encode(theirs), 1, subjects.DERIVED))
+    await taken(requests, Delivered(msgspec.json.encode(ours), 1, subjects.DERIVED, seq=2))
+    assert [f"{at} is another execution" in each for each in await reasons(bus)] == [True]
+
+
+@pytest.mark.parametrize(("subject", "asked"), [
+    (subjects.CHILD, Request("gone", execution_id=CHILD_ID, parent=PARENT)),
+    (subjects.DERIVED, Request("gone", execution_id=CHILD_ID, by="schedule s")),
+    (subjects.EXECUTE, Request("gone", execution_id="own")),
+])
+async def test_a_request_that_comes_again_is_the_same(subject: str, asked: Request) -> None:
+    bus, _, requests = router()
+    for seq in (1, 2, 3):
+        assert await taken(requests, Delivered(msgspec.json.encode(asked), seq, subject, seq)) == [["ack"]]
+    assert await reasons(bus) == []
+    assert len({str(each) for each in await notes(bus, "mother")}) == (1 if subject == subjects.CHILD else 0)
 
 
 @pytest.mark.parametrize(

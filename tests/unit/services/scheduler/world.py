@@ -76,7 +76,7 @@ class World:
         self._running.pop(name).cancel()
         await asyncio.sleep(0)
 
-    async def requests(self, subject: str = subjects.EXECUTE) -> list[dict[str, Any]]:
+    async def requests(self, subject: str = subjects.DERIVED) -> list[dict[str, Any]]:
         stored = await self.bus.read(topology.REQUESTS, [subject])
         return [msgspec.json.decode(message.data) for message in stored]
 
