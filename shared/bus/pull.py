@@ -33,8 +33,8 @@ def ack_subject(reply: bytes) -> AckSubject | None:
     parts = reply.split(b".")
     at = 4 if len(parts) == 9 else 6  # the longer form adds domain and account before the stream
     try:
-        return AckSubject(*(int(parts[at + part]) for part in range(5)))
-    except (IndexError, ValueError):
+        return AckSubject(*map(int, parts[at : at + 5]))
+    except (TypeError, ValueError):  # too few parts, or no numbers
         return None
 
 
