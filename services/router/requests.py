@@ -40,10 +40,13 @@ from shared.events.record import Record, encode
 from shared.events.record import decode as decode_record
 from shared.events.request import Request, decode, decode_child, decode_control, decode_derived, derive_id
 from shared.events.stamp import seconds, stamp
+from shared.runtime.control.letter_quota import MAX_REQUESTS, Quota
 from shared.runtime.stores import catalog, pool_offers, results
 from shared.runtime.stores.plans import Plans
 
 log = structlog.get_logger()
+ORIGIN = "requests"
+ENGINE = "engine"  # whose letters clients cannot cause
 PREFETCH = 256
 HOLD_S = 5.0
 MAX_HELD = 1024  # of the 4,096 requests that may be with routers
@@ -75,6 +78,7 @@ class Requests:
         self._epoch = 0
         self._offers: list[placement.Offer] | None = None  # read once for a batch that asks for it
         self._answers: set[asyncio.Task[None]] = set()
+        self._quota = Quota(clock.now, ORIGIN, MAX_REQUESTS)
 
     async def run(self) -> None:
         """Takes requests for ever; cancel to stop: what was not started is handed back."""
@@ -333,8 +337,12 @@ class Requests:
         log.error("request.corrupt", error=reason)
         place = dead_letters.at_seq(topology.REQUESTS, delivery.seq)
         try:
-            await dead_letters.bury(
-                self._bus, "requests", place, reason, delivery.data, subject=delivery.subject, headers=delivery.headers)
+            if delivery.subject in DERIVED or self._quota.take(""):
+                await dead_letters.bury(
+                    self._bus, ORIGIN, place, reason, delivery.data, subject=delivery.subject, headers=delivery.headers,
+                    owner=ENGINE if delivery.subject in DERIVED else "")
+            else:
+                await self._quota.tell_over(self._bus, "")
         except NoetlError as error:
             await self._later(delivery, error)
             return
