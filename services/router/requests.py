@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from services.router import control_requests
+from services.router import control_requests, identity
 from services.router.capacity import Room
 from services.router.notes import Notes
 from services.router.reruns import Reruns
@@ -33,7 +33,6 @@ from shared.events import model as ev
 from shared.events import subjects
 from shared.events.bounds import MAX_LETTER_REASON, MAX_PATH, MAX_REQUEST_ID
 from shared.events.failure import CAPACITY, REQUEST, Failure
-from shared.events.fields import Parent
 from shared.events.headers import MESSAGE_ID, REPLY_TO
 from shared.events.letter import short
 from shared.events.note import Note
@@ -41,12 +40,15 @@ from shared.events.record import Record, encode
 from shared.events.record import decode as decode_record
 from shared.events.request import Request, decode, decode_child, decode_control, decode_derived, derive_id
 from shared.events.stamp import seconds, stamp
+from shared.runtime.control.letter_quota import MAX_REQUESTS, Quota
 from shared.runtime.service.background import Tasks
 from shared.runtime.stores import catalog, pool_offers, results
 from shared.runtime.stores.plans import Plans
 from shared.runtime.stores.readiness import Readiness
 
 log = structlog.get_logger()
+ORIGIN = "requests"
+ENGINE = "engine"  # whose letters clients cannot cause
 PREFETCH = 256
 HOLD_S = 5.0
 MAX_HELD = 1024  # of the 4,096 requests that may be with routers
@@ -58,7 +60,6 @@ VERBS = ", ".join(sorted(each.rpartition(".")[2] for each in (*control_requests.
                                                               subjects.RERUN)))
 DERIVED = frozenset({subjects.CHILD, subjects.DERIVED})  # whose ids follow from their cause
 Adopt = Callable[[int, str, Execution], None]
-Name = tuple[str, str, str]  # of a playbook in a request: path, version, id
 
 
 class Requests:
@@ -83,6 +84,7 @@ class Requests:
         self._epoch = 0
         self._offers: list[placement.Offer] | None = None  # read once for a batch that asks for it
         self._answers = Tasks()
+        self._quota = Quota(clock.now, ORIGIN, MAX_REQUESTS)
 
     async def run(self) -> None:
         """Takes requests for ever; cancel to stop: what was not started is handed back."""
@@ -110,7 +112,7 @@ class Requests:
             self._full_at = self._clock.now()
         else:
             self._held.clear()
-        wanted: dict[Name, list[tuple[Delivery, Request]]] = {}
+        wanted: dict[identity.Name, list[tuple[Delivery, Request]]] = {}
         await self._wish_all([delivery for delivery in batch if delivery.subject in control_requests.SUBJECTS])
         for delivery in batch:
             if delivery.subject not in control_requests.SUBJECTS:
@@ -123,7 +125,7 @@ class Requests:
                 else:
                     await self._safely(delivery, self._begin(delivery, request, plan))
 
-    async def _sort(self, delivery: Delivery, wanted: dict[Name, list[tuple[Delivery, Request]]]) -> None:
+    async def _sort(self, delivery: Delivery, wanted: dict[identity.Name, list[tuple[Delivery, Request]]]) -> None:
         """Requests for an execution of a playbook are collected, to be started together."""
         self._check(delivery)
         match delivery.subject:
@@ -134,13 +136,13 @@ class Requests:
                 if reason := reason or self._given_up(delivery):  # whoever waits for it gets an answer
                     await self._begin(delivery, replace(request, path=request.path[:MAX_PATH], payload={}), reason)
                 else:
-                    wanted.setdefault(_name(request), []).append((delivery, request))
+                    wanted.setdefault(identity.name(request), []).append((delivery, request))
             case subjects.EXECUTE | subjects.DERIVED:
                 request = (decode if delivery.subject == subjects.EXECUTE else decode_derived)(delivery.data)
                 if self._room.full:
                     await self._refuse(delivery)
                 else:
-                    wanted.setdefault(_name(request), []).append((delivery, request))
+                    wanted.setdefault(identity.name(request), []).append((delivery, request))
             case _:
                 raise Corrupt(f"no router takes requests of this subject: {subjects.REQUESTS} has {VERBS}")
 
@@ -239,7 +241,7 @@ class Requests:
     ) -> None:
         request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
         execution_id = request.execution_id or self._execution_id(delivery)
-        request = _named(request, plan)
+        request = identity.named(request, plan)
         ts = stamp(self._clock.now())
         partition = subjects.partition_of(execution_id, self._partitions)
         values: dict[str, Any] = {}
@@ -296,7 +298,7 @@ class Requests:
             await delivery.nak(pause_s(delivery.epoch[1]))
             return
         first = decode_record(known[0], self._partitions)
-        if delivery.subject in DERIVED and not _is_same(asked, first):
+        if delivery.subject in DERIVED and not identity.is_same(asked, first):
             await self._taken(delivery, asked)
             return
         await self._reply(delivery, execution_id, "duplicate")
@@ -306,7 +308,7 @@ class Requests:
         """Nobody can ask for a derived id (ADR 32), so this is a hand in the log, or from before that. A parent that
         waits for its child would wait for ever."""
         reason = f"{asked.execution_id} is another execution, which this request did not start: it starts nothing"
-        parent = _requested(asked).parent
+        parent = identity.requested(asked).parent
         if parent is not None and not parent.detached:
             error = Failure(REQUEST, reason).error()
             ended = ev.ChildEnded(
@@ -348,8 +350,12 @@ class Requests:
         log.error("request.corrupt", error=reason)
         place = dead_letters.at_seq(topology.REQUESTS, delivery.seq)
         try:
-            await dead_letters.bury(
-                self._bus, "requests", place, reason, delivery.data, subject=delivery.subject, headers=delivery.headers)
+            if delivery.subject in DERIVED or self._quota.take(""):
+                await dead_letters.bury(
+                    self._bus, ORIGIN, place, reason, delivery.data, subject=delivery.subject, headers=delivery.headers,
+                    owner=ENGINE if delivery.subject in DERIVED else "")
+            else:
+                await self._quota.tell_over(self._bus, "")
         except NoetlError as error:
             await self._later(delivery, error)
             return
@@ -357,40 +363,6 @@ class Requests:
         await delivery.ack()
 
 
-def _name(request: Request) -> Name:
-    return request.path, request.version, request.playbook_id
-
-
-def _named(request: Request, plan: Plan | str) -> Request:
-    """The log says by path and version which playbook an id stands for; an unknown id as it was given."""
-    if not request.playbook_id:
-        return request
-    if isinstance(plan, Plan):
-        return replace(request, path=plan.path, version=plan.version)
-    return replace(request, path=request.playbook_id[:MAX_PATH])
-
-
-def _requested(record: Record) -> ev.ExecutionRequested:
-    """Every execution begins with it."""
-    event = record.events[0]
-    return event if isinstance(event, ev.ExecutionRequested) else ev.ExecutionRequested("")
-
-
-def _is_same(asked: Record, first: Record) -> bool:
-    """Whether the execution that is there began by this request: for the same wait, or for the same schedule or trigger
-    with the same playbook."""
-    one, other = _requested(asked), _requested(first)
-    if one.parent is None or other.parent is None:
-        return (one.parent, one.path, one.by) == (other.parent, other.path, other.by)
-    return _wait(one.parent) == _wait(other.parent)
-
-
-def _wait(parent: Parent) -> tuple[str, str, int, str]:
-    return parent.execution_id, parent.run_id, parent.index, parent.wait
-
-
 def pause_s(delivered: int) -> float:
     """The pause before the next try: short at first, a minute in the end."""
     return float(min(LONGEST_PAUSE_S, 2 ** max(0, min(delivered, 10) - 3)))
-
-

@@ -86,10 +86,12 @@ class Hearing:
     async def _bury(self, worker: str, message: Message, error: Corrupt) -> None:
         """Its entry expires in a moment; a dead letter of the key stays. There is a quota, since keys can be
         invented."""
-        if not self._quota.take(worker.partition(".")[0]):
-            return
+        pool, place = worker.partition(".")[0], f"{topology.WORKERS}/{worker}"
         try:
-            await dead_letters.bury(self._bus, ORIGIN, f"{topology.WORKERS}/{worker}", str(error), message.data)
+            if self._quota.take(pool):
+                await dead_letters.bury(self._bus, ORIGIN, place, str(error), message.data, owner=pool)
+            else:
+                await self._quota.tell_over(self._bus, pool)
         except NoetlError as unsaid:
             log.warning("beat.not_told", error=str(unsaid))
 

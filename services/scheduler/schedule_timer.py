@@ -127,4 +127,5 @@ class Timekeeper:
                  verdict=fire.verdict, why=fire.why)
         if fire.verdict == "failed":
             place = f"schedule {schedule.name} at {fire.at}"
-            await dead_letters.bury(self._bus, "schedules", place, fire.why, name=schedule.name, at=fire.at)
+            await dead_letters.bury(self._bus, "schedules", place, fire.why, name=schedule.name, at=fire.at,
+                                    owner=schedule.name)

@@ -20,8 +20,10 @@ from shared.engine.automation.triggers import Arrived, Broken, react
 from shared.errors import Corrupt, NoetlError, Refused
 from shared.events import subjects
 from shared.events.request import Request
+from shared.runtime.control.letter_quota import Quota
 
 log = structlog.get_logger()
+ORIGIN = "triggers"
 BATCH = 32
 MAX_WAITING = 1000  # core messages waiting for a place; more are dropped, and the log says so
 LOOK_S = 1.0
@@ -36,6 +38,7 @@ class Reactor:
         self._places = Places(bus, clock, trigger, partitions)
         self._log = log.bind(trigger=trigger.name)
         self._count = count(1)
+        self._quota = Quota(clock.now, ORIGIN)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -160,9 +163,13 @@ class Reactor:
         self._log.error("trigger.broken", subject=arrived.subject, error=reason)
         stream, source = self._trigger.stream, arrived.source
         place = dead_letters.at_seq(stream, int(source[1])) if stream else " ".join(map(str, source))
+        name = self._trigger.name
+        if not self._quota.take(name):
+            await self._quota.tell_over(self._bus, name)
+            return
         await dead_letters.bury(
-            self._bus, "triggers", place, reason, arrived.data, subject=arrived.subject,
-            headers=arrived.headers, name=self._trigger.name,
+            self._bus, ORIGIN, place, reason, arrived.data, subject=arrived.subject, headers=arrived.headers,
+            name=name, owner=name,
         )
 
 

@@ -1,22 +1,29 @@
 """The stream of dead letters. `bury` is the only way into it: a letter is small whatever the message holds, and there
-is one for each place. For people: the latest ones with their times, one by its sequence, its message, and its end."""
+is one for each place. Of one origin and owner (a pool, a trigger, a schedule) the latest LETTERS_OF_ONE are kept, so
+that nobody pushes out letters that others cause. For people: the latest ones with their times, one by its sequence, its
+message, and its end."""
 
 import base64
 import re
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from msgspec import Struct
 
-from shared.bus import api, topology
+from shared.bus import api, peek, topology
 from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.memory.bus import MemoryBus
 from shared.bus.ports import Bus, Message
 from shared.bus.wire import nanoseconds, parse_headers
-from shared.errors import Conflict
+from shared.errors import Conflict, NoetlError
 from shared.events import letter, subjects
+from shared.events.bounds import POOL
 
+log = structlog.get_logger()
+LEFT_OUT = "left_out"  # the origin of letters about letters that were not written
+_MOST_DROPPED = 20  # by one burial
 _PLACE = re.compile(r"([^/]+)/([0-9]{1,19})")
 
 
@@ -41,17 +48,41 @@ class Letter(Struct, frozen=True):
 
 async def bury(
     bus: Bus, origin: str, place: str, reason: str, data: bytes = b"", *, subject: str = "",
-    headers: Mapping[str, str] | None = None, name: str = "", at: int = 0,
+    headers: Mapping[str, str] | None = None, name: str = "", at: int = 0, owner: str = "",
 ) -> bool:
     """Raises only Unavailable: what the message holds does not matter. `place` is where it is (`at_seq`), or names
-    it; false: there is a letter of this place, and of the trigger or schedule `name`, already."""
+    it; false: there is a letter of this place, and of the trigger or schedule `name`, already. `owner`: whose letters
+    make room for it, if there are too many."""
     note = letter.write(place, reason, data, subject=subject, headers=headers, name=name, at=at)
     identity = letter.digest(f"{place}\0{name}".encode(errors="replace"))
+    token = owner if POOL.fullmatch(owner) or not owner else letter.digest(owner.encode(errors="replace"))
     try:
-        await bus.append(subjects.dead(origin, identity), note, expected=0)
+        await bus.append(subjects.dead(origin, identity, token), note, expected=0)
     except Conflict:
         return False
+    try:
+        await _make_room(bus, subjects.dead(origin, "*", token))
+    except NoetlError as error:  # the letter is there, and the next one tries again
+        log.warning("letters.crowded", origin=origin, owner=owner, error=str(error))
     return True
+
+
+async def _make_room(bus: Bus, wanted: str) -> None:
+    """The oldest of these go. A replica that is behind shows fewer: then the next letter makes room."""
+    for _ in range(_MOST_DROPPED):
+        oldest, count = await _oldest(bus, wanted)
+        if count <= topology.LETTERS_OF_ONE:
+            return
+        await bus.delete(topology.DEAD, oldest)
+
+
+async def _oldest(bus: Bus, wanted: str) -> tuple[int, int]:
+    """Its sequence, and how many there are."""
+    if isinstance(bus, JetStreamBus):
+        found = await peek.first(bus, topology.DEAD, wanted)
+        return (found.seq, found.more + 1) if found is not None else (0, 0)
+    kept = await bus.read(topology.DEAD, [wanted])
+    return (kept[0].seq, len(kept)) if kept else (0, 0)
 
 
 def at_seq(stream: str, seq: int) -> str:

@@ -282,6 +282,8 @@ def _pools() -> list[tuple[str, bool]]:
 def _shared_writes() -> list[str]:
     return [
         f"{subjects.DEAD}.>",
+        api.subject(api.direct_get(topology.DEAD)),  # how many there are of one owner, and the oldest of them goes
+        api.subject(api.message_delete(topology.DEAD)),
         f"{subjects.MEMBERS}.>",
         f"{subjects.RESULTS}.>",
         subjects.key(topology.CURSORS),

@@ -30,6 +30,7 @@ WORKER_TTL_S = 10.0
 COMMAND_LEASE_S = 15.0
 REQUEST_LEASE_S = 15.0
 REQUESTS_KEPT_S = 7 * 86_400.0  # taken or not: deleting each one as it is taken would cost a write
+LETTERS_OF_ONE = 500  # of one origin and owner: whoever causes more pushes out its own
 LETTERS_KEPT_S = 90 * 86_400.0
 MAX_LETTERS = 10_000  # with the size of one, half a GB at worst; `max_bytes` would take that from the store beforehand
 COMMAND_WINDOW_S = 30.0  # over twice the time a command counts as fresh

@@ -149,9 +149,10 @@ def parse_owned_result(subject: str) -> tuple[str, str]:
     return chunk, owner
 
 
-def dead(origin: str, place: str) -> str:
-    """One subject for each place, so that the broker accepts one letter about it."""
-    return f"{DEAD}.{origin}.{place}"
+def dead(origin: str, place: str, owner: str = "") -> str:
+    """One subject for each place, so that the broker accepts one letter about it. With an owner, below the letters that
+    it causes."""
+    return f"{DEAD}.{origin}.{owner}{'.' if owner else ''}{place}"
 
 
 def origin_of(subject: str) -> str:

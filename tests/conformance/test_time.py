@@ -160,7 +160,7 @@ async def test_messages_start_executions_once_per_key(tmp_path: Path) -> None:
         assert [summary.workload for summary in await here.started("time/quick")] == [
             {"order": 1, "kind": "orders.new"}, {"order": 3, "kind": "orders.new"},
         ]
-        dead = [subjects.dead("triggers", "*")]
+        dead = [subjects.dead("triggers", ">")]
         buried = await until(lambda: here.bus.read(topology.DEAD, dead), "a dead letter", WITHIN_S)
         assert b"much" in buried[0].data
         info = await here.bus.requests.api("CONSUMER.INFO.ORDERS.noetl_trigger_orders")

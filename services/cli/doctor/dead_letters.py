@@ -13,6 +13,7 @@ from shared.events.letter import short
 
 NAME = "lag.dead_letters"
 MAX_TOLD = 100
+MAX_LEFT_OUT = 10
 MAX_REASON = 160
 
 
@@ -20,16 +21,19 @@ async def look(patient: Patient) -> list[Finding]:
     try:
         info = await patient.bus.requests.api(api.stream_info(topology.DEAD), {"subjects_filter": ">"})
         latest = await dead_letters.latest(patient.bus, MAX_TOLD)
+        left_out = await dead_letters.latest(patient.bus, MAX_LEFT_OUT, dead_letters.LEFT_OUT)
     except NotFound:
         return [dead({}, ())]
-    return [dead(info["state"].get("subjects") or {}, latest)]
+    return [dead(info["state"].get("subjects") or {}, latest, left_out)]
 
 
-def dead(counts: Mapping[str, int], latest: Sequence[Letter]) -> Finding:
-    """`counts` by subject."""
+def dead(counts: Mapping[str, int], latest: Sequence[Letter], left_out: Sequence[Letter] = ()) -> Finding:
+    """`counts` by subject. `left_out`: letters about those that were not written."""
     if not counts:
         return ok(NAME, "no dead letters")
     found = f"dead letters: {_counted(counts.items())}"
+    if left_out:
+        found += "; left out: " + "; ".join(each.note.reason for each in reversed(left_out) if each.note is not None)
     if latest:
         found += "; the latest: " + "; ".join(map(_told, reversed(latest)))
     fix = "`noetlctl dlq list` says why; `dlq replay` and `dlq drop` settle them, `admin purge` removes old ones"

@@ -1,7 +1,7 @@
 """Dead letters of records that no service can use, written in the background until the broker has them. A record is
 handled when its letter is there. Router and scheduler may both meet one: there is one letter about each place. Records
 where workers write can be invented, so a pool has a quota of letters; what is beyond it is a line of the service's log,
-and `verify` names it."""
+one letter says so, and `verify` names it."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ import structlog
 
 from shared.bus import dead_letters
 from shared.bus.ports import Bus, Clock, Message
-from shared.errors import Refused, Unavailable
+from shared.errors import NoetlError, Refused, Unavailable
 from shared.events import subjects
 from shared.runtime.control.letter_quota import Quota
 from shared.runtime.service.background import Tasks
@@ -34,17 +34,25 @@ class Burials:
         place = subjects.parse_event(message.subject)
         if place.writer in subjects.LEASED and not self._quota.take(place.pool):
             then()
+            self._tasks.start(self._tell_over(place.pool))
             return
-        self._tasks.start(self._bury(message, reason, then))
+        self._tasks.start(self._bury(message, reason, place.pool, then))
 
     async def stop(self) -> None:
         await self._tasks.stop()
 
-    async def _bury(self, message: Message, reason: str, then: Callable[[], None]) -> None:
+    async def _tell_over(self, pool: str) -> None:
+        try:
+            await self._quota.tell_over(self._bus, pool)
+        except NoetlError as error:
+            log.warning("letter.left_out", stream=self._stream, error=str(error))
+
+    async def _bury(self, message: Message, reason: str, pool: str, then: Callable[[], None]) -> None:
         place = dead_letters.at_seq(self._stream, message.seq)
         while True:
             try:
-                await dead_letters.bury(self._bus, ORIGIN, place, reason, message.data, subject=message.subject)
+                await dead_letters.bury(
+                    self._bus, ORIGIN, place, reason, message.data, subject=message.subject, owner=pool)
                 break
             except Refused as error:  # a letter that cannot be written must not hold the cursor for ever
                 log.error("letter.refused", stream=self._stream, seq=message.seq, error=str(error))

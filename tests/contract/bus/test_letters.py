@@ -2,7 +2,9 @@
 
 import time
 
-from shared.bus import dead_letters
+import pytest
+
+from shared.bus import dead_letters, topology
 from shared.bus.ports import Bus
 from shared.events import subjects
 from shared.events.bounds import MAX_LETTER_BYTES
@@ -83,3 +85,16 @@ async def test_what_was_dropped_leaves_no_hole_in_the_list(bus: Bus) -> None:
 async def test_none_is_an_empty_list(bus: Bus) -> None:
     assert await dead_letters.latest(bus, 10) == []
     assert await dead_letters.one(bus, 1) is None
+
+
+async def test_nobody_pushes_out_the_letters_that_others_cause(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology, "LETTERS_OF_ONE", 5)
+    for owner, count in (("", 2), ("gpu", 3), ("evil", 20), ("a.b *", 20)):
+        for at in range(count):
+            assert await dead_letters.bury(bus, "records", f"S{owner}/{at}", "why", b"x", owner=owner)
+    await dead_letters.bury(bus, "requests", "R/1", "why", b"x", owner="evil")
+    found = [each.note.place for each in await dead_letters.latest(bus, 1000) if each.note is not None]
+    assert found == [
+        "S/0", "S/1", *(f"Sgpu/{at}" for at in range(3)), *(f"Sevil/{at}" for at in range(15, 20)),
+        *(f"Sa.b */{at}" for at in range(15, 20)), "R/1"]
+    assert not await dead_letters.bury(bus, "records", "Sevil/19", "again", b"x", owner="evil")

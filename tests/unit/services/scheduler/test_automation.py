@@ -230,7 +230,7 @@ def test_a_payload_that_cannot_be_made_is_a_dead_letter_and_the_schedule_goes_on
         await world.apply(broken)
         await world.until("2026-01-01T00:04:30Z")
         assert len(await world.ids()) == 2
-        buried = await world.bus.read("NOETL_DLQ", [subjects.dead("schedules", "*")])
+        buried = await world.bus.read("NOETL_DLQ", [subjects.dead("schedules", ">")])
         assert len(buried) == 2
         assert b"schedule.unix" in buried[0].data
 

@@ -51,8 +51,9 @@ async def test_who_makes_up_names_leaves_the_letters_of_others_alone(bus: Memory
             await bus.kv_put(topology.WORKERS, f"default.w{n}", b"{}")
         await bus.kv_put(topology.WORKERS, "other.w1", b"{}")
         places = await until(lambda: _places(bus), "the last is a letter", so=lambda found: LAST in found)
-    assert len(places) == MAX_LETTERS + 1
+    assert len(places) == MAX_LETTERS + 2  # one says that there are more
     assert places[-1] == LAST
+    assert places[-2].startswith("workers of default, hour ")
 
 
 async def test_whether_one_may_write_is_no_heartbeat(bus: MemoryBus) -> None:

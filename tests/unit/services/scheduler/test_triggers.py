@@ -107,7 +107,7 @@ def test_what_cannot_be_mapped_is_a_dead_letter() -> None:
         await world.bus.append("orders.new", b"\xff\xfe")
         await asyncio.sleep(0.1)
         assert [request["payload"] for request in await world.requests()] == [{"a": 1}]
-        stored = await world.bus.read(topology.DEAD, [subjects.dead("triggers", "*")])
+        stored = await world.bus.read(topology.DEAD, [subjects.dead("triggers", ">")])
         buried = [msgspec.json.decode(each.data) for each in stored]
         assert [(each["name"], each["subject"]) for each in buried] == [("orders", "orders.new")] * 2
         assert "not a mapping" in buried[0]["reason"]
