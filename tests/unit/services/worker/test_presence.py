@@ -71,3 +71,16 @@ async def test_what_was_taken_after_an_absence_is_not_in_doubt() -> None:
 def test_a_lease_outlives_the_longest_absence_that_goes_unnoticed() -> None:
     assert BEAT_S < AWAY_S
     assert EXTEND_S + TICK_S + AWAY_S < topology.COMMAND_LEASE_S
+
+
+async def test_who_was_away_knows_it_for_the_time_of_a_lease() -> None:
+    clock = VirtualClock()
+    presence = Presence(clock.now)
+    assert not presence.was_away()
+    await clock.advance(AWAY_S + 0.1)
+    for _ in range(int(DOUBT_S / BEAT_S)):
+        assert presence.was_away()
+        presence.confirm()
+        await clock.advance(BEAT_S)
+    presence.confirm()
+    assert not presence.was_away()
