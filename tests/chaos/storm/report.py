@@ -15,7 +15,7 @@ from tests.support.cli import run
 from tests.support.paths import ROOT
 
 MAX_STORIES = 6
-MAX_LINES = 60
+MAX_LINES = 400
 AROUND_S = 40.0
 
 
