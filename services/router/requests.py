@@ -305,7 +305,7 @@ class Requests:
         await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))
 
     async def _taken(self, delivery: Delivery, asked: Record) -> None:
-        """Nobody can ask for a derived id (ADR 32), so this is a hand in the log, or from before that. A parent that
+        """Nobody can ask for a derived id (ADR 33), so this is a hand in the log, or from before that. A parent that
         waits for its child would wait for ever."""
         reason = f"{asked.execution_id} is another execution, which this request did not start: it starts nothing"
         parent = identity.requested(asked).parent

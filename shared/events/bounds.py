@@ -40,7 +40,7 @@ MAX_WORD_BYTES = 65_536        # of what services and workers tell each other: s
 
 EXECUTION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ASKED_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")  # in a request: no shell takes it for an option
-DERIVED_ID = re.compile(r"[0-9a-f]{20}")  # the engine's own, which follow from their cause (ADR 32)
+DERIVED_ID = re.compile(r"[0-9a-f]{20}")  # the engine's own, which follow from their cause (ADR 33)
 POOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 WORKER = re.compile(r"[A-Za-z0-9_-]{1,128}")  # and any other instance of a service
 

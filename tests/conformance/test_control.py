@@ -68,7 +68,7 @@ class Running:
 
 async def started(lab: Lab, source: str, payload: dict[str, Any] | None = None) -> Running:
     entry = await lab.register(source)
-    execution_id, partitions = uuid.uuid4().hex[:20], lab.stack.options.partitions
+    execution_id, partitions = uuid.uuid4().hex[:16], lab.stack.options.partitions
     request = Request(entry.path, entry.version, payload or {}, execution_id)
     await requests.start(lab.bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
     return Running(lab, execution_id)

@@ -32,7 +32,7 @@ class Together:
         self.ids: list[str] = []
 
     async def ask(self, path: str, payload: dict[str, Any] | None = None, priority: int | None = None) -> str:
-        execution_id = uuid.uuid4().hex[:20]
+        execution_id = uuid.uuid4().hex[:16]
         request = Request(path, "", payload or {}, execution_id, priority=priority)
         await requests.start(self._lab.bus, request, f"{inbox_prefix('admin')}.{execution_id}", self._partitions)
         self.ids.append(execution_id)

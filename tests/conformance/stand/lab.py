@@ -111,7 +111,7 @@ class Lab:
 
     async def execute(self, path: str, version: str = "", payload: dict[str, Any] | None = None) -> Ran:
         """Requested as any client does, and followed to its end."""
-        execution_id, partitions = uuid.uuid4().hex[:20], self.stack.options.partitions
+        execution_id, partitions = uuid.uuid4().hex[:16], self.stack.options.partitions
         request = Request(path, version, payload or {}, execution_id)
         async with asyncio.timeout(LIMIT_S):
             await requests.start(self.bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
@@ -119,7 +119,7 @@ class Lab:
 
     async def refused(self, source: str | Path) -> Ran:
         """An execution that is over with its first record; whoever asked for it is told that it failed."""
-        entry, execution_id = await self.register(source), uuid.uuid4().hex[:20]
+        entry, execution_id = await self.register(source), uuid.uuid4().hex[:16]
         request = Request(entry.path, entry.version, {}, execution_id)
         await self.bus.append(subjects.EXECUTE, msgspec.json.encode(request))
         return await self.finish(execution_id)

@@ -56,7 +56,7 @@ class Stage:
         return execution
 
     async def ask(self, path: str, payload: dict[str, Any] | None = None) -> str:
-        execution_id = uuid.uuid4().hex[:20]
+        execution_id = uuid.uuid4().hex[:16]
         request = Request(path, "", payload or {}, execution_id)
         await self.bus.append(subjects.EXECUTE, msgspec.json.encode(request))
         return execution_id
