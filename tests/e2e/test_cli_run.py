@@ -54,7 +54,7 @@ def test_json_output_is_exactly_one_object(cli: Cli) -> None:
     done = cli("run", HELLO, "-o", "json", "--set", 'names=["Linus"]', "--set", "greeting=Hi")
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
-    assert len(shown.pop("execution_id")) == 16
+    assert len(shown.pop("execution_id")) == 20
     assert shown == {
         "status": "completed",
         "result": {"count": 1, "lines": ["Hi, Linus!"]},

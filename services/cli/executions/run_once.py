@@ -85,7 +85,7 @@ async def _execute(wish: Wish, playbook: Valid, bus: Bus, partitions: int) -> Su
     for name, value in wish.credentials.items():
         await credentials.store(bus, name, value)
     entry = await catalog.register(bus, playbook.source, playbook.plan)
-    execution_id = uuid.uuid4().hex[:16]
+    execution_id = f"r{uuid.uuid4().hex[:19]}"  # not of the form that is the engine's to derive
     request = Request(entry.path, entry.version, wish.payload, execution_id, by=control_requests.me())
     try:
         async with asyncio.timeout(wish.timeout):
