@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
+from shared.engine.values.redaction import Secrets
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, TooLarge, guarded, one_of
@@ -67,7 +67,7 @@ class DuckLakeTool:
         hide: list[Any] = [call.auth]
         with contextlib.suppress(BadCall):  # reported by _run
             hide += catalog(call, self._guard).secrets
-        return await guarded(replace(call, auth={"hidden": hide}), self._run(call))
+        return Secrets({"hidden": hide}).outcome(await guarded(call, self._run(call)))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._threads.shutdown)

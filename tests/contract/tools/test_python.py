@@ -13,7 +13,7 @@ import pytest
 
 from shared.tools.python import child as python_child
 from shared.tools.python import code as python_code
-from tests.support.calls import call
+from tests.support.calls import call, recorded
 from tests.support.processes import gone, running, written
 
 
@@ -149,9 +149,8 @@ async def test_output_is_captured_and_bounded(opened) -> None:
 
 
 async def test_the_credential_is_a_variable_and_never_shows_in_errors(opened) -> None:
-    tool = opened("python")
-    outcome = await tool.run(call({"code": "print(auth['token'])\nraise ValueError(auth['token'])"},
-                                  auth={"token": "tok-secret"}))
+    given = call({"code": "print(auth['token'])\nraise ValueError(auth['token'])"}, auth={"token": "tok-secret"})
+    outcome = recorded(await opened("python").run(given), given)
     assert outcome.py["exception_type"] == "ValueError"
     assert "tok-secret" not in repr(outcome)
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from shared.dsl.templates.sql import Sql
 from shared.tools.sql import call as sql_call
-from tests.support.calls import call
+from tests.support.calls import call, recorded
 from tests.support.servers.snowflake import CREDENTIAL
 
 pytestmark = pytest.mark.usefixtures("snow")
@@ -21,7 +21,8 @@ def run(opened):
 
     async def one(command: Any = None, _auth: dict[str, Any] | None = None, **config: Any):
         given = config if command is None else {"command": command, **config}
-        return await tool.run(call(given, auth=CREDENTIAL if _auth is None else _auth))
+        asked = call(given, auth=CREDENTIAL if _auth is None else _auth)
+        return recorded(await tool.run(asked), asked)
 
     return one
 

@@ -143,7 +143,7 @@ async def test_missing_playbook_cannot_be_verified(capsys: pytest.CaptureFixture
     bus.broker.streams["KV_noetl_playbooks"].purge(">")
     code, found = await shown(bus, CHAIN, capsys)
     assert (code, found["verdict"]) == (exits.ERROR, "unverifiable")
-    assert "is gone from the catalogue" in found["reason"]
+    assert "there is no playbook source with digest" in found["reason"]
     await verify.verify_one(checker(bus), CHAIN, "table", 1)
     assert "cannot be verified: its playbook cannot be had" in capsys.readouterr().out
 
@@ -154,7 +154,7 @@ async def test_without_its_playbook_the_rules_that_need_none_still_hold(capsys: 
     code, found = await shown(bus, CHAIN, capsys)
     assert (code, found["verdict"], found["violations"][0]["rule"]) == (exits.ERROR, "violated", "record")
     assert "was not scheduled" in found["violations"][0]["message"]
-    assert "is gone from the catalogue" in found["reason"]
+    assert "there is no playbook source with digest" in found["reason"]
 
 
 async def test_unknown_execution_is_not_found() -> None:

@@ -81,7 +81,9 @@ class Worker:
                     return ok()
                 done = sum(isinstance(event, ev.TaskDone) for record in self.log for event in record)
                 return page(done + 1)
-            case ef.Now() | ef.Ended() | ef.TakeTurn():
+            case ef.Ended(outcome=outcome):
+                return 0.0, outcome
+            case ef.Now() | ef.TakeTurn():
                 return 0.0
         return None
 
