@@ -26,10 +26,10 @@ class Leases:
     def arrived(self, message: Message, client: Client, at: float) -> None:
         self._held[message] = Held(client, at)
 
-    def let_go(self, message: Message, client: Client) -> None:
-        """Its holder acknowledges it or hands it back, whether or not that arrives."""
-        if (held := self._held.get(message)) is not None and held.client is client:
-            del self._held[message]
+    def let_go(self, message: Message) -> None:
+        """Its holder acknowledges it or hands it back, whether or not that arrives; or one who had it before, whose
+        word the broker accepts too."""
+        self._held.pop(message, None)
 
     def forget(self) -> None:
         """All of them end, and it is nobody's fault."""

@@ -249,7 +249,7 @@ class SimConsumer(MemoryConsumer):
     def _take(self, limit: int) -> list[MemoryDelivery]:
         queue = self._sim.broker.queue(self._stream, self._durable)
         ended = {} if queue is None else dict(queue.free_at)
-        taken = [SimDelivery(self._sim, self._leases, delivery) for delivery in super()._take(limit)]
+        taken = [SimDelivery(self._leases, delivery) for delivery in super()._take(limit)]
         for delivery in taken:
             at = ended.get(delivery.seq, now())
             self._leases.given_again((delivery.seq, delivery.epoch[0]), delivery.subject, at)
@@ -261,16 +261,16 @@ class SimConsumer(MemoryConsumer):
 class SimDelivery(MemoryDelivery):
     """Whoever has it says that it lets it go."""
 
-    def __init__(self, bus: SimBus, leases: Leases, given: MemoryDelivery) -> None:
+    def __init__(self, leases: Leases, given: MemoryDelivery) -> None:
         self.__dict__.update(given.__dict__)
-        self._client, self._leases = bus.client, leases
+        self._leases = leases
 
     async def ack(self) -> None:
-        self._leases.let_go((self.seq, self.epoch[0]), self._client)
+        self._leases.let_go((self.seq, self.epoch[0]))
         await super().ack()
 
     async def nak(self, delay: float = 0.0) -> None:
-        self._leases.let_go((self.seq, self.epoch[0]), self._client)
+        self._leases.let_go((self.seq, self.epoch[0]))
         await super().nak(delay)
 
 
