@@ -45,9 +45,10 @@ lock:
 run: setup
 	@$(BIN)/noetlctl run examples/hello.yaml --folder .noetl/run
 
-# Files in three processes: most tests wait for servers and processes, not for the processor.
+# Files in three processes: most tests wait for servers and processes, not for the processor. With one
+# seed for hashes, so that a world of the simulator is the same one in every process.
 test: setup
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: setup
 	$(BIN)/ruff check $(wildcard $(CODE))
