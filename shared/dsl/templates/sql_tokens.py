@@ -1,9 +1,10 @@
 """The tokens of a SQL text in which MARK stands for each output of a template."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MARK = "\0"
 CACHED = 256         # texts whose tokens are kept
@@ -64,3 +65,15 @@ def comment_end(text: str, position: int) -> int:
         depth += 1 if mark.group() == "/*" else -1
         position = mark.end()
     return len(text) if depth else position
+
+
+def unquoted(value: Any) -> str | None:
+    """A value that SQL writes without quotes; None where there is more to it."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | float() if math.isfinite(value):
+            return str(value) if value >= 0 else f"({value})"  # two signs in a row would begin a comment
+    return None

@@ -11,7 +11,6 @@
 - in a comment it is dropped.
 """
 
-import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.compiler import Bound
 from shared.dsl.templates.filters import identifier
 from shared.dsl.templates.result_view import unwrap
-from shared.dsl.templates.sql_tokens import MARK, Token, tokens
+from shared.dsl.templates.sql_tokens import MARK, Token, tokens, unquoted
 from shared.dsl.templates.values import plain, require, text
 
 TOKEN = 12  # units
@@ -283,15 +282,11 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def literal(value: Any) -> str:
     """A value as PostgreSQL's programs write it."""
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case int() | float() if math.isfinite(value):
-            return str(value) if value >= 0 else f"({value})"  # two signs in a row would begin a comment
-        case str() | float():
-            return dollar_quoted(text(value))
+    plain = unquoted(value)
+    if plain is not None:
+        return plain
+    if isinstance(value, str | float):
+        return dollar_quoted(text(value))
     return f"{dollar_quoted(msgspec.json.encode(value).decode())}::jsonb"
 
 

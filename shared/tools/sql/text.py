@@ -1,7 +1,6 @@
 """SQL as text: several statements of one command told apart, parameters renumbered for each, or
 written as literals where a statement accepts none."""
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.dsl.templates.sql_tokens import comment_end
+from shared.dsl.templates.sql_tokens import comment_end, unquoted
 from shared.tools.base.guard import BadCall
 
 TRANSACTION = frozenset({"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "PREPARE TRANSACTION"})
@@ -166,13 +165,10 @@ def _replaced(text: str, made: Callable[[int], str]) -> str:
 def literal(value: Any, *, escapes: bool = True) -> str:
     """A value as SQL writes it; lists and mappings are JSON. A text with a backslash is an `E''` literal, so that
     it means the same whatever the settings of a PostgreSQL server are; `escapes` False: a backslash is no escape."""
+    plain = unquoted(value)
+    if plain is not None:
+        return plain
     match value:
-        case None:
-            return "NULL"
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case int() | float() if math.isfinite(value):
-            return str(value) if value >= 0 else f"({value})"  # two signs in a row would begin a comment
         case str():
             text = value
         case float():
