@@ -38,11 +38,15 @@ NO_VALUES: Values = {}
 Plans = Callable[[str], Plan]
 
 
-@one_decision
 def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
     """Everything that follows for the loops and waits of one execution."""
     if state.finished or not (state.loops or state.waits or state.stopping or _has_bounds(state)):
         return []
+    return _decide(plans, state, now, values)
+
+
+@one_decision
+def _decide(plans: Plans, state: Schedule, now: float, values: Values) -> list[ev.Event]:
     late = [*_late(state, now)]
     gone = {event.run_id for event in late}
     events: list[ev.Event] = [*late, *_stopped(state)]

@@ -147,7 +147,8 @@ def draft(state: Schedule) -> Schedule:
     """A copy that may be changed."""
     new = replace(
         state, runs=state.runs.copy(), waits=state.waits.copy(), orphans=state.orphans.copy(),
-        signals=state.signals.copy(), granted=state.granted.copy(), taken=state.taken.copy(), counts=state.counts.copy(),
+        signals=state.signals.copy(), granted=state.granted.copy(), taken=state.taken.copy(),
+        counts=state.counts.copy(),
     )
     new.loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
     new.stopping = {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {}
