@@ -304,7 +304,7 @@ def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> Non
     if lease.index not in loop.live:
         if not loop.is_local and (loop.has_more or loop.next < loop.total):
             loop.recent = (*loop.recent, (seq, lease.index))
-        at = waiting.place(lease.run_id, lease.index)
+        at = waiting.run_key(lease.run_id, lease.index)
         state.waits.pop(at, None)
         state.granted.pop(at, None)
 
