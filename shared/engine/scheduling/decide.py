@@ -263,7 +263,7 @@ def _by_since(state: Schedule, run_id: str, indexes: Iterable[int]) -> dict[int,
     command must have the id of its fresh one, so that the broker accepts one of the two (`scheduler/publisher.py`)."""
     found: dict[int, list[int]] = {}
     for index in indexes:
-        waited = state.waits and waiting.place(run_id, index) in state.waits
+        waited = state.waits and waiting.run_key(run_id, index) in state.waits
         found.setdefault(state.seq if waited else 0, []).append(index)
     return found
 
