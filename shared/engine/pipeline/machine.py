@@ -4,7 +4,8 @@ loop (`local_machine.py`) and the claim of rows (`frame_machine.py`) are leases 
 Theory of operation
 -------------------
 1. *Beginning.* A run that nobody can have held before starts at its first task. Any other is claimed: the log is read
-   (it may be over, or another's), `step.started` is written under this lease, and the log is read again. Every record
+   (it may be over, or another's; only then is the lease extended, because a command that another holds or has handed
+   back is kept from coming again by whoever extends it), `step.started` is written under this lease, and the log is read again. Every record
    accepted before the claim is in what is read then, and none that an earlier lease writes later counts. So the run
    continues after the last finished task. A step with `max_leases: 1` is always claimed: nothing of it may run before
    the log knows. The claim also counts the leases that were lost before it, and ends a run that has lost too many. An
@@ -157,8 +158,8 @@ class RunMachine:
         return start
 
     def _claim(self, start: Progress) -> Steps[History]:
-        outage: bool | None = yield Extend()
         before = yield from self._known()
+        outage: bool | None = yield Extend()
         if (task := pipeline_call.next_call(self._step, before.progress(self._step, start))) is not None:
             yield ComeUp((task,))
         self.notes.note(ev.StepStarted(outage=bool(outage)))
