@@ -107,6 +107,7 @@ def _next(parts: Parts) -> tuple[Node | None, list[Node]]:
     names = _arc_names(parts, loop=loop)
     if not parts.cases:
         return (plain_next(parts.env, following, names) if following is not None else None), []
+    parts.env.cases.add(parts.step)
     found, generated = arcs(parts.env, parts.cases, following, parts.step, names, loop=loop,
                             decided=parts.decided)
     return router((get(node, "case") or node).position, found, inclusive=False), generated
@@ -181,10 +182,11 @@ def _entering(parts: Parts) -> list[Node]:
     for case in parts.cases:
         if not case.enters:
             continue
-        names = on_enter()
+        names, label = on_enter(), parts.label("enter", "a rule on step.enter")
+        parts.env.mark(label, "case")
         then = directive("continue", set_ctx=renamed_patch(case.set_ctx, names),
                          set_iter=renamed_patch(case.set_iter, names))
-        found.append(noop(case.position, parts.label("enter", "a rule on step.enter"),
+        found.append(noop(case.position, label,
                           [rule(build(case.position, condition(case.when, names)), then),
                            otherwise(directive("continue"))]))
     return found

@@ -140,6 +140,7 @@ def _collected(parts: Parts) -> str:
 def _case_tasks(parts: Parts, label: str, past: str, done: str) -> list[Node]:
     """The rules that do something, in order, and a branch for each that stores."""
     names = parts.after(errors=parts.errors)
+    parts.env.mark(label, "case")
     last = max(index for index, case in enumerate(parts.cases)
                if (case.acts or (parts.decided and case.next is not None)) and not case.enters)
     rules: list[dict[str, Any]] = []
