@@ -1,4 +1,4 @@
-"""The formal view of a history: every event once under names that the documents have, whatever went wrong on the way."""
+"""The formal view of a history: every event once, under the names of the documents, whatever went wrong on the way."""
 
 from collections import Counter
 from typing import Any
