@@ -27,7 +27,7 @@ class Said(NamedTuple):
 
 
 _TOOL = Formal("tool.processed", "ToolCompleted", "ToolErrored")
-CLAIMED = "lease.claimed"  # a worker's `step.started`, where the server says that a step has started
+CLAIMED = "lease.claimed"  # our name of a worker's `step.started` where the server says that a step has started
 
 FORMAL: dict[str, Formal] = {
     "playbook.execution.requested": Formal("playbook.execution.requested", "PlaybookExecutionRequested"),
@@ -37,7 +37,6 @@ FORMAL: dict[str, Formal] = {
     "playbook.processed": Formal("playbook.processed", "PlaybookProcessed"),
     "workflow.started": Formal("workflow.started", "WorkflowStarted"),
     "workflow.finished": Formal("workflow.finished", "WorkflowFinished"),
-    "step.started": Formal(CLAIMED, CLAIMED),
     "step.done": Formal("step.finished"),
     "step.failed": Formal("step.finished"),
     "step.cancelled": Formal("step.finished"),

@@ -19,7 +19,7 @@ from typing import Any
 from shared.dsl.model.plan import Plan, Step, Task
 from shared.engine.leases.fence import Fence
 from shared.events import model as ev
-from shared.events.aliases import FORMAL, SAID, Formal
+from shared.events.aliases import CLAIMED, FORMAL, SAID, Formal
 from shared.events.classes import ENDS_RUN
 from shared.events.record import Entry, Record, envelopes, event_id
 from shared.events.run_index import is_iteration, part_of
@@ -67,7 +67,7 @@ class FormalView:
                 self._runs[event.run_id] = event.step
                 yield from _scheduled(event, own)
             case ev.StepStarted():
-                yield named(own)
+                yield named(own, Formal(CLAIMED, CLAIMED))
                 yield from self._claimed(record, own)
             case ev.TaskStarted() | ev.TaskDone() | ev.TaskRetried():
                 yield from self._task(record, event, own, counts=counts)
