@@ -59,6 +59,7 @@ def lower_formal(env: Env, step: str, node: Node, tool: Node | None) -> list[Nod
 def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     rules = get(node, "case")
     cases = with_calls(env, read_case(env, rules), get(node, "next")) if rules is not None else []
+    env.cases |= {step} if cases else set()
     args = get(node, "args")
     if args is not None and args.value is not None and not is_map(args):
         env.error(args, "DSL203", "args must be a mapping", "write args: {name: value}")
@@ -107,7 +108,6 @@ def _next(parts: Parts) -> tuple[Node | None, list[Node]]:
     names = _arc_names(parts, loop=loop)
     if not parts.cases:
         return (plain_next(parts.env, following, names) if following is not None else None), []
-    parts.env.cases.add(parts.step)
     found, generated = arcs(parts.env, parts.cases, following, parts.step, names, loop=loop,
                             decided=parts.decided)
     return router((get(node, "case") or node).position, found, inclusive=False), generated
@@ -182,11 +182,10 @@ def _entering(parts: Parts) -> list[Node]:
     for case in parts.cases:
         if not case.enters:
             continue
-        names, label = on_enter(), parts.label("enter", "a rule on step.enter")
-        parts.env.mark(label, "case")
+        names = on_enter()
         then = directive("continue", set_ctx=renamed_patch(case.set_ctx, names),
                          set_iter=renamed_patch(case.set_iter, names))
-        found.append(noop(case.position, label,
+        found.append(noop(case.position, parts.label("enter", "a rule on step.enter"),
                           [rule(build(case.position, condition(case.when, names)), then),
                            otherwise(directive("continue"))]))
     return found
