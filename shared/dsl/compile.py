@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from shared.dsl.check.plan import check_plan
 from shared.dsl.lower.first_edition import as_first
-from shared.dsl.lower.lower import lower
+from shared.dsl.lower.lower import Lowered, lower
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.model.edition import EDITION, plan_name
-from shared.dsl.model.plan import Origin, Plan, Step
+from shared.dsl.model.plan import Plan, Step, Task
 from shared.dsl.model.reachability import reach
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.read.joins_and_compensation import check_compensations
@@ -38,15 +38,15 @@ def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file
     document, diagnostics = load(source, file=file)
     if document is None:
         return Compiled(None, tuple(sorted(diagnostics)))
-    origins: Mapping[str, Origin] = {}
+    lowered = Lowered(document)
     if not strict:
         lowered = lower(document, kinds, file, edition)
-        document, origins = lowered.document, lowered.labels
+        document = lowered.document
         diagnostics += lowered.diagnostics
     data = source if isinstance(source, bytes) else source.encode("utf-8")
     reader = Reader(document, file, diagnostics)
     digest = plan_name(hashlib.sha256(data).hexdigest(), edition)
-    plan = _titled(_read(reader, document, kinds, digest, pools, strict=strict), dict(origins))
+    plan = _titled(_read(reader, document, kinds, digest, pools, strict=strict), lowered)
     if edition == 1:
         plan = as_first(plan)
     if reader.full or reader.warnings > MAX_WARNINGS:
@@ -55,14 +55,20 @@ def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file
     return Compiled(None if reader.errors else plan, tuple(sorted(diagnostics)))
 
 
-def _titled(plan: Plan, origins: dict[str, Origin]) -> Plan:
-    """With the names of what was generated."""
-    if not origins:
+def _titled(plan: Plan, lowered: Lowered) -> Plan:
+    """With the names and the meaning of what was generated."""
+    if not (lowered.labels or lowered.cases or lowered.again):
         return plan
-    steps = {name: replace(step, tasks=tuple(
-        replace(task, title=origins[task.name].what) if task.name in origins else task for task in step.tasks))
-        for name, step in plan.steps.items()}
-    return replace(plan, steps=steps, origins=origins)
+    steps = {name: replace(step, tasks=tuple(_titled_task(step, task, lowered) for task in step.tasks),
+                           case=name in lowered.cases) for name, step in plan.steps.items()}
+    return replace(plan, steps=steps, origins=dict(lowered.labels))
+
+
+def _titled_task(step: Step, task: Task, lowered: Lowered) -> Task:
+    origin, again = lowered.labels.get(task.name), lowered.again.get((step.name, task.name), ())
+    if origin is not None:
+        task = replace(task, title=origin.what, role=origin.role)
+    return replace(task, again=again) if again else task
 
 
 def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], digest: str,

@@ -1,10 +1,12 @@
-"""The other names of events: those of FS §12.2 and of FX §9.2. This is the one table; conditions read it
-(`event.name == 'step.finished'`), and whoever prints events for readers of those documents.
+"""The other names of events: those of FS §12.2, of FX §9.2 and of DSL2 §9.2. This is the one table; conditions read it
+(`event.name == 'step.finished'`), and whoever shows events to readers of those documents
+(`shared/answers/history/formal.py`).
 
-A sink is a task and a case is rules and arcs, so there are no events of their own: `sink.*` and `case.*` are
-`tool.*` and `next.evaluated` here."""
+An event of ours that is one of theirs has its row in `FORMAL`. What is an event of its own there, and a part of another
+one in our log, has its row in `SAID`.
+"""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Formal(NamedTuple):
@@ -15,6 +17,18 @@ class Formal(NamedTuple):
     fx_error: str = ""
 
 
+class Said(NamedTuple):
+    """An event of theirs that follows from ours: from which of them, and when."""
+
+    name: Formal
+    entity: str
+    of: tuple[str, ...]
+    when: str
+
+
+_TOOL = Formal("tool.processed", "ToolCompleted", "ToolErrored")
+CLAIMED = "lease.claimed"  # our name of a worker's `step.started` where the server says that a step has started
+
 FORMAL: dict[str, Formal] = {
     "playbook.execution.requested": Formal("playbook.execution.requested", "PlaybookExecutionRequested"),
     "playbook.request.evaluated": Formal("playbook.request.evaluated", "PlaybookRequestEvaluated"),
@@ -23,13 +37,12 @@ FORMAL: dict[str, Formal] = {
     "playbook.processed": Formal("playbook.processed", "PlaybookProcessed"),
     "workflow.started": Formal("workflow.started", "WorkflowStarted"),
     "workflow.finished": Formal("workflow.finished", "WorkflowFinished"),
-    "step.started": Formal("step.started", "StepStarted"),
     "step.done": Formal("step.finished"),
     "step.failed": Formal("step.finished"),
     "step.cancelled": Formal("step.finished"),
     "task.started": Formal("tool.started", "ToolStarted"),
-    "task.done": Formal("tool.processed", "ToolCompleted", "ToolErrored"),
-    "task.retried": Formal("retry.started", "RetryStarted"),
+    "task.done": _TOOL,
+    "task.retried": _TOOL,
     "next.selected": Formal("next.evaluated", "NextEvaluated"),
     "loop.started": Formal("loop.started", "LoopStarted"),
     "loop.iteration.started": Formal("loop.iteration.started", "LoopIterationStarted"),
@@ -38,11 +51,34 @@ FORMAL: dict[str, Formal] = {
     "loop.done": Formal("loop.finished"),
 }
 
+SAID: dict[str, Said] = {row.name.fs: row for row in (
+    Said(Formal("token.enqueued"), "workflow", ("token.created",), "the token is at its step"),
+    Said(Formal("next.enqueued"), "workflow", ("token.created",), "an arc has put the token there"),
+    Said(Formal("token.claimed"), "workflow", ("step.scheduled",), "for each token that the run has taken"),
+    Said(Formal("step.started", "StepStarted"), "step", ("step.scheduled",), "always"),
+    Said(Formal("step.finished"), "step", ("loop.done", "next.selected"),
+         "a loop has ended its step; a step without a tool ends where it is routed"),
+    Said(Formal("loop.finished"), "loop", ("step.failed", "step.cancelled", "next.selected"),
+         "the step ends before its loop is done"),
+    Said(Formal("loop.iteration.started", "LoopIterationStarted"), "loop", ("step.started",),
+         "the worker of a local loop begins an iteration"),
+    Said(Formal("retry.started", "RetryStarted"), "retry", ("task.retried", "task.done"),
+         "another attempt follows, or by a retry policy another call"),
+    Said(Formal("retry.processed", "RetryProcessed"), "retry", ("task.done", "task.retried"),
+         "the end of such an attempt or call"),
+    Said(Formal("sink.started", "SinkStarted"), "sink", ("task.started",), "in place of `tool.started`: of a sink"),
+    Said(Formal("sink.processed", "SinkProcessed"), "sink", ("task.done", "task.retried"),
+         "in place of `tool.processed`: of a sink; also one that its `when` skips"),
+    Said(Formal("case.started", "CaseStarted"), "case", ("task.started", "next.selected"),
+         "in place of `tool.started`: rules of a case that act; beside `next.evaluated`: rules that route"),
+    Said(Formal("case.evaluated", "CaseEvaluated"), "case", ("task.done", "next.selected"),
+         "in place of `tool.processed`, and beside `next.evaluated`"),
+)}
+
 # The names of conditions (FX §9.2, the end): a call is the step's, and leaving a step is its success.
 _SUCCESS = ("call.done", "step.exit")
 _FAILURE = ("call.error",)
-ENTER = frozenset({"step.enter", "step.started", FORMAL["step.started"].fx})
-_TOOL = FORMAL["task.done"]
+ENTER = frozenset({"step.enter", "step.started", SAID["step.started"].name.fx})
 
 # The names each boundary event answers to. A finished loop is also a finished step.
 _DONE = frozenset({"step.done", *_SUCCESS, FORMAL["step.done"].fs, _TOOL.fs, _TOOL.fx})
@@ -51,11 +87,3 @@ BOUNDARY: dict[str, frozenset[str]] = {
     "loop.done": _DONE | {"loop.done", FORMAL["loop.done"].fs},
     "step.failed": frozenset({"step.failed", *_FAILURE, _TOOL.fx_error}),
 }
-
-
-def formal(envelope: dict[str, Any]) -> dict[str, Any]:
-    """The envelope with `event_type` by its name in FS, and `name` by its name in FX; ours where there is none."""
-    own = str(envelope["event_type"])
-    other = FORMAL.get(own, Formal())
-    fx = other.fx_error if envelope["status"] == "error" and other.fx_error else other.fx
-    return {**envelope, "event_type": other.fs or own, "name": fx or own}

@@ -77,7 +77,7 @@ def test_a_canonical_document_comes_back_as_it_is(file: Path) -> None:
 
 def _untitled(step: Step) -> list[Task]:
     """Without what generated tasks stand for."""
-    return [replace(task, title="") for task in step.tasks]
+    return [replace(task, title="", role="", again=()) for task in step.tasks]
 
 
 @pytest.mark.parametrize("source", [FORMAL, TODAY], ids=["formal", "today"])

@@ -3,16 +3,13 @@
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from services.cli.console import exits, render, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
-
-if TYPE_CHECKING:
-    from services.cli.executions.logbook import Entry
 
 
 @click.command("events", epilog="Examples: noetlctl events 4f1c… -o table   "
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     type=click.Choice(["canonical", "formal"]),
     default="canonical",
     show_default=True,
-    help="Formal: event_type as FS has it, and name as FX has it.",
+    help="Formal: event_type as FS has it, name as FX has it, and every event that they have.",
 )
 @click.option("--since", type=Moment(), metavar="TIME", help="Since then: 2h ago, or 2026-11-16T10:00.")
 @click.option("--follow", is_flag=True, help="Wait for more, until the execution is over.")
@@ -37,23 +34,28 @@ def command(
 
     if follow and output in ("json", "yaml"):
         raise click.UsageError("--follow prints event by event: take -o jsonl or table")
-    return run_async.run(_events(execution, Printer(output, names == "formal", since), follow, context_file))
+    return run_async.run(_events(execution, Printer(output, since), names == "formal", follow, context_file))
 
 
-async def _events(execution_id: str, printer: "Printer", follow: bool, context_file: Path | None) -> int:
+async def _events(
+    execution_id: str, printer: "Printer", formal: bool, follow: bool, context_file: Path | None
+) -> int:
     from services.cli.executions import logbook, requests
+    from services.cli.executions.named_events import Canonical, InFormal
     from shared.answers.history.summary import Summary
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
+        names = InFormal(bus) if formal else Canonical()
         if not follow:
-            printer.show((await logbook.read(bus, execution_id, settings.partitions)).entries)
+            book = await logbook.read(bus, execution_id, settings.partitions)
+            printer.show(await names.of(book.entries))
             return exits.OK
         await requests.expect(bus, execution_id, settings.partitions)
         summary = Summary(execution_id)
         async with aclosing(logbook.follow(bus, execution_id, settings.partitions)) as batches:
             async for batch in batches:
-                printer.show(batch)
+                printer.show(await names.of(batch))
                 for _, record in batch:
                     summary.apply(record)
                 if summary.over:
@@ -63,18 +65,10 @@ async def _events(execution_id: str, printer: "Printer", follow: bool, context_f
 
 class Printer(NamedTuple):
     output: str
-    formal: bool
     since: datetime | None = None
 
-    def show(self, entries: "list[Entry]") -> None:
-        from shared.events.aliases import formal
-        from shared.events.record import envelopes
-
-        found = [
-            {"seq": seq, **(formal(envelope) if self.formal else envelope)}
-            for seq, record in entries if self.since is None or times.parsed(record.ts) >= self.since
-            for envelope in envelopes(record)
-        ]
+    def show(self, envelopes: list[dict[str, Any]]) -> None:
+        found = [each for each in envelopes if self.since is None or times.parsed(each["ts"]) >= self.since]
         if self.output != "table":
             render.rows(found, (), self.output, "event_id")
             return

@@ -134,9 +134,11 @@ def _end(boundary: str, seq: int) -> End:
 def _rule(step: Step, progress: Progress, outcome: Outcome, names: Mapping[str, Any]) -> int:
     """The rule that decides about the outcome; -1: none does. A retry that is used up is passed over."""
     task = next(task for task in step.tasks if task.name == progress.task)
-    seen = {**names, "outcome": outcome_view(kept(task, outcome))}
+    if task.rules is None:
+        return -1
+    seen = {**names, "outcome": outcome_view(kept(task, outcome), names["execution_id"])}
     used_up = False
-    for index, rule in enumerate(task.rules or ()):
+    for index, rule in enumerate(task.rules):
         if rule.when is None and used_up and not task.else_takes_all:
             return -1
         try:

@@ -81,7 +81,7 @@ def because_rules(
     rules = next((each.rules for each in plan.steps[run_id.rpartition(":")[0]].tasks if each.name == task), None)
     if need is None or event is None or rules is None:
         return []
-    names = {**need.names, "outcome": pipeline.outcome_view(event.outcome)}
+    names = {**need.names, "outcome": pipeline.outcome_view(event.outcome, need.execution_id)}
     return [{"rule": at, "do": rule.then.do, **held(rule.when, names)} for at, rule in enumerate(rules)]
 
 

@@ -134,10 +134,12 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
     body = lower_program(env, lower_commands(env, own_keys(env, _inserted(_logged(body)))))
     rules = [rule(ERROR, directive("fail")), otherwise(after)]
     store = with_rules(named(renamed_task(env, body, names), label), [], rules)
+    env.mark(label, "sink")
     when = get(sink, "when")
     if when is None:
         return [store]
     gate = env.label(f"{label}_if", when.position, "the when of a sink")
+    env.mark(gate, "sink.when")
     test = Node(when.position, condition(when.value, names), when.style)
     keep: dict[str, Any] = {"result": "_prev"}
     return [noop(sink.position, gate, [rule(test, directive("jump", to=label, **keep)), otherwise({**after, **keep})]),

@@ -59,6 +59,7 @@ def lower_formal(env: Env, step: str, node: Node, tool: Node | None) -> list[Nod
 def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     rules = get(node, "case")
     cases = with_calls(env, read_case(env, rules), get(node, "next")) if rules is not None else []
+    env.cases |= {step} if cases else set()
     args = get(node, "args")
     if args is not None and args.value is not None and not is_map(args):
         env.error(args, "DSL203", "args must be a mapping", "write args: {name: value}")

@@ -12,6 +12,8 @@ from shared.dsl.lower.nodes import Env, build, get, listed, text_of
 from shared.dsl.lower.retry import Retry, gather
 from shared.dsl.source.nodes import Node
 
+_CASE = ("case", "enter", "exit")  # the tasks that ask the rules of a case, by the events of the step
+
 
 class Parts(Struct, kw_only=True):
     """A formal step taken apart. `errors`: a rule of its case does something about errors."""
@@ -47,7 +49,10 @@ class Parts(Struct, kw_only=True):
         return key(self.step, "case") if changing and leading and not self.looped else ""
 
     def label(self, what: str, meaning: str) -> str:
-        return self.env.label(f"{self.step}_{what}", self.node.position, f"{meaning} of step {self.step}")
+        label = self.env.label(f"{self.step}_{what}", self.node.position, f"{meaning} of step {self.step}")
+        if what in _CASE:
+            self.env.mark(label, "case")
+        return label
 
     def after(self, *, errors: bool = False, view: str = "_prev") -> Names:
         return with_args(after_task(self.step, self.kind, errors=errors, view=view), self.args)

@@ -2,7 +2,7 @@
 form before it is read. Pure; generated nodes have the place of what they came from, and canonical input comes back
 as the same document."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from msgspec import Struct
 
@@ -30,11 +30,13 @@ _LOOP_KEYS = ("in", "iterator", "mode", "max_in_flight", "spec")
 
 
 class Lowered(Struct, frozen=True):
-    """`labels` says of every generated step and task where it comes from."""
+    """`labels` says of every generated step and task where it comes from; `cases` and `again` are those of `Env`."""
 
     document: Document
     diagnostics: tuple[Diagnostic, ...] = ()
     labels: Mapping[str, Origin] = {}
+    cases: Set[str] = frozenset()
+    again: Mapping[tuple[str, str], tuple[str, ...]] = {}
 
 
 def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edition: int = EDITION) -> Lowered:
@@ -47,7 +49,8 @@ def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edi
         root = changed(root, {"workflow": _workflow(env, workflow)})
     if root is document.root:
         return Lowered(document, tuple(env.diagnostics))
-    return Lowered(Document(root, document.lines, root.plain()), tuple(env.diagnostics), env.labels)
+    return Lowered(Document(root, document.lines, root.plain()), tuple(env.diagnostics), env.labels,
+                   env.cases, env.again)
 
 
 def _names(root: Node) -> tuple[set[str], frozenset[str]]:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.model.edition import EDITION
-from shared.dsl.model.plan import Origin
+from shared.dsl.model.plan import Origin, Role
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.read.reader import MAX_ERRORS, MAX_NAME, MAX_WARNINGS
 from shared.dsl.source.nodes import Entry, Node, Position
@@ -16,7 +17,8 @@ from shared.dsl.source.nodes import Entry, Node, Position
 class Env(Struct):
     """One lowering under way. `taken` are the names of the author's steps and tasks; `must_match` says that a
     step whose arcs all fail to match is an error; `keys` are all keys the author wrote; `edition` is that of the
-    language the playbook is read by."""
+    language the playbook is read by. `cases` are the steps with a case, `again` the jumps of a step's task that make
+    its call once more."""
 
     file: str
     kinds: Mapping[str, ToolSpec]
@@ -29,6 +31,8 @@ class Env(Struct):
     keys: frozenset[str] = frozenset()
     copied: int = 0  # values copied from the workbook so far
     edition: int = EDITION
+    cases: set[str] = set()
+    again: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def error(self, node: Node | Position, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         position = node.position if isinstance(node, Node) else node
@@ -49,6 +53,10 @@ class Env(Struct):
         self.taken.add(label)
         self.labels[label] = Origin(position.line, what)
         return label
+
+    def mark(self, label: str, role: Role) -> None:
+        """What the task with the generated name is."""
+        self.labels[label] = replace(self.labels[label], role=role)
 
 
 def build(position: Position, value: Any) -> Node:

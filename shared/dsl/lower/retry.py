@@ -166,9 +166,11 @@ def policy(env: Env, retry: Retry, when: Any, then: Node, main: str, *, ends: bo
     test = Text("{{ " + f"({inner}) and iter.{count} < {limit}" + " }}", written_of(when))
     again = one_more(retry, *(("index", "count") if retry.counts else ("index",)))
     between = _between(env, retry, then, main, again)
+    first = text_of(get(between[0], "name")) if between else main
+    env.again[retry.step, main] = (*env.again.get((retry.step, main), ()), first)
     if between:
         retry.tasks += between
-        retry.rules.append(rule(test, directive("jump", to=text_of(get(between[0], "name")), set_iter=patch)))
+        retry.rules.append(rule(test, directive("jump", to=first, set_iter=patch)))
     else:
         retry.rules.append(rule(test, directive("jump", to=main, set_iter={**patch, **again})))
 

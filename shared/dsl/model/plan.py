@@ -10,6 +10,8 @@ from shared.errors import Signal
 
 MAX_LEASES = 3  # of a run in a row that are lost, unless its step says otherwise
 EVERYTHING = "*"  # in a Needs set: the whole namespace is used
+# What a generated task is in the formal dialect: a sink, the noop that decides its `when`, or rules of a `case`.
+Role = Literal["", "sink", "sink.when", "case"]
 
 
 class Directive(Struct, frozen=True):
@@ -49,7 +51,8 @@ class Task(Struct, frozen=True):
     without its policy. `rules` None: no policy given (ok → continue, error → fail). `expects` are the args it
     must be called with, `returns` the keys its result must have; `select` are paths into the result whose values
     stay beside a reference to it. With a `loop` it is called once per element, in order. `else_takes_all`: also an
-    outcome whose retries are used up, as in the first edition. `title` is what it stands for, if it was generated."""
+    outcome whose retries are used up, as in the first edition. `title` is what it stands for, if it was generated, and
+    `role` what it is there. A jump to one of `again` makes the call once more, by a retry policy (FX §6)."""
 
     name: str
     kind: str
@@ -62,6 +65,8 @@ class Task(Struct, frozen=True):
     loop: Level | None = None
     else_takes_all: bool = False
     title: str = ""
+    role: Role = ""
+    again: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """As messages name it."""
@@ -154,7 +159,8 @@ class Needs(Struct, frozen=True):
 class Step(Struct, frozen=True):
     """`needs` covers the tasks and `loop.in`; `task_needs` the tasks alone: what an iteration carries. A number
     as `join` is how many tokens enter together. With `requires`, the pool is chosen when an execution starts.
-    `all_may_fail`: a best-effort loop is done even if no iteration succeeded, as in the first edition."""
+    `all_may_fail`: a best-effort loop is done even if no iteration succeeded, as in the first edition. `case`: its arcs
+    are the rules of a case (FX §7.1)."""
 
     name: str
     tasks: tuple[Task, ...] = ()
@@ -178,6 +184,7 @@ class Step(Struct, frozen=True):
     limit: Limit | None = None
     requires: tuple[str, ...] = ()
     all_may_fail: bool = False
+    case: bool = False
 
 
 class Origin(Struct, frozen=True):
@@ -185,6 +192,7 @@ class Origin(Struct, frozen=True):
 
     line: int
     what: str
+    role: Role = ""
 
 
 class Plan(Struct, frozen=True, kw_only=True):

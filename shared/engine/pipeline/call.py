@@ -21,7 +21,7 @@ from shared.events.command import Command
 from shared.events.failure import CANCELLED, INTERNAL, LIMIT, TIMEOUT, Failure
 from shared.events.outcome import Outcome, failed
 from shared.events.run_index import is_iteration, iteration_part
-from shared.events.stamp import seconds
+from shared.events.stamp import seconds, stamp
 
 MAX_RUN_S = 24 * 3600.0  # in one worker's hands, without a timeout of its own
 MAX_TASK_S = 3600.0  # for one attempt of a task, where neither the task nor its step nor its execution has a timeout
@@ -115,9 +115,10 @@ def late(**fields: Any) -> Outcome:
 
 
 class Times(Struct, frozen=True):
-    """How long a call took, and how long the run waited in line for a turn before it."""
+    """From when to when a call took, and how long the run waited in line for a turn before it."""
 
-    took: float
+    began: float
+    ended: float
     queued: float = 0.0
 
 
@@ -125,7 +126,8 @@ def judged(
     step: Step, progress: Progress, outcome: Outcome, names: dict[str, Any], key: str, times: Times, *, over: bool
 ) -> list[ev.Event]:
     """What the end of a call means; `over`: it came after the run's time."""
-    meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(times.took, 6)}
+    meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(times.ended - times.began, 6),
+            "started_at": stamp(times.began), "ended_at": stamp(times.ended)}
     if times.queued >= NOTABLE_S:
         meta["queued_s"] = round(times.queued, 6)
     if over:

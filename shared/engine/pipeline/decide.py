@@ -36,6 +36,7 @@ from shared.events.command import Command
 from shared.events.failure import LIMIT, POLICY, Failure, shortened
 from shared.events.fields import Growth
 from shared.events.outcome import Outcome, Result, failed
+from shared.events.record import trace_id
 
 MAX_DELAY_S = 300.0
 MAX_TASK_RUNS = 100_000  # per step-run: a jump cycle without a break must end
@@ -137,7 +138,7 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     if task.rules is None:
         plain = Directive("continue" if outcome.status == "ok" else "fail")
         return [_done(task, progress, outcome, plain, {}, {})]
-    seen = {**seen, "outcome": outcome_view(outcome)}
+    seen = {**seen, "outcome": outcome_view(outcome, seen["execution_id"])}
     try:
         return _by_rules(task, task.rules, progress, outcome, seen, key)
     except TemplateError as error:
@@ -238,12 +239,13 @@ def backoff(then: Directive, attempt: int, delay: float, key: str) -> float:
     return float(min(delay * (0.9 + 0.2 * spread), then.max_delay, MAX_DELAY_S))
 
 
-def outcome_view(outcome: Outcome) -> dict[str, Any]:
+def outcome_view(outcome: Outcome, execution_id: str) -> dict[str, Any]:
+    """As templates see it. The trace is the execution's, and so not in the log of every call."""
     seen: dict[str, Any] = {
         "status": outcome.status,
         "result": view(Result(outcome.result, outcome.shape, None, outcome.fields)),
         "error": outcome.error,
-        "meta": outcome.meta,
+        "meta": {**outcome.meta, "trace_id": trace_id(execution_id)},
     }
     for kind in ("http", "pg", "py"):
         if (fields := getattr(outcome, kind)) is not None:

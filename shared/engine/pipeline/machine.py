@@ -232,7 +232,7 @@ class RunMachine:
         ended: float
         outcome: Outcome
         ended, outcome = yield Ended(progress, answered, names)
-        times = Times(ended - began, queued)
+        times = Times(began, ended, queued)
         return pipeline_call.judged(self._step, progress, outcome, names, key, times, over=ended >= self.due)
 
     def _call(

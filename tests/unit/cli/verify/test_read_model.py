@@ -195,3 +195,8 @@ async def test_rows_that_were_purged_are_no_violation() -> None:
     verdict = await verdict_of(purge, purged={PARALLEL: datetime(2026, 11, 16, tzinfo=UTC)})
     assert (verdict.verdict, verdict.projection.state) == ("verified", "unknown")
     assert verdict.projection.reason == "its rows were purged on 2026-11-16 (noetlctl admin purge)"
+
+
+def test_every_migration_has_a_number_of_its_own() -> None:
+    numbers = [path.name.split("_")[0] for path in FOLDER.glob("*.sql")]
+    assert len(numbers) == len(set(numbers))

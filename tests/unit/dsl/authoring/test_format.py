@@ -47,8 +47,8 @@ SMALL = HEAD + "workflow:\n  - {step: start, tool: {kind: noop, args: VALUE}}\n"
 def same_but_places(plan: Plan | None) -> Plan:
     assert plan is not None
     steps = {
-        name: replace(step, line=0, admit=tuple(replace(rule, line=0) for rule in step.admit),
-                      tasks=tuple(replace(task, title="") for task in step.tasks))
+        name: replace(step, line=0, case=False, admit=tuple(replace(rule, line=0) for rule in step.admit),
+                      tasks=tuple(replace(task, title="", role="", again=()) for task in step.tasks))
         for name, step in plan.steps.items()
     }
     return replace(plan, digest="", origins={}, steps=steps)
