@@ -24,15 +24,17 @@ _PAYLOADS = {"http": "data", "sql": "rows"}
 class View:
     """Immutable. `own` are the envelope's keys, `raw` is what the view stands for as a final value, `beside` is
     known of the result without being in it. Of a secret it is a handle: `secret` says what it stands for, which the
-    keys of a call are rendered with and nothing else."""
+    keys of a call are rendered with and nothing else. `folds`: its keys are lower-case and found in any spelling, as
+    the names of headers are (RFC 9110 §5.1)."""
 
-    __slots__ = ("beside", "own", "payload", "raw", "secret")
+    __slots__ = ("beside", "folds", "own", "payload", "raw", "secret")
 
     def __init__(
         self, own: dict[str, Any], payload: Any, raw: Any, beside: Mapping[str, Any] | None = None,
-        secret: dict[str, str] | None = None,
+        secret: dict[str, str] | None = None, *, folds: bool = False,
     ) -> None:
         self.secret = secret
+        self.folds = folds
         self.own = own
         self.payload = payload
         self.raw = raw
@@ -40,6 +42,8 @@ class View:
 
     def find(self, name: Any) -> Any:
         """The value under a name, or MISSING."""
+        if self.folds:
+            return self.payload.get(folded(name), MISSING)
         found = self.own.get(name, MISSING)
         if found is MISSING and type(self.payload) is dict and not (self.own and name == "result"):
             found = self.payload.get(name, MISSING)
@@ -106,6 +110,15 @@ class View:
         return +self.payload
 
 
+def folded(name: Any) -> Any:
+    return name.lower() if type(name) is str else name
+
+
+def headers_view(headers: Any) -> Any:
+    """The headers of an answer, whose names are told apart by their letters alone, not by their case."""
+    return View({}, headers, headers, folds=True) if type(headers) is dict else headers
+
+
 def unwrap(value: Any) -> Any:
     """The payload of a view; any other value as it is."""
     return value.payload if type(value) is View else value
@@ -126,6 +139,8 @@ def view(result: Result) -> View:
     if result.shape in _ENVELOPES and isinstance(value, dict):
         payload = value.get(_PAYLOADS[result.shape])
         own = {key: each for key, each in value.items() if key in _ENVELOPES[result.shape] or key[:8] == "command_"}
+        if "headers" in own:
+            own["headers"] = headers_view(own["headers"])
         return View({**own, "data": payload}, payload, value, beside)
     if result.shape == "secret" and isinstance(value, dict):
         return View({}, value, value, beside, {str(key): str(each) for key, each in value.items()})
