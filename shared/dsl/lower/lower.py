@@ -19,6 +19,7 @@ from shared.dsl.lower.results import lower_results
 from shared.dsl.lower.root import lower_root
 from shared.dsl.lower.step_names import plain_names
 from shared.dsl.lower.tasks import lower_tool
+from shared.dsl.lower.workbook import with_step_args
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.model.edition import EDITION
 from shared.dsl.model.plan import Origin
@@ -91,7 +92,7 @@ def _step(env: Env, node: Node) -> list[Node]:
     if (spec := get(node, "spec")) is not None:
         put["spec"] = renamed_node(spec, EVERYWHERE)
     if tool is not None:
-        tool = put["tool"] = lower_tool(env, step, tool)
+        tool = put["tool"] = lower_tool(env, step, with_step_args(env, node, tool))
     sinks = [sink for sink in (_own_sink(each) for each in ([tool] if is_map(tool) else listed(tool))) if sink]
     node = changed(node, put)
     if sinks and tool is not None:
