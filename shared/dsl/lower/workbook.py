@@ -67,12 +67,17 @@ def _binding(env: Env, at: Node, label: str, what: str, keys: dict[str, str], va
 
 
 def _defaults(body: Node, given: dict[str, str]) -> dict[str, Node]:
-    """The task's own arguments that the call does not give and other keys of the task read. A credential stays where
-    it is: nothing else may hold one."""
-    read = names_used(changed(body, {"args": None}).plain()).names
-    return {name: value for name, value in items(get(body, "args"))
-            if name not in given and name in read and name.isidentifier() and "keychain" not in names_used(
-                value.plain()).names}
+    """The task's own arguments that the call does not give and the rest of the task reads. A credential stays where it
+    is: nothing else may hold one."""
+    own = get(body, "args")
+    found = {}
+    for name, value in items(own):
+        assert own is not None
+        rest = changed(body, {"args": changed(own, {name: None})})
+        secret = "keychain" in names_used(value.plain()).names
+        if name not in given and name.isidentifier() and not secret and name in names_used(rest.plain()).names:
+            found[name] = value
+    return found
 
 
 def _overridden(body: Node, given: dict[str, str]) -> Node:

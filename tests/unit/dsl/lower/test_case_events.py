@@ -93,7 +93,8 @@ def test_it_is_known_where_a_step_leads_before_it_stores() -> None:
     assert (ran.args("start_sink"), ran.steps) == ([{"n": 1, "led": 1}], ["start", "two"])
 
 
-@pytest.mark.parametrize("where", ["sink: {tool: noop}", "case: [{when: '{{ result.n }}', then: {sink: {tool: noop}}},"])
+@pytest.mark.parametrize(
+    "where", ["sink: {tool: noop}", "case: [{when: '{{ result.n }}', then: {sink: {tool: noop}}},"])
 def test_no_rule_takes_the_failure_of_a_sink_for_that_of_the_call(where: str) -> None:
     """Its step has been routed by then; `step.failed` names the failure of the whole step."""
     workflow = """
