@@ -20,12 +20,22 @@ from shared.dsl.lower.build import (
 )
 from shared.dsl.lower.case import arcs, read_case, warn_of_codes, with_calls
 from shared.dsl.lower.formal.arcs import Arcs, has_sinks
-from shared.dsl.lower.formal.events import may_fail
+from shared.dsl.lower.formal.events import may_fail, tell
 from shared.dsl.lower.formal.retries import case_retries
 from shared.dsl.lower.formal.tail import behind, decided
 from shared.dsl.lower.formal_tail import Parts
 from shared.dsl.lower.formal_tail import behind as former_behind
-from shared.dsl.lower.name_meanings import EVERYWHERE, condition, counted, key, on_arc, on_enter, patches, with_args
+from shared.dsl.lower.name_meanings import (
+    EVERYWHERE,
+    condition,
+    counted,
+    key,
+    on_arc,
+    on_enter,
+    patches,
+    unwrapped,
+    with_args,
+)
 from shared.dsl.lower.names import Names, expression, free_names, literal, renamed_node, rewrite
 from shared.dsl.lower.next import plain_next, router
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
@@ -74,8 +84,13 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     kind = text_of(get(tasks[-1], "kind")) if tasks else ""
     main = text_of(get(tasks[-1], "name")) if tasks else ""
     errors = any(case.acts and (may_fail(case, step) if env.edition > 2 else case.errors) for case in cases)
-    retry = start(step, kind, keys, node)
+    retry = start(env, step, kind, keys, node)
     warn_of_codes(env, node, cases, kind)
+    if env.edition > 2:
+        tell(env, cases, step)
+        if whole_loop and vars_:
+            env.note(node, f"vars of step {step[:60]!r} are taken once, of the result of its loop",
+                     "write set_ctx: {…} on the step for what each iteration writes")
     return Parts(
         env=env, step=step, node=node, tasks=tasks, args=keys, cases=cases, sinks=sinks, set_ctx=to_ctx,
         set_iter=to_iter, retry=retry, main=main, errors=errors, at_the_end=vars_ if whole_loop else {},
@@ -123,7 +138,7 @@ def _next(parts: Parts) -> tuple[Node | None, list[Node]]:
 def _arc_names(parts: Parts, *, loop: bool) -> Names:
     """What arcs read. The pipeline's `iter` is gone by then, so an argument of the step is written out, if it is
     the same then: what reads `vars` may not be."""
-    names = on_arc(parts.kind, loop=loop)
+    names = unwrapped(on_arc(parts.kind, loop=loop), parts.env.edition)
     written = {}
     used = _read_by_arcs(parts) if parts.args else {}
     for name, value in items(get(parts.node, "args")):

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from shared.dsl.lower.build import directive, noop, otherwise, renamed_patch, rule, sink_task
 from shared.dsl.lower.case import Case
-from shared.dsl.lower.name_meanings import after_task, condition, key, with_args
+from shared.dsl.lower.name_meanings import after_task, condition, key, unwrapped, with_args
 from shared.dsl.lower.names import Names, expression, rewrite
 from shared.dsl.lower.nodes import Env, build, get, listed, text_of
 from shared.dsl.lower.retry import Retry, gather
@@ -58,7 +58,8 @@ class Parts(Struct, kw_only=True):
         return self.env.label(f"{self.step}_{what}", self.node.position, f"{meaning} of step {self.step}")
 
     def after(self, *, errors: bool = False, view: str = "_prev") -> Names:
-        return with_args(after_task(self.step, self.kind, errors=errors, view=view), self.args)
+        names = unwrapped(after_task(self.step, self.kind, errors=errors, view=view), self.env.edition)
+        return with_args(names, self.args)
 
 
 def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:

@@ -33,6 +33,9 @@ def inlined(env: Env, task: Node, label: str) -> tuple[list[Node], Node]:
     defaults: dict[str, Node] = {}
     if env.edition > 2:
         defaults = _defaults(body, keys)
+        if both := [name for name in keys if get(body, "args", name) is not None]:
+            env.note(task, f"the call's {', '.join(both)[:60]} wins over that of the workbook task",
+                     "leave it out of the call for the task's own")
         body = _overridden(body, keys)
     found = _binding(env, args, label, "args", keys, dict(items(args)), EVERYWHERE)
     more = {name: _kept(name) for name in defaults}

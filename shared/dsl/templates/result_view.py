@@ -4,7 +4,8 @@ A name is looked up in this order: the keys of the result's envelope (http: `sta
 `data`; sql: `rows`, `row_count`, `columns`; loop: `results`, `count`, `failed`), then the payload's keys,
 then what is known beside it (selected parts; the name it was collected under; `_ref`, `_store`, `_size_bytes` of a
 stored result), then `data`
-and `result`, which give the payload. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
+and `result`, which give the payload. Of `_payload`, as which lowering reads a formal `result`, the payload's keys come
+before the envelope's. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
 filters) acts on the payload. As the final value of an expression a view gives the result as stored.
 """
 
@@ -16,6 +17,7 @@ from jinja2.utils import missing
 
 from shared.events.outcome import Ref, Result
 
+PAYLOAD = "_payload"
 MISSING: Any = missing  # what `find` answers for a name that is not there
 _ENVELOPES = {"http": ("status_code", "headers", "data"), "sql": ("rows", "row_count", "columns")}
 _PAYLOADS = {"http": "data", "sql": "rows"}
@@ -45,6 +47,8 @@ class View:
         if self.folds:
             return self.payload.get(folded(name), MISSING)
         found = self.own.get(name, MISSING)
+        if found is MISSING and name == PAYLOAD:
+            return self._unwrapped()
         if found is MISSING and type(self.payload) is dict and not (self.own and name == "result"):
             found = self.payload.get(name, MISSING)
         if found is MISSING and self.beside is not None:
@@ -54,6 +58,14 @@ class View:
         if name == "result":
             return View(self.own, self.payload, self.payload, self.beside)
         return self.payload if name == "data" else MISSING
+
+    def _unwrapped(self) -> "View":
+        """The payload alone, whose keys come before the envelope's: `data` of a body that has such a key is that."""
+        own, payload = self.own, self.payload
+        if type(payload) is dict:
+            own = {key: each for key, each in own.items() if key not in payload}
+            own |= {"result": payload["result"]} if "result" in payload else {}
+        return View(own, payload, payload, self.beside)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.payload)

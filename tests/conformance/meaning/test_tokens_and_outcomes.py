@@ -105,8 +105,11 @@ async def test_the_names_of_headers_are_found_in_any_spelling(lab: Lab, api: Api
                                                all: "{{ outcome.http.headers }}"}}
               - else: {then: {do: fail}}
       next: {arcs: [{step: two, when: "{{ event.result.headers['X-Left'] | int == 3 }}"}]}
-    - {step: two, tool: {kind: noop, args: {left: "{{ ctx.left }}", kind: "{{ start.headers['Content-Type'] }}",
-                                            own: "{{ ctx.all['x-left'] }}", no: "{{ start.headers['No'] is defined }}"}}}
+    - step: two
+      tool:
+        kind: noop
+        args: {left: "{{ ctx.left }}", kind: "{{ start.headers['Content-Type'] }}", own: "{{ ctx.all['x-left'] }}",
+               no: "{{ start.headers['No'] is defined }}"}
     """
     ran = await lab.run(playbook(workflow), {"url": api.url})
     assert ran.status == "completed", ran.error

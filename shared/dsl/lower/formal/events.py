@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from shared.dsl.lower.case import Case
 from shared.dsl.lower.names import Names, asks_for_errors, expression, free_names, rewrite, written_of
-from shared.dsl.lower.nodes import get, items, listed
+from shared.dsl.lower.nodes import Env, get, items, listed
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
 from shared.dsl.templates.conditions import truth
@@ -119,3 +119,20 @@ def _texts(node: Node) -> Iterator[str]:
         yield node.value
     for below in [*listed(node), *(each for _, each in items(node))]:
         yield from _texts(below)
+
+
+def tell(env: Env, cases: Sequence[Case], step: str) -> None:
+    """Warns of a rule that leads on after a failure without a word about it, and notes where two rules act now."""
+    cases = [case for case in cases if not case.enters]
+    for case in cases:
+        silent = isinstance(case.when, str) and names_event(case) and not asks_for_errors(case.when)
+        if case.next is not None and silent and may_fail(case, step) and not _tests_failure(str(case.when)):
+            env.warn(case.position, "DSL931", f"the rule on step.exit leads on after a failure of {step[:60]!r} too",
+                     "add: and response is defined, if it is about successes")
+    if len(passes(cases, step)) > 1 and sum(bool(case.acts or case.next) for case in cases) > 1:
+        env.note(cases[0].position, f"rules of both events of step {step[:60]!r} act: the call's, then step.exit's",
+                 "see whether a rule on step.exit is one that was passed over before")
+
+
+def _tests_failure(text: str) -> bool:
+    return bool(free_names(text) & _DATA) or "event.error" in text.replace(" ", "")
