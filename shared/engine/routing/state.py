@@ -241,7 +241,7 @@ def _boundary(end: End | None, event: ev.NextSelected) -> End:
     """The event that was routed. A step without tools ends by its decision alone, and a success whose ctx cannot be
     written is routed as a failure."""
     if end is None or end.event != event.event:
-        return End(event.event, 0)
+        return End("step.failed" if event.event == "step.failed" else "step.done", 0)
     return replace(end, ctx=()) if end.ctx else end
 
 
