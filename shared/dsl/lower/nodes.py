@@ -33,6 +33,12 @@ class Env(Struct):
     edition: int = EDITION
     cases: set[str] = set()
     again: dict[tuple[str, str], tuple[str, ...]] = {}
+    notes: list[Diagnostic] = []  # what an earlier edition took otherwise
+
+    def note(self, node: Node | Position, message: str, fix: str) -> None:
+        position = node.position if isinstance(node, Node) else node
+        if len(self.notes) < MAX_WARNINGS:
+            self.notes.append(Diagnostic(position.line, position.column, "DSL932", message, fix, self.file, "warning"))
 
     def error(self, node: Node | Position, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         position = node.position if isinstance(node, Node) else node

@@ -4,12 +4,13 @@ loop (`local_machine.py`) and the claim of rows (`frame_machine.py`) are leases 
 Theory of operation
 -------------------
 1. *Beginning.* A run that nobody can have held before starts at its first task. Any other is claimed: the log is read
-   (it may be over, or another's; only then is the lease extended, because a command that another holds or has handed
-   back is kept from coming again by whoever extends it), `step.started` is written under this lease, and the log is read again. Every record
-   accepted before the claim is in what is read then, and none that an earlier lease writes later counts. So the run
-   continues after the last finished task. A step with `max_leases: 1` is always claimed: nothing of it may run before
-   the log knows. The claim also counts the leases that were lost before it, and ends a run that has lost too many. An
-   iteration of a local loop is held with the loop: it is begun from what the loop's claim has found (`before`).
+   (it may be over, or another's), the lease is extended, `step.started` is written under it, and the log is read again.
+   Whoever extends a command that another holds or has handed back keeps it from coming again, so that comes after the
+   first look. Every record accepted before the claim is in what is read then, and none that an earlier lease writes
+   later counts. So the run continues after the last finished task. A step with `max_leases: 1` is always claimed:
+   nothing of it may run before the log knows. The claim also counts the leases that were lost before it, and ends a run
+   that has lost too many. An iteration of a local loop is held with the loop: it is begun from what the loop's claim has
+   found (`before`).
 2. *One task.* Names, rendering, judging and folding are computed here; only the call is made outside. What a task with
    an effect resulted in is in the log before the next effect starts, and `task.started` is noted before the call, so
    that it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one
@@ -233,6 +234,7 @@ class RunMachine:
         outcome: Outcome
         ended, outcome = yield Ended(progress, answered, names)
         times = Times(began, ended, queued)
+        outcome = pipeline_call.with_blocks(outcome, spec)
         return pipeline_call.judged(self._step, progress, outcome, names, key, times, over=ended >= self.due)
 
     def _call(
