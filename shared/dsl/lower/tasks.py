@@ -17,7 +17,6 @@ from shared.dsl.lower.nodes import (
     is_map,
     items,
     listed,
-    renamed,
     replaced,
     text_of,
     without,
@@ -25,6 +24,7 @@ from shared.dsl.lower.nodes import (
 from shared.dsl.lower.program import lower_program
 from shared.dsl.lower.sugar import SUGAR, lower_sugar
 from shared.dsl.lower.task_retry import retried
+from shared.dsl.lower.today.shapes import todays_tool, with_input
 from shared.dsl.source.nodes import Entry, Node
 
 _RESERVED = ("index", "count", "parent")  # keys of `iter` that the engine sets
@@ -79,14 +79,14 @@ def lower_task(env: Env, step: str, body: Node, label: str, before: str) -> list
     sugar = next((key for key in SUGAR if key in body.value), None)
     if sugar is not None and "kind" not in body.value:
         return lower_sugar(env, step, body, sugar, lower_list)
-    task = renamed(body, "input", "args")
+    task = with_input(body)
     if text_of(get(task, "kind")) == "workbook":
         return _from_workbook(env, step, task, label, before)
     return [_plain(env, step, task, before)]
 
 
 def _plain(env: Env, step: str, task: Node, before: str) -> Node:
-    task = own_keys(env, retried(env, step, _unlabelled(env, task)))
+    task = own_keys(env, retried(env, step, todays_tool(env, _unlabelled(env, task))))
     task = renamed_task(env, lower_program(env, lower_commands(env, task)), EVERYWHERE)
     rules = get(task, "spec", "policy", "rules")
     if rules is not None and is_list(rules):
@@ -194,7 +194,7 @@ def _from_workbook(env: Env, step: str, task: Node, label: str, before: str) -> 
     if not may_copy(env, task, entry):
         return [build(task.position, {"name": label, "kind": "noop"})]
     extra = {key: value for key, value in items(task) if key not in ("kind", "name", "task", "args")}
-    body = changed(entry, extra)
+    body = with_input(changed(with_input(entry), extra))
     args = get(task, "args")
     if args is None or not is_map(args) or not args.value:
         return [named(_plain(env, step, body, before), label)]

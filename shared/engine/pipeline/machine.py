@@ -35,12 +35,13 @@ from msgspec.structs import replace
 
 from shared.dsl.model.plan import Step, Task
 from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.templates.names import NOW
 from shared.engine.leases import lost_leases
 from shared.engine.pipeline import assertions, ownership, park
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.call import MAX_RUN_S, PARK_S, Times
-from shared.engine.pipeline.decide import Progress
+from shared.engine.pipeline.decide import ENDED_AT, Progress
 from shared.engine.pipeline.effects import (
     Call,
     Claimed,
@@ -72,6 +73,7 @@ from shared.events.command import Command
 from shared.events.outcome import Outcome
 from shared.events.record import Lease
 from shared.events.run_index import is_iteration
+from shared.events.stamp import stamp
 from shared.events.waits import Waits
 
 PURE_IN_A_ROW = 200  # tasks without effects, before what they noted is written and other runs get a turn
@@ -189,6 +191,9 @@ class RunMachine:
         if pipeline_call.reads_names(task):
             at = progress
             names = yield from brought(values, lambda: pipeline.names(self._command, at, values))
+            if NOW in self._step.task_needs.names:
+                moment: float = yield Now()
+                names[NOW] = stamp(moment)
         spec = self._spec_of(task.kind)
         started = ev.TaskStarted(task.name, progress.attempt)
         answer = progress.answer
@@ -231,6 +236,8 @@ class RunMachine:
         outcome: Outcome
         ended, outcome = yield Ended(progress, answered, names)
         times = Times(ended - began, queued)
+        if NOW in names:  # rules are decided on when the call has ended, and whoever decides again reads it here
+            outcome = replace(outcome, meta={**outcome.meta, ENDED_AT: stamp(ended)})
         return pipeline_call.judged(self._step, progress, outcome, names, key, times, over=ended >= self.due)
 
     def _call(

@@ -80,7 +80,7 @@ def start(
     if unready is not None:
         return turn.refuse(*unready)
     try:
-        workload = merge_workload(plan.workload, request.payload, execution_id)
+        workload = merge_workload(plan.workload, request.payload, execution_id, turn.ts)
     except TemplateError as error:
         return turn.refuse(error.kind, f"workload: {error}")
     size = len(msgspec.json.encode(workload))
@@ -107,10 +107,12 @@ def _priority(request: Request, plan: Plan) -> int:
     return PRIORITY if asked is None else asked
 
 
-def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str) -> dict[str, Any]:
+def merge_workload(
+    defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str, ts: str
+) -> dict[str, Any]:
     """Defaults rendered, the payload (never rendered: it is data) merged over them (FS §3.2)."""
     seen = deep_merge(defaults, payload)
-    rendered = evaluate(dict(defaults), {"payload": payload, **whole_scope(execution_id, seen)})
+    rendered = evaluate(dict(defaults), {"payload": payload, **whole_scope(execution_id, seen), "_now": ts})
     return deep_merge(rendered, payload)
 
 
@@ -292,7 +294,7 @@ class _Turn:
             results = {**results, step.name: end.result}
         scope = narrow(needs, self.state.workload, self.state.ctx, results, self.caller)
         scope = resolve_scope(scope, None, self.values)
-        return visible(self.state.execution_id, scope, run.args, event=event_view(end, self.values))
+        return visible(self.state.execution_id, scope, run.args, event=event_view(end, self.values), _now=self.ts)
 
     # -- tokens ------------------------------------------------------------------------
 
@@ -360,7 +362,7 @@ class _Turn:
     def names_at_entry(self, step: Step, args: dict[str, Any]) -> dict[str, Any]:
         needs = names_used([rule.when for rule in step.admit])
         scope = narrow(needs, self.state.workload, self.state.ctx, self.state.results, self.caller)
-        return visible(self.state.execution_id, resolve_scope(scope, None, self.values), args)
+        return visible(self.state.execution_id, resolve_scope(scope, None, self.values), args, _now=self.ts)
 
     def schedule(self, step: Step, run_id: str, ids: tuple[str, ...], args: dict[str, Any]) -> None:
         state = self.state
