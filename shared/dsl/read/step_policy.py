@@ -60,7 +60,7 @@ def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str],
                           rejected_keys.EXECUTOR_SPEC)
     policy_at = (*at, "policy")
     keys = ("defaults", "results", "limits", "priority")
-    policy = reader.section(spec, "policy", at, keys, rejected_keys.STEP_POLICY)
+    policy = reader.section(spec, "policy", at, keys, {**rejected_keys.STEP_POLICY, **rejected_keys.EXECUTOR_POLICY})
     limits_at = (*policy_at, "limits")
     limited = reader.section(policy, "limits", policy_at, limits.KEYS)
     _results(reader, policy, policy_at)
@@ -78,9 +78,7 @@ def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str],
 
 
 def _timeouts(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[float | None, float | None]:
-    resources = rejected_keys.unsupported("defaults.resources", "set resources on the worker pool")
-    defaults = reader.section(policy, "defaults", path, ("timeouts",), {
-        "resources": resources, "timeout_s": rejected_keys.moved("timeout_s", "timeouts: {step_s: …} in defaults")})
+    defaults = reader.section(policy, "defaults", path, ("timeouts",), rejected_keys.DEFAULTS)
     tasks = rejected_keys.moved("timeout", "timeout: {connect: …, read: …} in executor.spec")
     timeouts = reader.section(defaults, "timeouts", (*path, "defaults"), ("execution_s", "step_s"),
                               dict.fromkeys(("timeout", "connect", "read", "total"), tasks))
@@ -172,8 +170,7 @@ def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[Admit
         return ()
     modes = ("exclusive", "inclusive")
     if "mode" in admit and reader.choice(admit["mode"], (*at, "mode"), modes) == "inclusive":
-        reader.value((*at, "mode"), "DSL701", "inclusive admission is not supported",
-                     "write mode: exclusive, or leave it out")
+        reader.value((*at, "mode"), *rejected_keys.ADMIT_MODE)
     if "rules" not in admit and "join" in admit:
         return ()
     return tuple(

@@ -27,14 +27,13 @@ def read_task_policy(reader: Reader, value: Any, path: Path, labels: frozenset[s
     if not isinstance(value, dict):
         return ()
     reader.keys(policy, path, POLICY_KEYS, rejected_keys.TASK_POLICY, "a task's policy")
-    if "mode" in policy:
-        reader.choice(policy["mode"], (*path, "mode"), ("exclusive",))
-    if "on_unmatched" in policy:
-        reader.choice(policy["on_unmatched"], (*path, "on_unmatched"), ("continue",))
-    for hook in ("before", "after", "finally"):
+    for key, only, told in (("mode", "exclusive", rejected_keys.TASK_MODE),
+                            ("on_unmatched", "continue", rejected_keys.ON_UNMATCHED)):
+        if policy.get(key, only) != only:
+            reader.value((*path, key), *told)
+    for hook, told in rejected_keys.TASK_HOOKS.items():
         if policy.get(hook, []) != []:
-            reader.key((*path, hook), "DSL701", f"{hook} hooks are not supported",
-                       f"leave {hook} out, or write {hook}: []")
+            reader.key((*path, hook), *told)
     sources = rules(reader, policy, path)
     _warn_without_else(reader, sources, path)
     return tuple(_read_rule(reader, source, labels) for source in sources)
