@@ -5,9 +5,11 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.plan import Origin
 from shared.dsl.source.nodes import Document, Path, Position
 
 MAX_ERRORS = 500
@@ -30,7 +32,10 @@ class Told(NamedTuple):
 
 
 class Reader:
-    def __init__(self, document: Document, file: str, diagnostics: list[Diagnostic]) -> None:
+    def __init__(self, document: Document, file: str, diagnostics: list[Diagnostic],
+                 generated: Mapping[str, Origin] = MappingProxyType({})) -> None:
+        """`generated` are names that lowering made up, which no author knows."""
+        self.generated = generated
         self.document = document
         self.file = file
         self.diagnostics = diagnostics
@@ -121,6 +126,11 @@ class Reader:
         self.key(path, "DSL202", f"{what} has no {key}", fix)
         return False
 
+    def task(self, name: str) -> str:
+        """A task as its author knows it."""
+        origin = self.generated.get(name)
+        return f"task {short(name)}" if origin is None else origin.what
+
     # -- scalars
 
     def text(self, value: Any, path: Path, fix: str, *, most: int = 4096) -> str:
@@ -169,7 +179,7 @@ class Reader:
         if not isinstance(value, str):
             self.value(path, "DSL203", f"{what} must be text, not {kind_of(value)}", NAME_FIX)
             return ""
-        if not is_name(value):
+        if not is_name(value) and value not in self.generated:  # made of another, which is reported
             self.value(path, "DSL205", f"{what} {short(value)} is not allowed", NAME_FIX)
         return value
 

@@ -128,8 +128,9 @@ def _delay(reader: Reader, value: Any, path: Path) -> float | str:
 def _target(reader: Reader, value: Any, path: Path, labels: frozenset[str]) -> str:
     if isinstance(value, str) and value in labels:
         return value
-    near = reader.nearest(value, sorted(labels))
-    fix = f"did you mean {near}?" if near else f"one of: {', '.join(sorted(labels)[:20])}"
+    known = sorted(label for label in labels if label and label not in reader.generated)
+    near = reader.nearest(value, known)
+    fix = f"did you mean {near}?" if near else f"one of: {', '.join(known[:20])}"
     reader.value(path, "DSL406", f"the step has no task {short(value)} to jump to", fix)
     return ""
 
