@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from shared.tools.quantum.local import LocalProvider
 from shared.tools.quantum.provider import State
 from shared.tools.quantum.tool import PROVIDERS
-from tests.conformance.stand.lab import Lab, Ran, playbook, rows
+from tests.conformance.stand.lab import Lab, playbook, rows
 from tests.support.servers.postgres import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

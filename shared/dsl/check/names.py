@@ -27,9 +27,11 @@ _MISPLACED = {
     "event": "event is there in the when and args of an arc; a rule has outcome",
     "iter": "iter is there in the tasks of a step; carry a value on with set_ctx",
     "keychain": "read keychain in the keys of a task",
-    **dict.fromkeys(("now", NOW), "now() is there in workload, in the keys and rules of tasks, in arcs and in admission"),
+    **dict.fromkeys(("now", NOW),
+                    "now() is there in workload, in the keys and rules of tasks, in arcs and in admission"),
     "token": "write {{ keychain.name.field }} in the keys of a task, or auth: <credential name>",
-    **dict.fromkeys(("response", "result"), "write event.result in an arc, outcome.result in a rule, and elsewhere the name of the step that is meant"),
+    **dict.fromkeys(("response", "result"), "write event.result in an arc, outcome.result in a rule, and elsewhere the "
+                    "name of the step that is meant"),
 }
 
 

@@ -30,7 +30,8 @@ def _settled(env: Env, step: str, arc: Node) -> tuple[Node, Node | None]:
     if to_iter:
         name = next(iter(to_iter))
         env.error(patch, "DSL204", "an arc has no iter: it is of one run, and ends with it",
-                  f"write args: {{{name}: …}}, which the next step reads as {{{{ {name} }}}}, or set: {{ctx.{name}: …}}")
+                  f"write args: {{{name}: …}}, which the next step reads as {{{{ {name} }}}}, "
+                  f"or set: {{ctx.{name}: …}}")
         return changed(arc, {"set": None}), None
     if not to_ctx or target is None:
         env.error(patch, "DSL204", "set on an arc writes to ctx", "write set: {ctx.name: value}")

@@ -1,5 +1,6 @@
-"""`result` on a step, also `output`, and `output_select` in its other shapes: what is kept of a result in the log, and from what size
-on it is kept by reference. Where it is kept is the runtime's business, so a store is only warned about."""
+"""`result` on a step, also `output`, and `output_select` in its other shapes: what is kept of a result in the log, and
+from what size on it is kept by reference. Where it is kept is the runtime's business, so a store is only warned about.
+"""
 
 from typing import Any
 

@@ -57,7 +57,8 @@ def _choose(env: Env, step: str, body: Node, label: str, lower: Lower) -> list[N
         then = directive("jump", to=to, **_KEEP)
         rules.append(rule(when, then) if when is not None else otherwise(then))
         if branch:
-            leave = env.label(f"{label}_{index + 1}_end", each.position, f"the end of a branch of {_called(env, label)}")
+            what = f"the end of a branch of {_called(env, label)}"
+            leave = env.label(f"{label}_{index + 1}_end", each.position, what)
             branches += [*branch, _jump(each.position, leave, end)]
     if not rules or "else" not in rules[-1]:
         rules.append(otherwise(directive("jump", to=end, **_KEEP)))

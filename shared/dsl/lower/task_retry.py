@@ -9,7 +9,8 @@ from shared.dsl.lower.retry import DEFAULT_ATTEMPTS, start, whole
 from shared.dsl.source.nodes import Node
 
 _ERRORS = {"timeout": "timeout", "connection_error": "connect", "connect": "connect", "connection": "connect"}
-_KEYS = ("max_attempts", "retry_on", "retry_on_status", "backoff", "initial_delay", "delay", "backoff_multiplier", "max_delay")
+_KEYS = ("max_attempts", "retry_on", "retry_on_status", "backoff", "initial_delay", "delay", "backoff_multiplier",
+         "max_delay")
 _BACKOFFS = {"fixed": "none", "none": "none", "linear": "linear", "exponential": "exponential"}
 
 

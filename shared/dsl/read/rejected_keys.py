@@ -135,13 +135,14 @@ TASK_LOOP = unsupported("a loop within the loop of a task", "put the outer one o
 
 LOOP_HINTS = {
     **dict.fromkeys(("reducer", "reducers"), left_open(
-        "reducers of a loop", "V10 §5.3 and §15", "write set_ctx: {total: {$add: …}} in a rule of the task; also $append, "
-        "$extend, $max, $min, $union, $merge")),
-    "backpressure": left_open("backpressure", "V10 §5.3", "write max_in_flight: … in loop.spec, and limits: {max: …, rate: "
-                              "…} in the policy of the step"),
+        "reducers of a loop", "V10 §5.3 and §15",
+        "write set_ctx: {total: {$add: …}} in a rule of the task; also $append, $extend, $max, $min, $union, $merge")),
+    "backpressure": left_open("backpressure", "V10 §5.3", "write max_in_flight: … in loop.spec, and limits: "
+                              "{max: …, rate: …} in the policy of the step"),
     **dict.fromkeys(("partition", "partitioning"), left_open("partitioning of a loop", "V10 §5.3", _BY_KEY)),
     **dict.fromkeys(("order", "ordering"), left_open(
-        "ordering", "V10 §5.3", "write mode: sequential to run in order; results are in the order of the elements anyway")),
+        "ordering", "V10 §5.3",
+        "write mode: sequential to run in order; results are in the order of the elements anyway")),
 }
 
 LOOP_POLICY = {
@@ -173,15 +174,15 @@ TASK_POLICY = {
 TASK_HOOKS = {
     "before": left_open("before", "V10 §5.4", "put a task in front of this one, or write before: []"),
     "after": left_open("after", "V10 §5.4", "put a task behind this one, or write after: []"),
-    "finally": left_open("finally", "V10 §5.4", "put a task behind this one and let the rules jump to it for errors too, or "
-                         "write finally: []"),
+    "finally": left_open("finally", "V10 §5.4", "put a task behind this one and let the rules jump to it for errors "
+                         "too, or write finally: []"),
 }
-TASK_MODE = left_open("a mode other than exclusive", "V10 §5.4", "write mode: exclusive, or leave it out: the first rule "
-                      "that matches decides")
-ON_UNMATCHED = left_open("on_unmatched other than continue", "V10 §5.4", "end the rules with - else: {then: {do: fail}}, "
-                         "or what else should be done")
-ADMIT_MODE = left_open("inclusive admission", "V10 §5.2.1", "write mode: exclusive, or leave it out: the first rule that "
-                       "matches decides")
+TASK_MODE = left_open("a mode other than exclusive", "V10 §5.4", "write mode: exclusive, or leave it out: the first "
+                      "rule that matches decides")
+ON_UNMATCHED = left_open("on_unmatched other than continue", "V10 §5.4", "end the rules with - else: "
+                         "{then: {do: fail}}, or what else should be done")
+ADMIT_MODE = left_open("inclusive admission", "V10 §5.2.1", "write mode: exclusive, or leave it out: the first rule "
+                       "that matches decides")
 
 THEN = {
     "next": Told("DSL307", "a task cannot start steps (V10 §1)", f"write {_ARCS} on the step"),
@@ -204,10 +205,10 @@ NEXT = {
 NEXT_POLICY = {
     **CONTROL,
     "priority": left_open("priority of a router", "V10 §5.5", "write executor: {spec: {policy: {priority: 0 to 9}}}"),
-    "dedupe": left_open("dedupe of a router", "V10 §5.5", "write spec: {policy: {admit: {join: any}}} on the step it leads "
-                        "to: the first token enters"),
-    "partitioning": left_open("partitioning of a router", "V10 §5.5", "write limits: {key: …, max: …} in the policy of the "
-                              "step it leads to"),
+    "dedupe": left_open("dedupe of a router", "V10 §5.5", "write spec: {policy: {admit: {join: any}}} on the step it "
+                        "leads to: the first token enters"),
+    "partitioning": left_open("partitioning of a router", "V10 §5.5", "write limits: {key: …, max: …} in the policy of "
+                              "the step it leads to"),
 }
 
 NEXT_SPEC = {
@@ -222,8 +223,8 @@ ARC = {
     "expr": EXPR,
     "cond": Told("DSL303", "cond is not a key of an arc", 'write when: "{{ … }}"'),
     "then": NEXT_TEXT,
-    "spec": left_open("spec on an arc", "V10 §3 and §15", "remove it; when and args are beside step, and what should hold "
-                      "for the step belongs into its own spec"),
+    "spec": left_open("spec on an arc", "V10 §3 and §15", "remove it; when and args are beside step, and what should "
+                      "hold for the step belongs into its own spec"),
     "else": moved("else", "a last arc without when"),
     "set": unsupported("set on an arc", "pass args: {…}"),
     "input": unsupported("input on an arc", "rename input to args"),

@@ -1,9 +1,9 @@
 """`spec.retry` of http (V10 §9.1): the same request again, inside one call and within its time.
 
-Repeated is what a server may be asked twice (RFC 9110 §9.2.2: GET, HEAD, OPTIONS, PUT, DELETE), when there was no answer
-or one that may be another next time (408, 425, 429, 5xx): `error.retryable` says so. POST and PATCH are never repeated
-here, whatever their headers say, because a call without an answer may have been carried out. Rules of the task see the
-last outcome alone, with `outcome.http.attempts`; each of their retries is an event, and these are none.
+Repeated is what a server may be asked twice (RFC 9110 §9.2.2: GET, HEAD, OPTIONS, PUT, DELETE), when there was no
+answer or one that may be another next time (408, 425, 429, 5xx): `error.retryable` says so. POST and PATCH are never
+repeated here, whatever their headers say, because a call without an answer may have been carried out. Rules of the task
+see the last outcome alone, with `outcome.http.attempts`; each of their retries is an event, and these are none.
 """
 
 import asyncio

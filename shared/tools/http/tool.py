@@ -37,8 +37,8 @@ SPEC = ToolSpec(
     knobs={
         "verify": KeySpec("false: do not check the server's certificate."),
         "follow_redirects": KeySpec("false: a redirect is the answer."),
-        "retry": KeySpec("{attempts: 1 to 5, delay: seconds}: a GET, HEAD, OPTIONS, PUT or DELETE without an answer, or "
-                         "with 408, 425, 429 or 5xx, is sent again within the call."),
+        "retry": KeySpec("{attempts: 1 to 5, delay: seconds}: a GET, HEAD, OPTIONS, PUT or DELETE without an answer, "
+                         "or with 408, 425, 429 or 5xx, is sent again within the call."),
     },
 )
 

@@ -16,7 +16,8 @@ MAX_TEXT = 32_768  # characters of a circuit as OpenQASM
 GATES: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("id", "x", "y", "z", "h", "s", "sdg", "t", "tdg", "sx"), (1, 0)),
     **dict.fromkeys(("rx", "ry", "rz", "p", "u1"), (1, 1)), "u2": (1, 2), "u3": (1, 3), "u": (1, 3),
-    **dict.fromkeys(("cx", "cy", "cz", "ch", "swap"), (2, 0)), **dict.fromkeys(("crx", "cry", "crz", "cp", "cu1"), (2, 1)),
+    **dict.fromkeys(("cx", "cy", "cz", "ch", "swap"), (2, 0)),
+    **dict.fromkeys(("crx", "cry", "crz", "cp", "cu1"), (2, 1)),
     "ccx": (3, 0),
 }
 

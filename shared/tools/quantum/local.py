@@ -1,6 +1,6 @@
 """The provider `local`: a simulator on the worker. A job's id holds the whole job, so that any worker can answer for it
-and nothing has to be kept; its seed comes from the key of the call that submitted it, so that a job that is submitted or
-read again has the same counts."""
+and nothing has to be kept. Its seed comes from the key of the call that submitted it, so that a job that is submitted
+or read again has the same counts."""
 
 import asyncio
 import base64
@@ -42,8 +42,9 @@ class LocalProvider:
 
     async def results(self, job_id: str, auth: Mapping[str, Any] | None) -> Counts:
         kept = _kept(job_id)
-        state: list[complex] = []
-        for state in advance(kept.circuit):
+        steps = advance(kept.circuit)
+        state = next(steps)
+        for _ in steps:
             await asyncio.sleep(0)  # others go on between two gates, and a call that is cancelled ends here
         return Counts(kept.shots, sample(state, kept.circuit, kept.shots, kept.seed))
 

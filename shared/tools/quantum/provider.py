@@ -1,7 +1,7 @@
 """What a provider of quantum computers is to the tool (FX §11): jobs are submitted, asked for their state, and read.
 
-A call may be made twice, and each of the three on another worker: `submit` with the same key is the same job, and its id
-is all that `status` and `results` need to know.
+A call may be made twice, and each of the three on another worker: `submit` with the same key is the same job, and its
+id is all that `status` and `results` need to know.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ class Counts(Struct, frozen=True):
 
 
 class Provider(Protocol):
-    """An id that the provider does not know is a `BadCall`; a server that cannot be reached a `CallFailed`, which may be
-    tried again."""
+    """An id that the provider does not know is a `BadCall`; a server that cannot be reached is a `CallFailed` that may
+    be tried again."""
 
     async def submit(self, job: Job) -> str: ...
 

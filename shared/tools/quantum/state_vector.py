@@ -1,4 +1,4 @@
-"""A circuit computed by its state vector: 2ⁿ amplitudes, one gate at a time. Pure; who computes pauses between gates."""
+"""A circuit computed by its state vector: 2ⁿ amplitudes, one gate at a time. Pure; its caller pauses between gates."""
 
 import cmath
 import math

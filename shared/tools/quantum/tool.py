@@ -82,8 +82,8 @@ class QuantumTool:
         known = LOCAL if name in self._stand_ins else name
         if known not in PROVIDERS:
             raise BadCall(
-                f"there is no quantum provider {name[:40]!r} here; known: {', '.join(sorted(PROVIDERS))}. One is added in "
-                "shared/tools/quantum/tool.py; a worker whose NOETL_QUANTUM_STAND_INS names it uses the simulator instead")
+                f"there is no quantum provider {name[:40]!r} here; known: {', '.join(sorted(PROVIDERS))}. One is added "
+                "in shared/tools/quantum/tool.py; a worker whose NOETL_QUANTUM_STAND_INS names it uses the simulator")
         if known not in self._open:
             self._open[known] = PROVIDERS[known]()
         return self._open[known]

@@ -40,7 +40,9 @@ BOOKS: dict[str, Book] = {
       retry_on_status: [503]
       set: {iter.f: "{{ output.data.items[0] }}"}
       spec: {policy: {rules: [{when: "{{ output.n == 9 }}", then: {do: fail}}, {else: {do: continue}}]}}
-    - {name: b, kind: noop, args: {how: "{{ output.status }}", n: "{{ output.n }}", f: "{{ iter.f }}", t: "{{ now() }}"}}
+    - name: b
+      kind: noop
+      args: {how: "{{ output.status }}", n: "{{ output.n }}", f: "{{ iter.f }}", t: "{{ now() }}"}
     - name: c
       kind: noop
       set: {ctx.c: "{{ start.results.b.n }}"}

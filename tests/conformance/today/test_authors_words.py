@@ -26,7 +26,8 @@ KINDS = registry.specs()
 BOOKS = {**formal_books.BOOKS, **{f"today_{name}": book for name, book in todays_books.BOOKS.items()}}
 SPOT = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 QUOTED = re.compile(r"`(\{\{.*?)`", re.DOTALL)
-WRONG = ("{{ nosuch.x }}", "{{ 1 + }}", "{{ 1 / 0 }}", "{{ keychain.a.b }}", "{{ result.nope.more }}", "{{ output.nope }}")
+WRONG = ("{{ nosuch.x }}", "{{ 1 + }}", "{{ 1 / 0 }}", "{{ keychain.a.b }}", "{{ result.nope.more }}",
+         "{{ output.nope }}")
 OTHER: tuple[Any, ...] = ({"zz": 1},)
 OURS = {"outcome", "_prev", "_now", "iter", "output_ended"}  # what lowering writes, and not every author
 

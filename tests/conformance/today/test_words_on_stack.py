@@ -84,7 +84,9 @@ CLOCK = """
   tool: {kind: noop, args: {at: "{{ now() }}"}, set: {ctx.ruled: "{{ now() }}"}}
   next: {arcs: [{step: end, args: {routed: "{{ now() }}"}}]}
 - step: end
-  tool: {kind: noop, args: {began: "{{ began }}", at: "{{ start.at }}", ruled: "{{ ctx.ruled }}", routed: "{{ routed }}"}}
+  tool:
+    kind: noop
+    args: {began: "{{ began }}", at: "{{ start.at }}", ruled: "{{ ctx.ruled }}", routed: "{{ routed }}"}
 """
 
 

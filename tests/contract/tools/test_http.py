@@ -250,7 +250,8 @@ async def test_without_retry_a_call_is_one_request_and_says_no_number(site, open
 
 
 @pytest.mark.parametrize("retry", [
-    3, {"times": 3}, {"attempts": 0}, {"attempts": 6}, {"attempts": True}, {"attempts": "3"}, {"delay": -1}, {"delay": 6},
+    3, {"times": 3}, {"attempts": 0}, {"attempts": 6}, {"attempts": True}, {"attempts": "3"}, {"delay": -1},
+    {"delay": 6},
 ])
 async def test_a_retry_that_cannot_be_is_told(site, opened, retry) -> None:
     outcome = await opened("http").run(call({"url": failing(site, "/a", 2)}, spec={"retry": retry}))

@@ -1,1 +1,1 @@
-"""What playbooks of today write: names they read, and shapes of steps, loops and tools, in the words of the documents."""
+"""What playbooks of today write, in the words of the documents: names they read, and shapes of loops and tools."""

@@ -30,7 +30,8 @@ COMMON = Names(dotted={("job", "execution_id"): "execution_id"}, now=NOW)
 _SETS = ("set", "set_ctx", "set_iter")
 _FORMAL = (*_SETS, "vars", "case", "sink", "retry")
 _NESTED = ("then", "else", "do", *SUGAR)
-_ENVELOPES = {"http": ("status_code", "headers", "data"), **dict.fromkeys(SQL, ("rows", "row_count", "columns", "data"))}
+_ENVELOPES = {"http": ("status_code", "headers", "data"),
+              **dict.fromkeys(SQL, ("rows", "row_count", "columns", "data"))}
 
 
 def todays_names(env: Env, root: Node) -> Node:
@@ -149,7 +150,8 @@ def _also(body: Node, key: str, name: str, value: str) -> Node:
     if given is not None and not is_map(given):
         return body  # reported by the reader
     entries = dict(given.value) if given is not None else {}
-    return changed(body, {key: Node(body.position, {**entries, name: Entry(body.position, build(body.position, value))})})
+    entries[name] = Entry(body.position, build(body.position, value))
+    return changed(body, {key: Node(body.position, entries)})
 
 
 def _asks_how(item: Node, index: int) -> bool:

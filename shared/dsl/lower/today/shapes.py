@@ -1,4 +1,4 @@
-"""Shapes that playbooks of today give to loops and tools: `mode: cursor`, a flat container, a form, `input` anywhere."""
+"""Shapes that playbooks of today give to loops and tools: `mode: cursor`, flat containers, forms, `input` anywhere."""
 
 from collections.abc import Container
 

@@ -61,9 +61,8 @@ def texts(node: Node) -> Iterator[str]:
     stack = [node]
     while stack:
         each = stack.pop()
-        if isinstance(each.value, str):
-            if is_template(each.value):
-                yield each.value
+        if isinstance(each.value, str) and is_template(each.value):
+            yield each.value
         stack += [below for _, below in items(each)] + listed(each)
 
 

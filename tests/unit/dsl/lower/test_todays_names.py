@@ -58,8 +58,8 @@ def test_output_is_what_the_task_came_to_in_its_rules_and_its_set(
 def test_output_is_the_result_of_the_task_before_in_later_tasks(
     tool: str, outcome: Outcome, text: str, value: Any
 ) -> None:
-    ran = run(f"- step: start\n  tool: [{{name: a, {tool}}}, {{name: b, kind: noop, args: {{got: '{{{{ {text} }}}}'}}}}]",
-              {"a": giving(outcome)})
+    later = f"{{name: b, kind: noop, args: {{got: '{{{{ {text} }}}}'}}}}"
+    ran = run(f"- step: start\n  tool: [{{name: a, {tool}}}, {later}]", {"a": giving(outcome)})
     assert ran.args("b") == [{"got": value}]
 
 
@@ -78,12 +78,14 @@ def test_output_is_the_result_of_the_step_in_its_arcs(
 @pytest.mark.parametrize(("tool", "outcome", "text", "value"), [
     each for each in READ if each[2] not in ("output", "output.error")])
 def test_output_is_there_in_the_set_of_a_step(tool: str, outcome: Outcome, text: str, value: Any) -> None:
-    ran = run(f"- {{step: start, tool: {{{tool}}}, set: {{ctx.got: '{{{{ {text} }}}}'}}}}", {"start_task": giving(outcome)})
+    ran = run(f"- {{step: start, tool: {{{tool}}}, set: {{ctx.got: '{{{{ {text} }}}}'}}}}",
+              {"start_task": giving(outcome)})
     assert ran.ctx["got"] == value
 
 
 @pytest.mark.parametrize(("outcome", "step"), [
-    (page({"more": True}), "more"), (page({"more": False}), "last"), (failed("http", "no", http={"status": 500}), "none"),
+    (page({"more": True}), "more"), (page({"more": False}), "last"),
+    (failed("http", "no", http={"status": 500}), "none"),
 ])
 def test_an_arc_about_outputs_data_takes_no_failure(outcome: Outcome, step: str) -> None:
     ran = run(f"""

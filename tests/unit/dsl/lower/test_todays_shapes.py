@@ -112,7 +112,8 @@ def test_a_flat_container_is_one_with_a_runtime() -> None:
              service_account: s, env: {A: 1}}
     """, "start_task").config
     assert config == {"env": {"A": 1}, "runtime": {
-        "image": "a:1", "command": ["x"], "args": ["y"], "namespace": "n", "backoffLimit": 2, "serviceAccountName": "s"}}
+        "image": "a:1", "command": ["x"], "args": ["y"], "namespace": "n", "backoffLimit": 2,
+        "serviceAccountName": "s"}}
 
 
 def test_args_of_a_container_that_are_a_mapping_are_the_tasks() -> None:

@@ -61,7 +61,8 @@ def test_every_code_has_title_and_documentation() -> None:
     ("{attempts: 6}", ["DSL204"]), ("{delay: 6}", ["DSL204"]), ("{delay: true}", ["DSL204"]),
 ])  # fmt: skip
 def test_the_retries_of_a_tool_are_checked(retry: str, code: list[str]) -> None:
-    source = f"{head('test')}workflow: [{{step: start, tool: {{kind: http, url: 'http://x/', spec: {{retry: {retry}}}}}}}]"
+    task = f"{{kind: http, url: 'http://x/', spec: {{retry: {retry}}}}}"
+    source = f"{head('test')}workflow: [{{step: start, tool: {task}}}]"
     found = compile_playbook(source, kinds=registry.specs())
     assert [each.code for each in found.diagnostics] == code
 

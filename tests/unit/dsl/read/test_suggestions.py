@@ -35,7 +35,8 @@ def fixes(step: str) -> list[str]:
 
 
 @pytest.mark.parametrize("step", [
-    "tool: {kind: noop, subscription: a}", "tool: {kind: python, code: a, subscription: a}", "tool: {kind: noop}, subscribe: a",
+    "tool: {kind: noop, subscription: a}", "tool: {kind: python, code: a, subscription: a}",
+    "tool: {kind: noop}, subscribe: a",
     "tool: {kind: noop}, output: {a: 1}", "tool: {kind: subscriptions}", "tool: {kind: teleport}", "circuit: a",
     "tool: {kind: noop}, runtime: {image: a}", "tool: {kind: noop}, cmds: [a]",
 ])  # fmt: skip

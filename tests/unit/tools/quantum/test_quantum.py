@@ -152,7 +152,8 @@ H = 1 / math.sqrt(2)
     ("h q[0]; rz(pi) q[0]; h q[0];", [0, 1, 0, 0]), ("h q[0]; p(pi) q[0]; h q[0];", [0, 1, 0, 0]),
     ("u2(0,pi) q[0];", [H, H, 0, 0]), ("u3(pi,0,pi) q[0];", [0, 1, 0, 0]), ("U(pi,0,pi) q[0];", [0, 1, 0, 0]),
     ("x q[0]; ch q[0],q[1];", [0, H, 0, H]), ("x q[0]; cy q[0],q[1];", [0, 0, 0, 1]),
-    ("x q[0]; h q[1]; cz q[0],q[1]; h q[1];", [0, 0, 0, 1]), ("x q[0]; h q[1]; cp(pi) q[0],q[1]; h q[1];", [0, 0, 0, 1]),
+    ("x q[0]; h q[1]; cz q[0],q[1]; h q[1];", [0, 0, 0, 1]),
+    ("x q[0]; h q[1]; cp(pi) q[0],q[1]; h q[1];", [0, 0, 0, 1]),
     ("x q[0]; crx(pi) q[0],q[1];", [0, 0, 0, 1]), ("x q[0]; cry(pi) q[0],q[1];", [0, 0, 0, 1]),
     ("cx q[0],q[1];", [1, 0, 0, 0]),
 ])  # fmt: skip
@@ -219,7 +220,7 @@ async def test_a_job_is_of_one_provider() -> None:
 
 async def test_a_provider_that_is_not_there_is_told_with_how_to_add_one() -> None:
     message = await refusal({"circuit": BELL, "provider": "ibm"})
-    assert message.startswith("there is no quantum provider 'ibm' here; known: local. One is added in shared/tools/quantum/")
+    assert message.startswith("there is no quantum provider 'ibm' here; known: local. One is added in shared/tools/")
     assert "NOETL_QUANTUM_STAND_INS" in message
 
 
