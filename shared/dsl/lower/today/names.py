@@ -11,7 +11,7 @@
 An execution that began when these were nothing goes on so: they belong to the third edition of the language.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from msgspec.structs import replace
 
@@ -42,16 +42,16 @@ def todays_names(env: Env, root: Node) -> Node:
     known = survey(env, root)
     env.workbook = {name: _task(env, body, _keys({}), _rules(kind_of(env, body), {}))
                     for name, body in env.workbook.items()}
-    steps = [_step(env, known, each) if text_of(get(each, "step")) else each for each in workflow.value]
+    elsewhere = {(name, "results", task): f"ctx.{_kept_as(name, task)}" for name, tasks in known.kept.items()
+                 for task in tasks}
+    steps = [_step(env, known, elsewhere, each) if text_of(get(each, "step")) else each for each in workflow.value]
     workload = get(root, "workload")
     given = {"workload": renamed_node(workload, COMMON)} if workload is not None else {}
     return changed(root, {"workflow": replaced(workflow, steps), **given})
 
 
-def _step(env: Env, known: Survey, node: Node) -> Node:
+def _step(env: Env, known: Survey, elsewhere: Mapping[tuple[str, str, str], str], node: Node) -> Node:
     step = text_of(get(node, "step"))
-    elsewhere = {(name, "results", task): f"ctx.{_kept_as(name, task)}" for name, tasks in known.kept.items()
-                 for task in tasks}
     kind = next(reversed(known.tasks.get(step, {"": ""}).values()), "")
     keys = _with_result(known, step, _keys(elsewhere))
     names = {**dict.fromkeys(("args", "input", "loop", "spec"), keys), **dict.fromkeys(_FORMAL, _formal(kind)),
@@ -83,7 +83,7 @@ def _tool(env: Env, known: Survey, step: str, tool: Node, keys: Names) -> Node:
 
 
 def _listed(env: Env, step: str, tasks: list[Node], keys: Names, own: Mapping[tuple[str, str, str], str],
-            named: Mapping[str, str], kept: frozenset[str]) -> list[Node]:
+            named: Mapping[str, str], kept: Set[str]) -> list[Node]:
     found, before = list[Node](), ""
     ends = any(_asks_how(each, index) for index, each in enumerate(tasks))
     for index, item in enumerate(tasks):
@@ -136,7 +136,7 @@ def _task(env: Env, body: Node, keys: Names, rules: Names) -> Node:
     return changed(body, put)
 
 
-def _keeping(body: Node, step: str, label: str, kind: str, kept: frozenset[str]) -> Node:
+def _keeping(body: Node, step: str, label: str, kind: str, kept: Set[str]) -> Node:
     """A task whose result other steps read keeps it in ctx: of a step the log has the last task's result alone."""
     if label not in kept:
         return body

@@ -1,7 +1,7 @@
 """What the names of a step depend on beside the step itself: the tasks of other steps, which steps lead where, and what
 the author calls data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ class Survey(Struct, frozen=True):
 
     data: frozenset[str]
     tasks: Mapping[str, Mapping[str, str]]
-    kept: Mapping[str, frozenset[str]]
+    kept: Mapping[str, Set[str]]
     before: Mapping[str, tuple[str, ...]]
 
 
@@ -31,7 +31,10 @@ def survey(env: Env, root: Node) -> Survey:
     tasks = {name: dict(tasks_of(env, name, get(step, "tool"))) for name, step in steps.items()}
     plain = {name for name, step in steps.items() if get(step, "loop") is None}
     read = {pair for text in texts(root) for pair in below_read(text, "results")}
-    kept = {name: frozenset(task for step, task in read if step == name and task in tasks[name]) for name in plain}
+    kept: dict[str, set[str]] = {}
+    for name, task in read:
+        if name in plain and task in tasks[name]:
+            kept.setdefault(name, set()).add(task)
     before: dict[str, list[str]] = {}
     for name, step in steps.items():
         for target in {*_leads(get(step, "next"), in_next=True), *_leads(get(step, "case"))}:
