@@ -52,7 +52,7 @@ def todays_names(env: Env, root: Node) -> Node:
 
 def _step(env: Env, known: Survey, elsewhere: Mapping[tuple[str, str, str], str], node: Node) -> Node:
     step = text_of(get(node, "step"))
-    kind = next(reversed(known.tasks.get(step, {"": ""}).values()), "")
+    kind = known.last_kind(step)
     keys = _with_result(known, step, _keys(elsewhere))
     names = {**dict.fromkeys(("args", "input", "loop", "spec"), keys), **dict.fromkeys(_FORMAL, _formal(kind)),
              "next": _arcs(kind, elsewhere)}
@@ -211,6 +211,5 @@ def _with_result(known: Survey, step: str, keys: Names) -> Names:
     taken = known.data | known.tasks.keys() | known.tasks.get(step, {}).keys()
     if len(before) != 1 or "result" in taken or not before[0].isidentifier():
         return keys  # of several, or of none, the check of names says what to write
-    kind = next(reversed(known.tasks.get(before[0], {"": ""}).values()), "")
-    view = f"{before[0]}.result" if kind in _ENVELOPES else before[0]
+    view = f"{before[0]}.result" if known.last_kind(before[0]) in _ENVELOPES else before[0]
     return replace(keys, plain={**keys.plain, "result": view})

@@ -25,6 +25,10 @@ class Survey(Struct, frozen=True):
     kept: Mapping[str, Set[str]]
     before: Mapping[str, tuple[str, ...]]
 
+    def last_kind(self, step: str) -> str:
+        """That of the task whose result is the step's."""
+        return next(iter([*self.tasks.get(step, {}).values()][::-1]), "")
+
 
 def survey(env: Env, root: Node) -> Survey:
     steps = {text_of(get(each, "step")): each for each in listed(get(root, "workflow")) if text_of(get(each, "step"))}
