@@ -17,8 +17,10 @@ from msgspec.structs import replace
 
 from shared.dsl.lower.names import Names, attributes_read, renamed_node
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, replaced, text_of
+from shared.dsl.lower.program import lower_program
 from shared.dsl.lower.sugar import SUGAR
 from shared.dsl.lower.tasks import split
+from shared.dsl.lower.today.shapes import with_input
 from shared.dsl.lower.today.survey import Survey, kind_of, survey, texts
 from shared.dsl.source.nodes import Entry, Node
 from shared.dsl.templates.names import NOW
@@ -119,7 +121,10 @@ def _sugar(env: Env, step: str, node: Node, keys: Names, own: Mapping[tuple[str,
 
 
 def _task(env: Env, body: Node, keys: Names, rules: Names) -> Node:
-    """Its keys see what was before it, its rules what it came to; a program is not a template."""
+    """Its keys see what was before it, its rules what it came to; a program is not a template, but what it holds of
+    them is handed over."""
+    if "{{" in text_of(get(body, "code")):
+        body = lower_program(env, with_input(body))
     tool = env.kinds.get(text_of(get(body, "kind")))
     verbatim = {key for key, spec in tool.keys.items() if not spec.template} if tool is not None else set()
     put: dict[str, Node | None] = {}

@@ -3,6 +3,7 @@
 from collections.abc import Container
 
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, text_of, without
+from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.source.nodes import Node
 
 FORM = "application/x-www-form-urlencoded"
@@ -39,6 +40,17 @@ def with_input(node: Node) -> Node:
         return node
     rest = without(spec, ("input",))
     return changed(node, {"spec": rest if rest.value else None, "args": given})
+
+
+def other_keys(tool: ToolSpec) -> dict[str, str]:
+    """Keys beside those of the tool that are rewritten, each with what becomes of it."""
+    match tool.kind:
+        case "http":
+            return {"form": "Write body, with the content type of a form.",
+                    "retry_on_status": "Write a rule with do: retry."}
+        case "container":
+            return {key: f"Write runtime: {{{key}: …}}." for key in tool.keys["runtime"].fields if key not in tool.keys}
+    return {}
 
 
 def todays_tool(env: Env, task: Node) -> Node:

@@ -129,6 +129,15 @@ def test_output_goes_through_sugar() -> None:
     assert (ran.args("b"), ran.ctx) == ([{"got": 1}], {"b": 1})
 
 
+def test_a_program_reads_it_in_the_open() -> None:
+    ran = run("""
+    - step: start
+      tool: [{name: a, kind: noop, args: {n: 3}}, {name: b, kind: python, code: "result = {{ output.n }} + 1"}]
+    """)
+    ((_, _), (_, called)) = ran.calls
+    assert (list(called["args"].values()), called["code"]) == ([3], f"result = {next(iter(called['args']))} + 1")
+
+
 def test_a_task_of_the_workbook_reads_its_own_output() -> None:
     book = head("today") + """
 workbook: {w: {kind: noop, args: {v: 3}, set: {ctx.got: "{{ output.v }}"}}}

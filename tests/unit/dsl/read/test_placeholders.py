@@ -74,3 +74,9 @@ def test_what_the_documents_do_say_of_them_is_taken(task: str) -> None:
 def test_an_unknown_hint_of_a_router_is_an_unknown_key() -> None:
     (told,) = compile_playbook(playbook(next_="spec: {policy: {colour: red}}"), kinds=registry.specs()).diagnostics
     assert (told.code, told.message) == ("DSL201", "unknown key 'colour' in next.spec.policy")
+
+
+@pytest.mark.parametrize(("kind", "codes"), [("distributed", []), ("local", ["DSL903"]), ("cloud", ["DSL204"])])
+def test_an_executor_that_is_local_is_warned_about(kind: str, codes: list[str]) -> None:
+    source = f"{head('x')}executor: {{kind: {kind}}}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]"
+    assert [each.code for each in compile_playbook(source, kinds=registry.specs()).diagnostics] == codes
