@@ -53,7 +53,8 @@ class StepPolicy(Struct, frozen=True, kw_only=True):
 def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str], playbook: str) -> Defaults:
     """`playbook` is its path: the key of a limit that names none."""
     executor = reader.section(root, "executor", (), ("kind", "spec"), rejected_keys.EXECUTOR)
-    if "kind" in executor and reader.choice(executor["kind"], ("executor", "kind"), ("distributed", "local")) == "local":
+    kinds = ("distributed", "local")
+    if "kind" in executor and reader.choice(executor["kind"], ("executor", "kind"), kinds) == "local":
         reader.key(("executor", "kind"), "DSL903", "kind: local changes nothing: where a step runs, its pool says",
                    "write spec: {pool: …}, and for a loop on one worker loop: {spec: {policy: {exec: local}}}",
                    warning=True)
