@@ -237,6 +237,7 @@ class Worker:
 async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
     options = ToolOptions(settings.python_processes, duckdb_extensions=settings.duckdb_extensions,
                           duckdb_files=settings.duckdb_files, scripts=settings.scripts,
+                          quantum_stand_ins=settings.quantum_stand_ins,
                           load=partial(results.load, bus))
     tools = Tools(options, settings.tools_disabled)
     await Worker(bus, settings, clock, tools).run(stop, ready)

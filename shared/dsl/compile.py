@@ -44,7 +44,7 @@ def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file
         document = lowered.document
         diagnostics += lowered.diagnostics
     data = source if isinstance(source, bytes) else source.encode("utf-8")
-    reader = Reader(document, file, diagnostics)
+    reader = Reader(document, file, diagnostics, lowered.labels)
     digest = plan_name(hashlib.sha256(data).hexdigest(), edition)
     plan = _titled(_read(reader, document, kinds, digest, pools, strict=strict), lowered)
     if edition != EDITION:

@@ -18,6 +18,7 @@ from shared.tools.kubernetes import script_tool as script_job
 from shared.tools.nats import tool as nats_tool
 from shared.tools.postgres import tool as postgres
 from shared.tools.python import tool as python
+from shared.tools.quantum import tool as quantum
 from shared.tools.shell import tool as shell
 from shared.tools.snowflake import tool as snowflake
 from shared.tools.transfer import tool as transfer
@@ -72,3 +73,4 @@ register(lake_tool.SPEC, lake_tool.DuckLakeTool)
 register(container.SPEC, container.ContainerTool)
 register(script_job.SPEC, script_job.ScriptTool)
 register(gcs.SPEC, gcs.GcsTool)
+register(quantum.SPEC, quantum.QuantumTool)

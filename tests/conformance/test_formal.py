@@ -1,7 +1,8 @@
 """The examples of FS and FX as they are written, on a real stack: lowered, run to their end, nothing lost.
-What they leave open (addresses, credentials, tables) is filled in; `quantum` is a stand-in."""
+What they leave open (addresses, credentials, tables) is filled in."""
 
-from collections.abc import AsyncIterator, Iterator
+import json
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -9,10 +10,10 @@ import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from shared.events.outcome import Outcome, ok
-from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
-from tests.conformance.stand.lab import Lab, Ran, playbook, rows
-from tests.support.kinds import registered
+from shared.tools.quantum.local import LocalProvider
+from shared.tools.quantum.provider import State
+from shared.tools.quantum.tool import PROVIDERS
+from tests.conformance.stand.lab import Lab, playbook, rows
 from tests.support.servers.postgres import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -271,24 +272,15 @@ async def test_fs_6_loops_in_order_and_stores_every_result(lab: Lab) -> None:
     assert await rows(dsn, "SELECT * FROM done ORDER BY at") == [(4, 0), (5, 1), (6, 2)]
 
 
-class Quantum:
-    """Accepts jobs, answers QUEUED and RUNNING before DONE, gives counts."""
+class Queued(LocalProvider):
+    """A simulator that is busy at first: QUEUED and RUNNING come before DONE."""
 
     asked = 0
 
-    def __init__(self, _options: ToolOptions) -> None: ...
-
-    async def run(self, call: Call) -> Outcome:
-        match call.config.get("op"):
-            case "status":
-                Quantum.asked += 1
-                return ok({"state": ("QUEUED", "RUNNING", "DONE")[min(Quantum.asked, 3) - 1]})
-            case "results":
-                return ok({"counts": {"00": 510, "11": 514}})
-            case _:
-                return ok({"job_id": f"job-{call.config['shots']}"})
-
-    async def close(self) -> None: ...
+    async def status(self, job_id: str, auth: Mapping[str, Any] | None) -> State:
+        Queued.asked += 1
+        states: list[State] = ["QUEUED", "RUNNING", await super().status(job_id, auth)]
+        return states[min(Queued.asked, 3) - 1]
 
 
 QUANTUM = """
@@ -334,22 +326,27 @@ QUANTUM = """
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quantum() -> Iterator[None]:
-    """The kind is there for this module, until its executions are verified."""
-    keys = {key: KeySpec("Of the stand-in.") for key in ("provider", "circuit", "shots", "op", "job_id")}
-    with registered(ToolSpec("quantum", "A stand-in.", keys), Quantum):
-        yield
+BELL = """OPENQASM 2.0; include "qelib1.inc";
+qreg q[2]; creg c[2];
+h q[0]; cx q[0], q[1]; measure q -> c;"""
 
 
-async def test_fx_11_submits_polls_and_stores_a_quantum_job(lab: Lab) -> None:
+async def test_fx_11_submits_polls_and_stores_a_quantum_job(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROVIDERS, "ibm", Queued)
     dsn = await lab.database()
     await execute(dsn, "CREATE TABLE qpu_results (job_id text, counts jsonb)")
-    ran: Ran = await lab.run(playbook(QUANTUM), {"circuit": "bell", "pg_auth": "pg_k8s"})
-    assert ran.status == "completed", ran.error
-    assert await rows(dsn, "SELECT job_id, (counts->>'11')::int FROM qpu_results") == [("job-1024", 514)]
-    assert len(ran.of("task.retried", task="poll_qpu_job_task")) == 2
-    assert list(ran.summary.steps)[-1] == "end"
+    ran = await lab.run(playbook(QUANTUM), {"circuit": BELL, "pg_auth": "pg_k8s"})
+    assert (ran.status, ran.error) == ("completed", {})
+    assert len(ran.of("task.retried")) == 2
+    ((job, counts),) = await rows(dsn, "SELECT job_id, counts FROM qpu_results")
+    found = json.loads(counts)
+    assert (job.startswith("ibm:"), set(found), sum(found.values())) == (True, {"00", "11"}, 1024)
+
+
+async def test_a_quantum_provider_that_is_not_there_is_told(lab: Lab) -> None:
+    ran = await lab.run(playbook(QUANTUM), {"circuit": BELL, "pg_auth": "pg_k8s"})
+    assert (ran.status, ran.error["kind"]) == ("failed", "config")
+    assert ran.error["message"].startswith("there is no quantum provider 'ibm' here; known: local.")
 
 
 LARGE = """

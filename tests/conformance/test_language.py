@@ -248,7 +248,7 @@ START = "- {step: start, tool: {kind: noop}}"
         pytest.param("- {step: start, tool: {kind: signal, signal: '{{ keychain.api.token }}'}}", "", "DSL603",
                      id="keychain in signal"),
         pytest.param(START[:-1] + ", while: {when: '{{ 1 }}'}}", "", "DSL701", id="sugar"),
-        pytest.param("- {step: start, tool: {kind: quantum, shots: 1}}", "", "DSL405", id="unknown kind"),
+        pytest.param("- {step: start, tool: {kind: teleport, shots: 1}}", "", "DSL405", id="unknown kind"),
         pytest.param(START, "name: other\n", "DSL301", id="root name"),
     ],
 )

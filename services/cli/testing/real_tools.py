@@ -21,7 +21,8 @@ class RealTools:
         self._runner: asyncio.Runner | None = None
         asked = read_settings()
         self._tools = Tools(ToolOptions(python_processes=1, duckdb_extensions=asked.duckdb_extensions,
-                                        duckdb_files=asked.duckdb_files, scripts=asked.scripts))
+                                        duckdb_files=asked.duckdb_files, scripts=asked.scripts,
+                                        quantum_stand_ins=asked.quantum_stand_ins))
 
     def __enter__(self) -> Self:
         return self

@@ -3,7 +3,7 @@
 1. The request, and the end of every call by run, iteration, task, attempt and element, are taken from the log; names
    are what matches them, so a renamed step or task is a new one. The log does not keep how a call was rendered: its
    outcome is used although the call may read otherwise now, and the edit is reported.
-2. Tasks without an effect (`noop`, `wait`) are not looked up but called again.
+2. Tasks without an effect (`noop`, `wait`) are not looked up but called again, unless they ask for the time.
 3. Deciders read in the order of the log. `timeout_s` of steps is not judged: what the log has of a call was in time.
 4. A call that the log does not have is needed; one that never came back does not come back here either.
 """
@@ -23,6 +23,7 @@ from shared.answers.replay.order import Recorded
 from shared.answers.replay.recording import Fact, Recording, is_opaque
 from shared.dsl.model.plan import Cursor, Plan, Task
 from shared.dsl.model.tool_spec import ToolSpec
+from shared.engine.pipeline.decide import ENDED_AT
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed
 from shared.events.run_index import of_frame
@@ -86,7 +87,7 @@ class Answers:
         opaque = is_opaque(before, fact.event)
         if opaque and before == now:
             return Decided((fact.event,), fact.at)
-        if need.kind == "noop":
+        if need.kind == "noop" and ENDED_AT not in fact.event.outcome.meta:  # one that asks for the time is as it was
             made = self._natural(need)
             outcome = made if isinstance(made, Outcome) else failed("noop", "no outcome")
             return Took(replace(outcome, meta=fact.event.outcome.meta), at=fact.at, told=True)

@@ -132,6 +132,7 @@ SHAPES: dict[str, Shape] = {
         "set_ctx": _formal("Written to ctx when the step succeeded. Write it in a rule of the task."),
         "set_iter": _formal("Written to iter when the step succeeded. Write it in a rule of the task."),
         "result": _formal("{output_select, inline_max_bytes, store}. Write output_select on the task."),
+        "output": _formal("The same as result."),
     },
     "step_spec": {
         "pool": Key("text", "Worker pool of this step."),
@@ -194,9 +195,11 @@ SHAPES: dict[str, Shape] = {
     },
     "loop_spec": {
         "mode": Key("text", "One after the other, or several at a time.", choices=("sequential", "parallel"),
-                    default="sequential", also=("async",)),
+                    default="sequential", also=("async", "cursor")),
         "max_in_flight": Key("count", "Iterations at a time of a parallel loop, or one {{ expression }}.", least=1,
                              most=loops.MAX_IN_FLIGHT, default=loops.DEFAULT_IN_FLIGHT),
+        "frame": _formal("With mode: cursor. Write it in loop.cursor."),
+        "cursor": _formal("With mode: cursor. Write loop.cursor."),
         "stop_when": Key("condition", "Asked after every iteration; when it holds no further one starts."),
         "timeout": _TIMEOUT,
         "policy": Key("@loop_policy", "mode and max_in_flight may also stand here."),

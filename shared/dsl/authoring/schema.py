@@ -7,6 +7,7 @@ from typing import Any
 from shared.dsl.authoring.language import SHAPES, Key, Shape
 from shared.dsl.authoring.test_language import TEST_SHAPES
 from shared.dsl.lower.build import other_names
+from shared.dsl.lower.today.shapes import other_keys
 from shared.dsl.model.tool_spec import KeySpec, ToolSpec
 from shared.dsl.playtests.model import ANSWERS
 from shared.dsl.read.joins_and_compensation import JOINS, MAX_JOIN, MIN_JOIN
@@ -125,6 +126,7 @@ def _needs(spec: ToolSpec) -> list[Json]:
     found = []
     for group in groups:
         keys = [*group, *(old for old, new in names.items() if new in group)]
+        keys += ["image"] if group == ["runtime"] else []  # of a flat container
         under = [{"properties": {"spec": {"type": "object", "required": [key]}}, "required": ["spec"]} for key in keys]
         found.append({"anyOf": [*({"required": [key]} for key in keys), *under]})
     return found
@@ -135,9 +137,10 @@ def _of_kind(spec: ToolSpec, common: Json, task_spec: Json) -> Json:
     names = other_names(spec)
     formal = {old: f"The same as {new}." for old, new in names.items()}
     formal |= {name: f"Write spec: {{{name}: …}}." for name in spec.all_knobs() if name not in spec.keys}
+    formal |= other_keys(spec)
     formal |= dict.fromkeys(LEFT_OUT.get(spec.kind, ()), "Changes nothing.")
     other = {name: {"description": doc, "deprecated": True} for name, doc in formal.items() if name not in common}
-    below = {**{key: {"deprecated": True} for key in (*spec.keys, *names)}, **task_spec["properties"]}
+    below = {**{key: {"deprecated": True} for key in ("input", *spec.keys, *names)}, **task_spec["properties"]}
     needs = _needs(spec)
     return {"properties": {**other, **common, "kind": {"const": spec.kind, "description": spec.doc},
                            "spec": {**task_spec, "properties": below}, **_own(spec.keys)},

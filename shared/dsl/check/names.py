@@ -8,27 +8,30 @@ from msgspec import Struct
 
 from shared.dsl.check.plan_paths import Sites
 from shared.dsl.model.plan import Loop, Plan, Step, Task
+from shared.dsl.model.texts import as_written
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.read.reader import Reader, short
 from shared.dsl.read.template_fields import strings
 from shared.dsl.source.nodes import Path
 from shared.dsl.templates.analysis import facts
 from shared.dsl.templates.evaluate import is_template
-from shared.dsl.templates.names import Read
+from shared.dsl.templates.names import NOW, Read
 
 EVERYWHERE = frozenset({"workload", "ctx", "args", "execution_id", "job"})
-IN_TASKS = frozenset({"iter", "_prev", "_task", "_attempt", "keychain"})
+IN_TASKS = frozenset({"iter", "_prev", "_task", "_attempt", "keychain", NOW})
 UNDOING = "compensates"  # in a step that compensates another
-IN_WORKLOAD = frozenset({"workload", "payload", "execution_id", "job"})
+IN_WORKLOAD = frozenset({"workload", "payload", "execution_id", "job", NOW})
 _MISPLACED = {
     "outcome": "outcome is there in the rules of a task; an arc has event.result and event.error",
-    "output": "write outcome in the rules of a task, event.result in an arc, or the name of the task",
+    "output": "output is there in rules, in arcs and in a task behind another; elsewhere write the name of a step",
     "event": "event is there in arcs, admission and set_ctx of a loop; a rule has outcome",
     "iter": "iter is there in the tasks of a step; carry a value on with set_ctx",
     "keychain": "read keychain in the keys of a task",
-    "now": "a template has no clock: take the time in a task, such as a program or SQL",
+    **dict.fromkeys(("now", NOW),
+                    "now() is there in workload, in the keys and rules of tasks, in arcs and in admission"),
     "token": "write {{ keychain.name.field }} in the keys of a task, or auth: <credential name>",
-    **dict.fromkeys(("response", "result"), "write event.result in an arc, outcome.result in a rule"),
+    **dict.fromkeys(("response", "result"), "write event.result in an arc, outcome.result in a rule, and elsewhere the "
+                    "name of the step that is meant"),
 }
 
 
@@ -59,11 +62,12 @@ def check_names(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, To
                 key = (scope.path[:2], read.space, read.name)
                 if names is not None and read.name not in names and key not in told:
                     told.add(key)
-                    _tell(reader, read, path, names, bool(plan.workload))
+                    _tell(reader, read, path, names, bool(plan.workload), as_written(text))
 
 
-def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs: bool) -> None:
-    """Without a `workload` section its keys are not known: then only a name much like another is reported."""
+def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs: bool, written: str) -> None:
+    """Without a `workload` section its keys are not known: then only a name much like another is reported. `written` is
+    the template as its author knows it, who may not have written the name."""
     near = reader.nearest(read.name, sorted(names))
     if not inputs and read.space in ("", "workload") and not near and read.name not in _MISPLACED:
         return
@@ -71,7 +75,8 @@ def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs:
     fix = f"did you mean {near}?" if near else ""
     if not read.space:
         fix = _MISPLACED.get(read.name, "") or fix or "define it, or write {{ name | default(…) }}"
-        reader.at(position, "DSL910", f"nothing here is called {short(read.name)}", fix, warning=True)
+        what = f"called {short(read.name)}" if read.name in written else f"what {short(written)} asks for"
+        reader.at(position, "DSL910", f"nothing here is {what}", fix, warning=True)
         return
     fix = fix or {
         "workload": f"add {read.name} to workload",
@@ -105,14 +110,14 @@ def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator
 def _of_step(step: Step, sites: Sites, kinds: Mapping[str, ToolSpec], seen: _Seen) -> Iterator[_Scope]:
     path = sites.step(step.name)
     for index, admit in enumerate(step.admit):
-        yield _Scope(admit.when, (*path, "spec", "policy", "admit", "rules", index, "when"), seen.plus("event"))
+        yield _Scope(admit.when, (*path, "spec", "policy", "admit", "rules", index, "when"), seen.plus("event", NOW))
     if step.compensate is not None and step.compensate.args is not None:
         at = (*path, "spec", "policy", "compensate", "args")
         yield _Scope(step.compensate.args, at, seen.plus(UNDOING))
     if step.loop is not None:
         yield from _of_loop(step.loop, sites, (*path, "loop"), seen)
     for index, arc in enumerate(step.arcs):
-        yield _Scope({"when": arc.when, "args": arc.args}, sites.arc(step.name, index), seen.plus("event"))
+        yield _Scope({"when": arc.when, "args": arc.args}, sites.arc(step.name, index), seen.plus("event", NOW))
     iter_ = _iter(step)
     names = seen.names | IN_TASKS | {task.name for task in step.tasks} | iter_ | (
         {"loop_index"} if step.loop or any(task.loop for task in step.tasks) else set())

@@ -27,7 +27,13 @@ def _settled(env: Env, step: str, arc: Node) -> tuple[Node, Node | None]:
     patch, target = get(arc, "set"), get(arc, "step")
     assert patch is not None
     to_ctx, to_iter = patches(patch)
-    if to_iter or not to_ctx or target is None:
+    if to_iter:
+        name = next(iter(to_iter))
+        env.error(patch, "DSL204", "an arc has no iter: it is of one run, and ends with it",
+                  f"write args: {{{name}: …}}, which the next step reads as {{{{ {name} }}}}, "
+                  f"or set: {{ctx.{name}: …}}")
+        return changed(arc, {"set": None}), None
+    if not to_ctx or target is None:
         env.error(patch, "DSL204", "set on an arc writes to ctx", "write set: {ctx.name: value}")
         return changed(arc, {"set": None}), None
     name = env.label(f"{step}_to_{text_of(target)}", arc.position, f"the set of an arc from step {step}")

@@ -104,7 +104,7 @@ def own_keys(env: Env, task: Node) -> Node:
 def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
     """Knobs of the tool that are beside its keys go to `spec`; `pool: {}` asks for nothing."""
     moved = {aliases.get(key, key): value for key, value in items(task)
-             if aliases.get(key, key) in tool.all_knobs() and key not in tool.keys}
+             if aliases.get(key, key) in tool.all_knobs() and key not in (*tool.keys, "retry")}  # of a task: its policy
     pool, spec = get(task, "pool"), get(task, "spec")
     put: dict[str, Node | None] = {key: None for key in task.value if aliases.get(key, key) in moved}
     if pool is not None and pool.value == {} and "pool" not in tool.keys:

@@ -19,6 +19,8 @@ from shared.dsl.lower.results import lower_results
 from shared.dsl.lower.root import lower_root
 from shared.dsl.lower.step_names import plain_names
 from shared.dsl.lower.tasks import lower_tool
+from shared.dsl.lower.today.names import todays_names
+from shared.dsl.lower.today.shapes import cursor_mode
 from shared.dsl.lower.workbook import with_step_args
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.model.edition import EDITION
@@ -46,7 +48,7 @@ def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edi
     env = Env(file, kinds, set(), {}, [], {}, edition=edition)
     env.commands = reads_commands(document.root)
     env.taken, env.keys = _names(document.root)
-    root = plain_names(env, lower_root(env, document.root))
+    root = todays_names(env, plain_names(env, lower_root(env, document.root)))
     workflow = get(root, "workflow")
     if workflow is not None and is_list(workflow):
         root = changed(root, {"workflow": _workflow(env, workflow)})
@@ -93,7 +95,7 @@ def _step(env: Env, node: Node) -> list[Node]:
     loop, tool = get(node, "loop"), get(node, "tool")
     put: dict[str, Node | None] = {}
     if loop is not None and is_map(loop):
-        put["loop"] = renamed_node(_loop(loop), EVERYWHERE)
+        put["loop"] = renamed_node(cursor_mode(env, _loop(loop)), EVERYWHERE)
     if (spec := get(node, "spec")) is not None:
         put["spec"] = renamed_node(spec, EVERYWHERE)
     if tool is not None:

@@ -25,7 +25,8 @@ _IN_ARCS = {name: event for event in ("step.done", "step.failed") for name in FO
 
 
 class Names(Struct, frozen=True):
-    """What names stand for at one place. `dotted` are `name.attribute` pairs, looked up before `plain`.
+    """What names stand for at one place. `dotted` are `name.attribute` pairs, looked up before `plain`, and `deep` are
+    `name.attribute.attribute`, looked up before those. `now` is what `now()` stands for.
 
     `ok`, `failed`, `entered` are tests that take the place of comparisons with `event.name` on a worker; all
     empty in an arc, where the event itself is there. `message` is the error as text (FS §7.3). With `events` they are
@@ -40,6 +41,8 @@ class Names(Struct, frozen=True):
     message: str = ""
     arc: bool = False
     exit_on_error: bool = False
+    deep: Mapping[tuple[str, str, str], str] = {}
+    now: str = ""
     events: Mapping[str, str] | None = None
     event: str = ""
 
@@ -87,7 +90,9 @@ def _may_hold(text: str, names: Names) -> bool:
     """A cheap look, so that most texts are never taken apart."""
     if (names.knows_events and "event" in text) or any(name in text for name in names.plain):
         return True
-    return any(name in text and attribute in text for name, attribute in names.dotted)
+    if names.now and "now" in text:
+        return True
+    return any(name in text and attribute in text for name, attribute, *_ in (*names.dotted, *names.deep))
 
 
 def free_names(text: str) -> set[str]:
@@ -190,6 +195,18 @@ def attributes_read(text: str, name: str) -> set[str]:
             if token.text == name and _is_free(tokens, index) and _text(tokens, index + 1) == "."}
 
 
+def below_read(text: str, between: str) -> set[tuple[str, str]]:
+    """The pairs (name, attribute) of all `name.<between>.attribute` that a template reads."""
+    if between not in text:
+        return set()
+    try:
+        tokens = _tokens(text)
+    except TemplateSyntaxError:
+        return set()
+    return {(token.text, _text(tokens, index + 4)) for index, token in enumerate(tokens)
+            if [_text(tokens, index + step) for step in (1, 2, 3)] == [".", between, "."] and _is_free(tokens, index)}
+
+
 @lru_cache(maxsize=256)  # the rules of a case are read again for each of them
 def _tokens(text: str) -> list[Token]:
     tokens: list[Token] = []
@@ -263,7 +280,12 @@ def _replacement(tokens: list[Token], index: int, names: Names, local: set[str])
         return None, 1
     if _is_event_name(tokens, index) and names.knows_events:
         return _event_name(tokens, index, names)
+    if token.text == "now" and names.now and (used := _clock(tokens, index)):
+        return names.now, used
     attribute = _text(tokens, index + 2) if _text(tokens, index + 1) == "." else ""
+    below = _text(tokens, index + 4) if attribute and _text(tokens, index + 3) == "." else ""
+    if below and (token.text, attribute, below) in names.deep:
+        return names.deep[token.text, attribute, below], 5
     if attribute and (token.text, attribute) in names.dotted:
         found = names.dotted[token.text, attribute]
         return (_or_none(found) if attribute == "error" and _meets_none(tokens, index + 3) else found), 3
@@ -272,6 +294,14 @@ def _replacement(tokens: list[Token], index: int, names: Names, local: set[str])
     if token.text == "error" and "error" in names.plain and _meets_none(tokens, index + 1):
         return _or_none(names.plain["error"]), 1
     return names.plain.get(token.text), 1
+
+
+def _clock(tokens: list[Token], index: int) -> int:
+    """How many tokens `now()` has here, also `now().isoformat()`, which is the same text; 0 if it is another name."""
+    rest = [_text(tokens, index + step) for step in range(1, 7)]
+    if rest[:2] != ["(", ")"]:
+        return 0
+    return 7 if rest[2:] == [".", "isoformat", "(", ")"] else 3
 
 
 def _meets_none(tokens: list[Token], index: int) -> bool:

@@ -125,7 +125,7 @@ def _of_its_end(env: Env, written: Node, arc_: Node) -> Node:
     given = get(written, "when") or cond
     if given is None or when is None or not isinstance(when.value, str) or env.edition == 1:
         return arc_
-    text, inner = text_of(given), expression(when.value)
+    text, inner = written_of(text_of(given)), expression(when.value)
     text = text if is_template(text) else f"{{{{ {text} }}}}"
     asks = asks_what_happened(text) or (given is cond and "exit_code" in free_names(text))
     if inner is None or asks or not reads_event(when.value):

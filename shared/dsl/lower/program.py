@@ -13,7 +13,7 @@ from shared.dsl.lower.context import CONTEXT, looked_up
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, text_of
 from shared.dsl.source.nodes import Node
 
-ALL_ARGS = "input_data"  # the program's name for all its args
+ALL_ARGS = ("input_data", "args")  # the program's names for all its args; the second from the third edition on
 
 
 def lower_program(env: Env, task: Node) -> Node:
@@ -29,7 +29,8 @@ def lower_program(env: Env, task: Node) -> Node:
         return task
     values, text = _values(env, code, text, set(given))
     found: dict[str, Any] = dict(values)
-    found |= {name: value for name, value in _names(text).items() if name not in given}
+    all_args = ALL_ARGS if env.edition > 2 else ALL_ARGS[:1]
+    found |= {name: value for name, value in _names(text).items() if name not in (*given, *all_args)}
     if not found:
         return task
     merged = {**{name: build(task.position, value) for name, value in found.items()}, **given}
@@ -99,7 +100,7 @@ def _names(code: str) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the author's program, which is not run here
             tree = ast.parse(code)
-        found: dict[str, Any] = {name: "{{ " + name + " }}" for name in _parameters(tree) if name != ALL_ARGS}
+        found: dict[str, Any] = {name: "{{ " + name + " }}" for name in _parameters(tree)}
         context = looked_up(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}

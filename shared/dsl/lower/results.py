@@ -1,24 +1,29 @@
-"""`result` on a step and `output_select` in its other shapes: what is kept of a result in the log, and from what size
-on it is kept by reference. Where it is kept is the runtime's business, so a store is only warned about."""
+"""`result` on a step, also `output`, and `output_select` in its other shapes: what is kept of a result in the log, and
+from what size on it is kept by reference. Where it is kept is the runtime's business, so a store is only warned about.
+"""
 
 from typing import Any
 
-from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, listed, replaced, without
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, listed, replaced, text_of, without
 from shared.dsl.source.nodes import Node
+from shared.dsl.templates.evaluate import is_template
 
 INLINE_MAX_BYTES = 65_536  # what those who write `result` on a step count on, unless they say another size
 _KEYS = ("store", "output_select", "inline_max_bytes")
 _RESULT = "write output_select: [name] on the task"
+_VALUE = ("for another value than its last task's write result: \"{{ … }}\" in a rule of that task: "
+          "spec: {policy: {rules: [{else: {then: {do: continue, result: …}}}]}}")
 _SELECT = "write output_select: [status, data.id], or {strategy: size_threshold, threshold_kb: 100}"
 
 
 def lower_results(env: Env, node: Node) -> Node:
     """The step without `result`: its last task selects, and the size is a limit of the step."""
     limits: list[Node] = []
-    result, tool = get(node, "result"), get(node, "tool")
-    if result is not None:
-        node = without(node, ("result",))
-        tool = _selecting(env, tool, _select(env, result, limits))
+    tool = get(node, "tool")
+    for word in ("result", "output"):
+        if (result := get(node, word)) is not None:
+            node = without(node, (word,))
+            tool = _selecting(env, tool, _select(env, result, limits, word))
     if tool is not None:
         selected: list[Node] = []
         node = changed(node, {"tool": _each(env, tool, limits, selected)})
@@ -28,14 +33,16 @@ def lower_results(env: Env, node: Node) -> Node:
     return _limited(node, limits[-1]) if limits else node
 
 
-def _select(env: Env, result: Node, limits: list[Node]) -> Node | None:
-    """The paths that `result` names."""
+def _select(env: Env, result: Node, limits: list[Node], word: str) -> Node | None:
+    """The paths that `result` names; `word` is what the author calls it."""
     if not is_map(result):
-        env.error(result, "DSL203", "result of a step must be a mapping", _RESULT)
+        env.error(result, "DSL203", f"{word} of a step must be a mapping", _VALUE if text_of(result) else _RESULT)
         return None
     for key, entry in result.value.items():
         if key not in _KEYS:
-            env.error(entry.key, "DSL201", f"unknown key {key[:60]!r} in result", f"known here: {', '.join(_KEYS)}")
+            known = f"known here: {', '.join(_KEYS)}"
+            env.error(entry.key, "DSL201", f"unknown key {key[:60]!r} in {word}", f"{known}; {_VALUE}"
+                      if is_template(text_of(entry.node)) else known)
     store, select, most = (get(result, key) for key in _KEYS)
     kind = get(store, "kind") if is_map(store) else store
     if kind is not None and kind.value != "auto":

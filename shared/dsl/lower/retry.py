@@ -250,11 +250,16 @@ def gather(env: Env, retry: Retry, collect: Node, names: Names, *, once: bool = 
         return {}
     if not once:
         retry.inits.setdefault(into, {} if strategy == "merge" else [])
-    return {into: {"$merge" if strategy == "merge" else "$extend": "{{ " + _page(env, collect, names) + " }}"}}
+    return {into: {"$merge" if strategy == "merge" else "$extend": _page(env, collect, names)}}
 
 
-def _page(env: Env, collect: Node, names: Names) -> str:
+def _page(env: Env, collect: Node, names: Names) -> Text:
+    """What of the response is added, named in errors by the author's `path` or `from`."""
     path, given = text_of(get(collect, "path")), text_of(get(collect, "from"))
+    return Text("{{ " + _part(env, collect, names, path, given) + " }}", given or path or "response")
+
+
+def _part(env: Env, collect: Node, names: Names, path: str, given: str) -> str:
     if given:
         inner = expression(given) or given
         found = expression(rewrite("{{ " + inner + " }}", names))

@@ -27,7 +27,7 @@ def lower_sugar(env: Env, step: str, item: Node, kind: str, lower: Lower) -> lis
     for key in item.value:
         if key not in ("name", "desc", kind):
             env.error(item.value[key].key, "DSL201", f"unknown key {key!r} beside {kind}", "known here: name, desc")
-    what = f"a {kind} of step {step}"
+    what = f"{'an' if kind == 'until' else 'a'} {kind} of step {step}"
     label = given or env.label(f"{step}_{kind}", item.position, what)
     env.labels[label] = Origin(item.position.line, what)
     if kind == "choose":
@@ -45,7 +45,7 @@ def _choose(env: Env, step: str, body: Node, label: str, lower: Lower) -> list[N
         return [noop(body.position, label, [otherwise(directive("continue", **_KEEP))])]
     if too_long(env, body, "choose"):
         return [noop(body.position, label, [otherwise(directive("continue", **_KEEP))])]
-    end = env.label(f"{label}_end", body.position, f"where the branches of {label} meet")
+    end = env.label(f"{label}_end", body.position, f"where the branches of {_called(env, label)} meet")
     rules: list[dict[str, Any]] = []
     branches: list[Node] = []
     for index, each in enumerate(listed(body)):
@@ -57,7 +57,8 @@ def _choose(env: Env, step: str, body: Node, label: str, lower: Lower) -> list[N
         then = directive("jump", to=to, **_KEEP)
         rules.append(rule(when, then) if when is not None else otherwise(then))
         if branch:
-            leave = env.label(f"{label}_{index + 1}_end", each.position, f"the end of a branch of {label}")
+            what = f"the end of a branch of {_called(env, label)}"
+            leave = env.label(f"{label}_{index + 1}_end", each.position, what)
             branches += [*branch, _jump(each.position, leave, end)]
     if not rules or "else" not in rules[-1]:
         rules.append(otherwise(directive("jump", to=end, **_KEEP)))
@@ -82,14 +83,14 @@ def _loop(env: Env, step: str, body: Node, label: str, kind: str, lower: Lower) 
         return [noop(body.position, label, [otherwise(directive("continue", **_KEEP))])]
     when = renamed_node(when, EVERYWHERE)
     inner = _tasks(env, step, tasks, f"{label}_do", lower)
-    end = env.label(f"{label}_end", body.position, f"the end of {label}")
+    end = env.label(f"{label}_end", body.position, f"the end of {_called(env, label)}")
     last = noop(body.position, end, [otherwise(directive("continue", **_KEEP))])
     leave, again = directive("jump", to=end, **_KEEP), directive("continue", **_KEEP)
     if kind == "while":
-        bottom = env.label(f"{label}_back", body.position, f"back to the test of {label}")
+        bottom = env.label(f"{label}_back", body.position, f"back to the test of {_called(env, label)}")
         test = noop(body.position, label, [rule(when, again), otherwise(leave)])
         return [test, *inner, _jump(body.position, bottom, label), last]
-    check = env.label(f"{label}_check", body.position, f"the test of {label}")
+    check = env.label(f"{label}_check", body.position, f"the test of {_called(env, label)}")
     back = directive("jump", to=_first(inner) or label, **_KEEP)
     test = noop(body.position, check, [rule(when, leave), otherwise(back)])
     return [noop(body.position, label, [otherwise(again)]), *inner, test, last]
@@ -103,10 +104,15 @@ def _tasks(env: Env, step: str, node: Node, label: str, lower: Lower) -> list[No
         if not is_map(each):
             env.error(each, "DSL203", "a task must be a mapping", "write - name: …, kind: …")
         elif get(each, "name") is None and get(each, "kind") is not None:
-            found.append(named(each, env.label(f"{label}_task_{index}", each.position, f"a task of {label}")))
+            found.append(named(each, env.label(f"{label}_task_{index}", each.position, f"a task of step {step}")))
         else:
             found.append(each)
     return lower(env, step, found)
+
+
+def _called(env: Env, label: str) -> str:
+    """What the author knows it by: the label may be made up."""
+    return env.labels[label].what
 
 
 def _first(tasks: list[Node]) -> str:

@@ -9,7 +9,8 @@ from shared.dsl.lower.retry import DEFAULT_ATTEMPTS, start, whole
 from shared.dsl.source.nodes import Node
 
 _ERRORS = {"timeout": "timeout", "connection_error": "connect", "connect": "connect", "connection": "connect"}
-_KEYS = ("max_attempts", "retry_on", "backoff", "initial_delay", "delay", "backoff_multiplier", "max_delay")
+_KEYS = ("max_attempts", "retry_on", "retry_on_status", "backoff", "initial_delay", "delay", "backoff_multiplier",
+         "max_delay")
 _BACKOFFS = {"fixed": "none", "none": "none", "linear": "linear", "exponential": "exponential"}
 
 
@@ -19,7 +20,7 @@ def retried(env: Env, step: str, task: Node) -> Node:
     if given is None:
         return task
     task = without(task, ("retry",))
-    if is_map(given) and (get(given, "retry_on") is not None or get(given, "backoff") is not None):
+    if is_map(given) and any(get(given, key) is not None for key in ("retry_on", "retry_on_status", "backoff")):
         rules = _on_errors(env, given)
     else:
         retry = start(env, step, text_of(get(task, "kind")), {}, given)
@@ -37,7 +38,10 @@ def _on_errors(env: Env, given: Node) -> list[dict[str, Any]]:
         if key not in _KEYS:
             env.error(value, "DSL201", f"unknown key {key[:60]!r} in retry", f"known here: {', '.join(_KEYS)}")
     kinds = _kinds(env, get(given, "retry_on"))
-    test = "outcome.status == 'error'" + (f" and outcome.error.kind in {kinds}" if kinds else "")
+    statuses = [each.value for each in listed(get(given, "retry_on_status"))]
+    tests = [f"outcome.error.kind in {kinds}"] if kinds else []
+    tests += [f"outcome.http.status in {statuses}"] if statuses else []
+    test = "outcome.status == 'error'" + (f" and ({' or '.join(tests)})" if tests else "")
     return [rule(build(given.position, "{{ " + test + " }}"), _again(env, given))]
 
 

@@ -16,7 +16,6 @@ from shared.dsl.lower.nodes import (
     is_map,
     items,
     listed,
-    renamed,
     replaced,
     text_of,
     without,
@@ -24,6 +23,7 @@ from shared.dsl.lower.nodes import (
 from shared.dsl.lower.program import lower_program
 from shared.dsl.lower.sugar import SUGAR, lower_sugar
 from shared.dsl.lower.task_retry import retried
+from shared.dsl.lower.today.shapes import todays_tool, with_input
 from shared.dsl.lower.workbook import inlined
 from shared.dsl.source.nodes import Entry, Node
 
@@ -77,7 +77,7 @@ def lower_task(env: Env, step: str, body: Node, label: str, before: str) -> list
     sugar = next((key for key in SUGAR if key in body.value), None)
     if sugar is not None and "kind" not in body.value:
         return lower_sugar(env, step, body, sugar, lower_list)
-    task = renamed(body, "input", "args")
+    task = with_input(body)
     if text_of(get(task, "kind")) == "workbook":
         first, body = inlined(env, task, label)
         return [*first, named(_plain(env, step, body, before), label)]
@@ -85,7 +85,7 @@ def lower_task(env: Env, step: str, body: Node, label: str, before: str) -> list
 
 
 def _plain(env: Env, step: str, task: Node, before: str) -> Node:
-    task = own_keys(env, retried(env, step, _unlabelled(env, task)))
+    task = own_keys(env, retried(env, step, todays_tool(env, _unlabelled(env, task))))
     task = renamed_task(env, lower_program(env, lower_commands(env, task)), EVERYWHERE)
     rules = get(task, "spec", "policy", "rules")
     if rules is not None and is_list(rules):

@@ -8,6 +8,7 @@ from shared.dsl.lower.build import directive, noop, otherwise, renamed_task
 from shared.dsl.lower.name_meanings import EVERYWHERE, with_args
 from shared.dsl.lower.names import renamed_node
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, text_of
+from shared.dsl.lower.today.shapes import with_input
 from shared.dsl.source.nodes import Node
 from shared.dsl.templates.needs import names_used
 
@@ -26,7 +27,7 @@ def inlined(env: Env, task: Node, label: str) -> tuple[list[Node], Node]:
     if not may_copy(env, task, entry):
         return [], build(task.position, {"kind": "noop"})
     extra = {key: value for key, value in items(task) if key not in ("kind", "name", "task", "args")}
-    body, args = changed(entry, extra), get(task, "args")
+    body, args = with_input(changed(with_input(entry), extra)), get(task, "args")
     if args is None or not is_map(args):
         args = build(task.position, {})
     keys = arg_keys(env, args)

@@ -7,7 +7,9 @@ The log names the plan of an execution by the digest of its source, and from the
    were used up, and so did the next policy of a formal `retry`. A best-effort loop was done when no iteration had
    succeeded.
 2. Of a formal `case` the first rule that matched anything acted. `step.exit` was a success. `vars` of a loop step were
-   those of each iteration. A workbook task's own `args` won over the call's. Admission saw no event.
+   those of each iteration. A workbook task's own `args` won over the call's. Admission saw no event. `output` was the
+   outcome's result in some places alone, and these were nothing: the step's own name in its rules (it was the result of
+   the run before), `<step>.results.<task>`, `result` of the step before, `job.execution_id`, `now()`.
 3. `docs/dsl.md`.
 """
 

@@ -28,6 +28,11 @@ COMMON_KNOBS: Mapping[str, KeySpec] = {
 }
 
 
+OWN_RETRY = ("attempts", "delay")  # keys of the knob `retry`: what a tool repeats inside one call (V10 §9.1)
+OWN_ATTEMPTS = 5  # more belong into a rule of the task, which the log tells of
+OWN_DELAY_S = 5
+
+
 class ToolSpec(Struct, frozen=True):
     """`keys` are the tool's own, beside those every task has (`tasks.COMMON_KEYS`). `knobs` are what
     it accepts under `spec` beside COMMON_KNOBS; `defaults` is the outermost layer of them (V10 §3.1)."""

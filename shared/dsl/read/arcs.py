@@ -43,12 +43,8 @@ def _mode(reader: Reader, value: Mapping[str, Any], path: Path) -> str:
     spec = reader.section(value, "spec", path, ("mode", "policy"), rejected_keys.NEXT_SPEC)
     at = (*path, "spec")
     if spec.get("policy", {}) != {}:
-        hints = spec["policy"]
-        if isinstance(hints, dict) and set(hints) & set(rejected_keys.CONTROL):
-            reader.keys(hints, (*at, "policy"), (), rejected_keys.CONTROL, "next.spec.policy")
-        else:
-            reader.key((*at, "policy"), "DSL701", "routing hints are not supported",
-                       "write policy: {}, or leave it out")
+        hints = reader.mapping(spec["policy"], (*at, "policy"), "write policy: {}, or leave it out")
+        reader.keys(hints, (*at, "policy"), (), rejected_keys.NEXT_POLICY, "next.spec.policy")
     return reader.choice(spec["mode"], (*at, "mode"), MODES) if "mode" in spec else "exclusive"
 
 

@@ -147,7 +147,8 @@ def _iterator(reader: Reader, loop: Mapping[str, Any], path: Path) -> str:
 def _spec(reader: Reader, loop: Mapping[str, Any], path: Path,
           knobs: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     at = (*path, "spec")
-    exec_told = {"exec": rejected_keys.moved("exec", "policy: {exec: distributed} in loop.spec"),
+    exec_told = {**rejected_keys.LOOP_HINTS,
+                 "exec": rejected_keys.moved("exec", "policy: {exec: distributed} in loop.spec"),
                  "pool": rejected_keys.moved("pool", "spec: {pool: …} on the step")}
     spec = reader.section(loop, "spec", path, ("mode", "max_in_flight", "stop_when", "policy", *knobs), exec_told)
     policy = reader.section(spec, "policy", at, ("exec", "mode", "max_in_flight"), rejected_keys.LOOP_POLICY)

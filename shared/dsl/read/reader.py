@@ -5,9 +5,11 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.model.plan import Origin
 from shared.dsl.source.nodes import Document, Path, Position
 
 MAX_ERRORS = 500
@@ -16,6 +18,7 @@ MAX_SUGGESTIONS = 50    # comparing names is the costly part of a mistake
 MAX_COMPARED = 500      # names a mistyped one is compared with
 MAX_COMPARISONS = 2000  # of names, in one playbook
 MAX_NAME = 128
+NEAR = 3                # of those it looks like are looked at closely
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 NAME_FIX = f"letters, digits, _ and -, not beginning with a digit or -, at most {MAX_NAME} characters"
 
@@ -29,7 +32,10 @@ class Told(NamedTuple):
 
 
 class Reader:
-    def __init__(self, document: Document, file: str, diagnostics: list[Diagnostic]) -> None:
+    def __init__(self, document: Document, file: str, diagnostics: list[Diagnostic],
+                 generated: Mapping[str, Origin] = MappingProxyType({})) -> None:
+        """`generated` are names that lowering made up, which no author knows."""
+        self.generated = generated
         self.document = document
         self.file = file
         self.diagnostics = diagnostics
@@ -120,6 +126,11 @@ class Reader:
         self.key(path, "DSL202", f"{what} has no {key}", fix)
         return False
 
+    def task(self, name: str) -> str:
+        """A task as its author knows it."""
+        origin = self.generated.get(name)
+        return f"task {short(name)}" if origin is None else origin.what
+
     # -- scalars
 
     def text(self, value: Any, path: Path, fix: str, *, most: int = 4096) -> str:
@@ -168,7 +179,7 @@ class Reader:
         if not isinstance(value, str):
             self.value(path, "DSL203", f"{what} must be text, not {kind_of(value)}", NAME_FIX)
             return ""
-        if not is_name(value):
+        if not is_name(value) and value not in self.generated:  # made of another, which is reported
             self.value(path, "DSL205", f"{what} {short(value)} is not allowed", NAME_FIX)
         return value
 
@@ -178,9 +189,36 @@ def is_name(text: str) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is a slip of the fingers away. Anything farther is another word, and to name it would send
+    its author to the wrong place."""
     lower = {each.lower(): each for each in islice(known, MAX_COMPARED)}
-    found = difflib.get_close_matches(name[:MAX_NAME].lower(), lower, n=1, cutoff=0.6)
-    return lower[found[0]] if found else ""
+    given = name[:MAX_NAME].lower()
+    found = difflib.get_close_matches(given, lower, n=NEAR, cutoff=0.6)
+    return next((lower[each] for each in found if is_slip(given, each)), "")
+
+
+def is_slip(one: str, other: str) -> bool:
+    """Whether so few letters are wrong, missing, added or swapped that one was meant: one of up to five, two of more.
+    Case, _ and - do not count, nor does a plural."""
+    a, b = (re.sub(r"[_-]", "", text).lower() for text in (one, other))
+    if a == b or {a, b} in ({a, a + "s"}, {b, b + "s"}):
+        return True
+    shortest = min(len(a), len(b))
+    return _distance(a, b) <= (0 if shortest < 2 else 1 if shortest <= 5 else 2)
+
+
+def _distance(a: str, b: str) -> int:
+    """Edits from one text to the other, with two neighbours swapped as one (the optimal string alignment distance)."""
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, last, row = row, before, [i]
+        for j, y in enumerate(b, 1):
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
+            if last and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                best = min(best, last[j - 2] + 1)
+            row.append(best)
+    return row[-1]
 
 
 def short(value: Any) -> str:

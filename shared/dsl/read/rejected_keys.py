@@ -30,6 +30,11 @@ def unsupported(what: str, fix: str) -> Told:
     return Told("DSL701", f"{what} is not supported", fix)
 
 
+def left_open(what: str, clause: str, fix: str) -> Told:
+    """A placeholder of the documents: a name, and no word on what it does."""
+    return Told("DSL701", f"{what} is a placeholder in {clause}, which does not say what it does", fix)
+
+
 def moved(key: str, to: str) -> Told:
     return Told("DSL307", f"{key} does not belong here", f"write {to}")
 
@@ -47,6 +52,24 @@ EXECUTOR = {
     "profile": moved("profile", "kind: distributed or kind: local"),
     "version": Told("DSL307", "version does not belong here", "remove it, or write metadata: {version: …}"),
     "requires": Told("DSL307", "requires is checked by the compiler alone", "remove it"),
+}
+
+_BY_KEY = 'write limits: {key: "… {{ iter.<name> }}", max: 1} in the policy of the step: one at a time for each key'
+_NO_TRACING = "remove it: every event is in the log with its trace id"
+_EMIT = "remove it: every event is in the log; to tell others, add a task of kind nats or http"
+
+EXECUTOR_POLICY = {
+    **{key: left_open(key, "V10 §5.1", "remove it; where steps run is said by spec: {pool: …} or spec: {requires: […]}")
+       for key in ("placement", "cost", "cost_model", "quantum", "quantum_backends")},
+    "emit": left_open("emit", "V10 §5.2.2", _EMIT),
+    "tracing": left_open("tracing", "V10 §5.2.2", _NO_TRACING),
+}
+
+DEFAULTS = {
+    "resources": left_open("defaults.resources", "V10 §5.1",
+                           "set resources on the worker pool and write spec: {pool: …}; of a container they are "
+                           "runtime: {resources: …}"),
+    "timeout_s": moved("timeout_s", "timeouts: {step_s: …} in defaults"),
 }
 
 EXECUTOR_SPEC = {
@@ -71,8 +94,7 @@ STEP = {
     "input": unsupported("input on a step", "write next: {arcs: [{step: …, args: {…}}]} on the step before"),
     "set": unsupported("set on a step", "write set_ctx: {…} in a rule of a task"),
     "result": Told("DSL301", "result on a step belongs to today's dialect", "write output_select: [name] on its task"),
-    "output": Told("DSL307", "a step has no output of its own: its result is that of its last task",
-                   "end with a task whose result it is, or write result: <expression> in a task's rule"),
+    "output": Told("DSL301", "output on a step belongs to today's dialect", "write output_select: [name] on its task"),
     "policy": moved("policy", "spec: {policy: …}"),
     "arcs": moved("arcs", "next: {arcs: […]}"),
     "kind": moved("kind", "tool: {kind: …}"),
@@ -82,9 +104,9 @@ STEP = {
 
 STEP_POLICY = {
     **CONTROL,
-    "emit": unsupported("emit", "remove it: every event is emitted"),
-    "tracing": unsupported("tracing", "remove it"),
-    "quotas": unsupported("quotas", "remove it"),
+    "emit": left_open("emit", "V10 §5.2.2", _EMIT),
+    "tracing": left_open("tracing", "V10 §5.2.2", _NO_TRACING),
+    "quotas": left_open("quotas", "V10 §5.2.2", "write limits: {key: …, max: 5, rate: 100/m} in the step's policy"),
     "compensation": moved("compensation", "compensate: <step> in the step's policy"),
     "mode": moved("mode", "loop: {spec: {mode: …}}"),
     "max_in_flight": moved("max_in_flight", "loop: {spec: {max_in_flight: …}}"),
@@ -112,10 +134,21 @@ INNER_LOOP = {key: moved(key, f"spec: {{{key}: …}} on the outermost loop")
               for key in ("max_in_flight", "stop_when", "policy")}
 TASK_LOOP = unsupported("a loop within the loop of a task", "put the outer one on the step: loop: {in: …, iterator: …}")
 
+LOOP_HINTS = {
+    **dict.fromkeys(("reducer", "reducers"), left_open(
+        "reducers of a loop", "V10 §5.3 and §15",
+        "write set_ctx: {total: {$add: …}} in a rule of the task; also $append, $extend, $max, $min, $union, $merge")),
+    "backpressure": left_open("backpressure", "V10 §5.3", "write max_in_flight: … in loop.spec, and limits: "
+                              "{max: …, rate: …} in the policy of the step"),
+    **dict.fromkeys(("partition", "partitioning"), left_open("partitioning of a loop", "V10 §5.3", _BY_KEY)),
+    **dict.fromkeys(("order", "ordering"), left_open(
+        "ordering", "V10 §5.3",
+        "write mode: sequential to run in order; results are in the order of the elements anyway")),
+}
+
 LOOP_POLICY = {
     **CONTROL,
-    **{key: unsupported(key, "remove it")
-       for key in ("ordering", "reducers", "backpressure", "partitioning")},
+    **LOOP_HINTS,
     "failure": moved("failure", "spec: {policy: {failure: …}} on the step"),
 }
 
@@ -139,6 +172,17 @@ TASK_POLICY = {
     "failure": moved("failure", "spec: {policy: {failure: …}} on the step"),
 }
 
+TASK_HOOKS = {
+    "before": left_open("before", "V10 §5.4", "put a task in front of this one, or write before: []"),
+    "after": left_open("after", "V10 §5.4", "put a task behind this one, or write after: []"),
+    "finally": left_open("finally", "V10 §5.4", "put a task behind this one and let the rules jump to it for errors "
+                         "too, or write finally: []"),
+}
+TASK_MODE = left_open("a mode other than exclusive", "V10 §5.4", "write mode: exclusive, or leave it out: the first "
+                      "rule that matches decides")
+ON_UNMATCHED = left_open("on_unmatched other than continue", "V10 §5.4", "end the rules with - else: "
+                         "{then: {do: fail}}, or what else should be done")
+
 THEN = {
     "next": Told("DSL307", "a task cannot start steps (V10 §1)", f"write {_ARCS} on the step"),
     "set": unsupported("set", "write set_ctx: {…} or set_iter: {…}"),
@@ -157,8 +201,18 @@ NEXT = {
     "when": moved("when", "arcs: [{step: …, when: …}]"),
 }
 
+NEXT_POLICY = {
+    **CONTROL,
+    "priority": left_open("priority of a router", "V10 §5.5", "write executor: {spec: {policy: {priority: 0 to 9}}}"),
+    "dedupe": left_open("dedupe of a router", "V10 §5.5", "write spec: {policy: {admit: {join: any}}} on the step it "
+                        "leads to: the first token enters"),
+    "partitioning": left_open("partitioning of a router", "V10 §5.5", "write limits: {key: …, max: …} in the policy of "
+                              "the step it leads to"),
+}
+
 NEXT_SPEC = {
     **CONTROL,
+    **{key: NEXT_POLICY[key] for key in ("priority", "dedupe", "partitioning")},
     "on_no_match": Told("DSL301", "on_no_match belongs to today's dialect",
                         "remove it, or add a last arc without when to a step that fails"),
 }
@@ -168,7 +222,8 @@ ARC = {
     "expr": EXPR,
     "cond": Told("DSL303", "cond is not a key of an arc", 'write when: "{{ … }}"'),
     "then": NEXT_TEXT,
-    "spec": unsupported("spec on an arc", "remove it"),
+    "spec": left_open("spec on an arc", "V10 §3 and §15", "remove it; when and args are beside step, and what should "
+                      "hold for the step belongs into its own spec"),
     "else": moved("else", "a last arc without when"),
     "set": unsupported("set on an arc", "pass args: {…}"),
     "input": unsupported("input on an arc", "rename input to args"),

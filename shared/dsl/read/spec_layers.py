@@ -4,8 +4,8 @@ its own meaning (V10 §5)."""
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shared.dsl.model.tool_spec import COMMON_KNOBS, KeySpec, ToolSpec
-from shared.dsl.read.reader import Reader, named
+from shared.dsl.model.tool_spec import COMMON_KNOBS, OWN_ATTEMPTS, OWN_DELAY_S, OWN_RETRY, KeySpec, ToolSpec
+from shared.dsl.read.reader import Reader, named, short
 from shared.dsl.read.template_fields import check_templates, read_expression
 from shared.dsl.source.nodes import Path
 
@@ -46,9 +46,24 @@ def read_knobs(reader: Reader, spec: Mapping[str, Any], path: Path, knobs: Itera
     for key, value in found.items():
         if key == "timeout":
             _timeout(reader, value, (*path, key))
+        elif key == "retry":
+            _retry(reader, value, (*path, key))
         else:
             check_templates(reader, value, (*path, key))
     return found
+
+
+def _retry(reader: Reader, value: Any, path: Path) -> None:
+    """Of a tool's own retries (V10 §9.1); a template is checked when the call is made."""
+    found = reader.mapping(value, path, "write retry: {attempts: 3, delay: 0.2}, or a rule with do: retry")
+    reader.keys(found, path, OWN_RETRY, {}, named(path))
+    if "attempts" in found and not isinstance(found["attempts"], str):
+        reader.whole(found["attempts"], (*path, "attempts"), 1, OWN_ATTEMPTS)
+    if "delay" in found and (type(found["delay"]) not in (int, float, str) or
+                             (not isinstance(found["delay"], str) and not 0 <= found["delay"] <= OWN_DELAY_S)):
+        reader.value((*path, "delay"), "DSL204", f"{named(path)}.delay is {short(found['delay'])}",
+                     f"a number of seconds from 0 to {OWN_DELAY_S}")
+    check_templates(reader, value, path)
 
 
 def _timeout(reader: Reader, value: Any, path: Path) -> None:

@@ -53,14 +53,17 @@ class StepPolicy(Struct, frozen=True, kw_only=True):
 def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str], playbook: str) -> Defaults:
     """`playbook` is its path: the key of a limit that names none."""
     executor = reader.section(root, "executor", (), ("kind", "spec"), rejected_keys.EXECUTOR)
-    if "kind" in executor:
-        reader.choice(executor["kind"], ("executor", "kind"), ("distributed", "local"))
+    kinds = ("distributed", "local")
+    if "kind" in executor and reader.choice(executor["kind"], ("executor", "kind"), kinds) == "local":
+        reader.key(("executor", "kind"), "DSL903", "kind: local changes nothing: where a step runs, its pool says",
+                   "write spec: {pool: …}, and for a loop on one worker loop: {spec: {policy: {exec: local}}}",
+                   warning=True)
     at: Path = ("executor", "spec")
     spec = reader.section(executor, "spec", ("executor",), ("pool", "policy", "entry_step", *knobs),
                           rejected_keys.EXECUTOR_SPEC)
     policy_at = (*at, "policy")
     keys = ("defaults", "results", "limits", "priority")
-    policy = reader.section(spec, "policy", at, keys, rejected_keys.STEP_POLICY)
+    policy = reader.section(spec, "policy", at, keys, {**rejected_keys.STEP_POLICY, **rejected_keys.EXECUTOR_POLICY})
     limits_at = (*policy_at, "limits")
     limited = reader.section(policy, "limits", policy_at, limits.KEYS)
     _results(reader, policy, policy_at)
@@ -78,9 +81,7 @@ def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str],
 
 
 def _timeouts(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[float | None, float | None]:
-    resources = rejected_keys.unsupported("defaults.resources", "set resources on the worker pool")
-    defaults = reader.section(policy, "defaults", path, ("timeouts",), {
-        "resources": resources, "timeout_s": rejected_keys.moved("timeout_s", "timeouts: {step_s: …} in defaults")})
+    defaults = reader.section(policy, "defaults", path, ("timeouts",), rejected_keys.DEFAULTS)
     tasks = rejected_keys.moved("timeout", "timeout: {connect: …, read: …} in executor.spec")
     timeouts = reader.section(defaults, "timeouts", (*path, "defaults"), ("execution_s", "step_s"),
                               dict.fromkeys(("timeout", "connect", "read", "total"), tasks))

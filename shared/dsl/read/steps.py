@@ -84,16 +84,14 @@ def _of_loop(loop: Loop | None) -> list[Any]:
 
 
 def _tools_keys(body: Mapping[str, Any], kinds: Mapping[str, ToolSpec]) -> dict[str, Told]:
-    """A tool's key on the step: most likely it is indented too little."""
-    own = body["tool"].get("kind") if isinstance(body.get("tool"), dict) else None
-    found = {}
-    for key in body:
-        having = [kind for kind, tool in sorted(kinds.items()) if key in tool.keys]
-        if own in having or (having and own not in kinds and len(having) == 1):
-            kind = own if own in having else having[0]
-            found[key] = Told("DSL307", f"{key} is a key of a task, not of a step",
-                              f"move it under tool: {{kind: {kind}, {key}: …}}")
-    return found
+    """A key of the step's own tool on the step: most likely it is indented too little. Of another tool's key nothing is
+    guessed: many kinds have an `output` or a `format`."""
+    tool = body.get("tool")
+    tasks_ = [each for each in (tool if isinstance(tool, list) else [tool]) if isinstance(each, dict)]
+    own = {str(each.get("kind")): kinds[str(each.get("kind"))] for each in tasks_ if str(each.get("kind")) in kinds}
+    return {key: Told("DSL307", f"{key} is a key of a task, not of a step",
+                      f"move it under tool: {{kind: {kind}, {key}: …}}")
+            for kind, spec in own.items() for key in body if key in spec.keys}
 
 
 def _spec(reader: Reader, body: dict[str, Any], path: Path, name: str, knobs: tuple[str, ...],

@@ -27,14 +27,13 @@ def read_task_policy(reader: Reader, value: Any, path: Path, labels: frozenset[s
     if not isinstance(value, dict):
         return ()
     reader.keys(policy, path, POLICY_KEYS, rejected_keys.TASK_POLICY, "a task's policy")
-    if "mode" in policy:
-        reader.choice(policy["mode"], (*path, "mode"), ("exclusive",))
-    if "on_unmatched" in policy:
-        reader.choice(policy["on_unmatched"], (*path, "on_unmatched"), ("continue",))
-    for hook in ("before", "after", "finally"):
+    for key, only, told in (("mode", "exclusive", rejected_keys.TASK_MODE),
+                            ("on_unmatched", "continue", rejected_keys.ON_UNMATCHED)):
+        if policy.get(key, only) != only:
+            reader.value((*path, key), *told)
+    for hook, told in rejected_keys.TASK_HOOKS.items():
         if policy.get(hook, []) != []:
-            reader.key((*path, hook), "DSL701", f"{hook} hooks are not supported",
-                       f"leave {hook} out, or write {hook}: []")
+            reader.key((*path, hook), *told)
     sources = rules(reader, policy, path)
     _warn_without_else(reader, sources, path)
     return tuple(_read_rule(reader, source, labels) for source in sources)
@@ -129,8 +128,9 @@ def _delay(reader: Reader, value: Any, path: Path) -> float | str:
 def _target(reader: Reader, value: Any, path: Path, labels: frozenset[str]) -> str:
     if isinstance(value, str) and value in labels:
         return value
-    near = reader.nearest(value, sorted(labels))
-    fix = f"did you mean {near}?" if near else f"one of: {', '.join(sorted(labels)[:20])}"
+    known = sorted(label for label in labels if label and label not in reader.generated)
+    near = reader.nearest(value, known)
+    fix = f"did you mean {near}?" if near else f"one of: {', '.join(known[:20])}"
     reader.value(path, "DSL406", f"the step has no task {short(value)} to jump to", fix)
     return ""
 

@@ -56,7 +56,7 @@ def read_task(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec],
 
 def _tool(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec]) -> ToolSpec | None:
     path = (*source.path, "kind")
-    if not reader.required(source.body, "kind", source.path, f"task {short(source.name)}",
+    if not reader.required(source.body, "kind", source.path, reader.task(source.name),
                            f"add kind: one of {', '.join(sorted(kinds))}"):
         return None
     kind = source.body["kind"]
@@ -72,7 +72,7 @@ def _tool(reader: Reader, source: TaskSource, kinds: Mapping[str, ToolSpec]) -> 
 def _keys(reader: Reader, source: TaskSource, tool: ToolSpec) -> None:
     known = (*COMMON_KEYS, *(key for key in tool.keys if key not in COMMON_KEYS))
     reader.keys(source.body, source.path, known, rejected_keys.TASK, f"a task of kind {tool.kind}")
-    _fields(reader, source.body, source.path, tool.keys, f"task {short(source.name)} of kind {tool.kind}")
+    _fields(reader, source.body, source.path, tool.keys, f"{reader.task(source.name)} of kind {tool.kind}")
     _one_of(reader, source, tool)
 
 
@@ -94,7 +94,7 @@ def _fields(reader: Reader, body: Mapping[str, Any], path: Path, keys: Mapping[s
 
 def _one_of(reader: Reader, source: TaskSource, tool: ToolSpec) -> None:
     given = [key for key in tool.one_of if key in source.body]
-    what = f"task {short(source.name)} of kind {tool.kind}"
+    what = f"{reader.task(source.name)} of kind {tool.kind}"
     if tool.one_of and not given:
         reader.key(source.path, "DSL202", f"{what} has none of {', '.join(tool.one_of)}",
                    f"add {tool.one_of[0]}: {tool.keys[tool.one_of[0]].doc}")

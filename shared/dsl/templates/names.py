@@ -9,6 +9,7 @@ from shared.dsl.templates.compiler import USES
 ACCESSES = (nodes.Getattr, nodes.Getitem)
 _FALLBACKS = ("default", "d", "defined", "undefined", "none")
 SPACES = ("workload", "ctx", "args", "iter")
+NOW = "_now"  # the time of the decision, as text; authors write `now()`
 
 
 class Read(Struct, frozen=True):

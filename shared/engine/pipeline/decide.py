@@ -23,6 +23,7 @@ from shared.dsl.model.plan import Directive, Rule, Step, Task
 from shared.dsl.read.task_policy import PREVIOUS
 from shared.dsl.templates.budget import one_decision
 from shared.dsl.templates.evaluate import evaluate, is_template, truth
+from shared.dsl.templates.names import NOW
 from shared.dsl.templates.result_view import headers_view, view
 from shared.engine.pipeline.assertions import kept
 from shared.engine.pipeline.task_loop import Each, after, element_iter, listed
@@ -42,6 +43,7 @@ MAX_DELAY_S = 300.0
 MAX_TASK_RUNS = 100_000  # per step-run: a jump cycle without a break must end
 MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops pass on; the task's outcome keeps it whole
 MAX_ERROR_TEXT = 2_000
+ENDED_AT = "now"  # in the meta of an outcome whose rules may ask for the time
 _ITER_KEY = re.compile(r"\{\{\s*iter\.(\w+)\s*\}\}")
 
 
@@ -139,6 +141,8 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
         plain = Directive("continue" if outcome.status == "ok" else "fail")
         return [_done(task, progress, outcome, plain, {}, {})]
     seen = {**seen, "outcome": outcome_view(outcome, seen["execution_id"])}
+    if ENDED_AT in outcome.meta:
+        seen[NOW] = outcome.meta[ENDED_AT]
     try:
         return _by_rules(task, task.rules, progress, outcome, seen, key)
     except TemplateError as error:

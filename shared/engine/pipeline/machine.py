@@ -8,9 +8,9 @@ Theory of operation
    Whoever extends a command that another holds or has handed back keeps it from coming again, so that comes after the
    first look. Every record accepted before the claim is in what is read then, and none that an earlier lease writes
    later counts. So the run continues after the last finished task. A step with `max_leases: 1` is always claimed:
-   nothing of it may run before the log knows. The claim also counts the leases that were lost before it, and ends a run
-   that has lost too many. An iteration of a local loop is held with the loop: it is begun from what the loop's claim has
-   found (`before`).
+   nothing of it may run before the log knows. The claim also counts the leases that were lost before, and ends a run
+   that has lost too many. An iteration of a local loop is held with the loop: it is begun from what the claim of the
+   loop has found (`before`).
 2. *One task.* Names, rendering, judging and folding are computed here; only the call is made outside. What a task with
    an effect resulted in is in the log before the next effect starts, and `task.started` is noted before the call, so
    that it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one
@@ -37,12 +37,13 @@ from msgspec.structs import replace
 
 from shared.dsl.model.plan import Step, Task
 from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.templates.names import NOW
 from shared.engine.leases import lost_leases
 from shared.engine.pipeline import assertions, ownership, wait_event
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.call import MAX_RUN_S, PARK_S, Times
-from shared.engine.pipeline.decide import Progress
+from shared.engine.pipeline.decide import ENDED_AT, Progress
 from shared.engine.pipeline.effects import (
     Call,
     Claimed,
@@ -74,6 +75,7 @@ from shared.events.command import Command
 from shared.events.outcome import Outcome
 from shared.events.record import Lease
 from shared.events.run_index import is_iteration
+from shared.events.stamp import stamp
 from shared.events.waits import Waits
 
 PURE_IN_A_ROW = 200  # tasks without effects, before what they noted is written and other runs get a turn
@@ -192,6 +194,9 @@ class RunMachine:
         if pipeline_call.reads_names(task):
             at = progress
             names = yield from brought(values, lambda: pipeline.names(self._command, at, values))
+            if NOW in self._step.task_needs.names:
+                moment: float = yield Now()
+                names[NOW] = stamp(moment)
         spec = self._spec_of(task.kind)
         started = ev.TaskStarted(task.name, progress.attempt)
         answer = progress.answer
@@ -235,6 +240,8 @@ class RunMachine:
         ended, outcome = yield Ended(progress, answered, names)
         times = Times(began, ended, queued)
         outcome = pipeline_call.with_blocks(outcome, spec)
+        if NOW in names:  # rules are decided on when the call has ended, and whoever decides again reads it here
+            outcome = replace(outcome, meta={**outcome.meta, ENDED_AT: stamp(ended)})
         return pipeline_call.judged(self._step, progress, outcome, names, key, times, over=ended >= self.due)
 
     def _call(

@@ -82,7 +82,7 @@ def start(
     if unready is not None:
         return turn.refuse(*unready)
     try:
-        workload = merge_workload(plan.workload, request.payload, execution_id)
+        workload = merge_workload(plan.workload, request.payload, execution_id, turn.ts)
     except TemplateError as error:
         return turn.refuse(error.kind, f"workload: {error}")
     size = len(msgspec.json.encode(workload))
@@ -288,7 +288,7 @@ class _Turn:
         scope = narrow(needs, self.state.workload, self.state.ctx, results, self.caller)
         scope = resolve_scope(scope, None, self.values)
         event = event_view(end, self.values, former=step.former)
-        return visible(self.state.execution_id, scope, run.args, event=event)
+        return visible(self.state.execution_id, scope, run.args, event=event, _now=self.ts)
 
     # -- tokens ------------------------------------------------------------------------
 
@@ -355,7 +355,8 @@ class _Turn:
         """Of tokens that came together `event` is what made the last, as its args win."""
         needs = names_used([rule.when for rule in step.admit])
         scope = narrow(needs, self.state.workload, self.state.ctx, self.state.results, self.caller)
-        names = visible(self.state.execution_id, resolve_scope(scope, None, self.values), args_of(tokens))
+        scope = resolve_scope(scope, None, self.values)
+        names = visible(self.state.execution_id, scope, args_of(tokens), _now=self.ts)
         if (end := tokens[-1].end) is not None and not step.former and "event" in needs.names:
             names["event"] = event_view(end, self.values)
         return names

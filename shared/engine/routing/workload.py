@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.dsl.templates.evaluate import evaluate
+from shared.dsl.templates.names import NOW
 
 
-def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str) -> dict[str, Any]:
+def merge_workload(
+    defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str, ts: str
+) -> dict[str, Any]:
     """Defaults rendered, the payload (never rendered: it is data) merged over them (FS §3.2)."""
     seen = deep_merge(defaults, payload)
-    rendered = evaluate(dict(defaults), {"payload": payload, **whole_scope(execution_id, seen)})
+    rendered = evaluate(dict(defaults), {"payload": payload, **whole_scope(execution_id, seen), NOW: ts})
     return deep_merge(rendered, payload)
 
 

@@ -235,6 +235,7 @@ class Stack:
             scripts=options.asked.scripts,
             duckdb_files=options.asked.duckdb_files,
             duckdb_extensions=options.asked.duckdb_extensions,
+            quantum_stand_ins=options.asked.quantum_stand_ins,
         )
 
     async def ready(self, within_s: float = READY_S) -> None:

@@ -42,6 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     duckdb_files: tuple[str, ...] = ()  # folders and addresses that SQL on DuckDB may use
     tools_disabled: tuple[str, ...] = ()  # kinds a worker refuses
     scripts: str = ""  # folder of script files; none unless given
+    quantum_stand_ins: tuple[str, ...] = ()  # quantum providers for which the simulator stands in
     instance: str = ""
     health_host: str = "0.0.0.0"
     health_port: Port = 0  # 0: no health endpoint
@@ -54,7 +55,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 MAX_HOST = 100
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
-_LISTS = ("pools", "tools_disabled", "provides", "duckdb_files")
+_LISTS = ("pools", "tools_disabled", "provides", "duckdb_files", "quantum_stand_ins")
 
 
 class BadSettings(NoetlError):

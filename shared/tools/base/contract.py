@@ -44,14 +44,15 @@ async def no_store(ref: Ref) -> Any:
 class ToolOptions(Struct, frozen=True):
     """What a worker gives to the tools it opens. `temp_folder` empty: the system's own.
     `duckdb_extensions` empty: DuckDB's own folder, in the home of the user. `duckdb_files`: folders and addresses that
-    SQL on DuckDB may use; empty: none. `scripts`: the folder of `script` files; empty: there are none. `load` reads a
-    stored result."""
+    SQL on DuckDB may use; empty: none. `scripts`: the folder of `script` files; empty: there are none.
+    `quantum_stand_ins`: quantum providers for which the simulator stands in. `load` reads a stored result."""
 
     python_processes: int = 2
     temp_folder: str = ""
     duckdb_extensions: str = ""
     duckdb_files: tuple[str, ...] = ()
     scripts: str = ""
+    quantum_stand_ins: tuple[str, ...] = ()
     load: Callable[[Ref], Awaitable[Any]] = no_store
 
 

@@ -5,11 +5,14 @@ import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, TooLarge, flag, guarded, seconds
 from shared.tools.base.http_body import whole
 from shared.tools.http import data as http_data
+from shared.tools.http import retry as http_retry
 from shared.tools.http.data import Request
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ SPEC = ToolSpec(
     knobs={
         "verify": KeySpec("false: do not check the server's certificate."),
         "follow_redirects": KeySpec("false: a redirect is the answer."),
+        "retry": KeySpec("{attempts: 1 to 5, delay: seconds}: a GET, HEAD, OPTIONS, PUT or DELETE without an answer, "
+                         "or with 408, 425, 429 or 5xx, is sent again within the call."),
     },
     blocks={"http": {"status": None, "headers": {}}},
 )
@@ -56,15 +61,24 @@ class HttpTool:
         self._session: aiohttp.ClientSession | None = None
 
     async def run(self, call: Call) -> Outcome:
-        return await guarded(call, self._run(call), http=blank())
+        http = blank()
+        return await guarded(call, self._run(call, http), http=http)
 
     async def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    async def _run(self, call: Call) -> Outcome:
-        request = http_data.prepare(call)
+    async def _run(self, call: Call, http: dict[str, Any]) -> Outcome:
+        """`http` is what a call that is cut short says: how often it was sent."""
+        request, retry = http_data.prepare(call), http_retry.retry_of(call.spec)
+        if call.spec.get("retry") is None:
+            return await self._sent(request, call)
+        outcome = await http_retry.repeated(
+            retry, request.method, lambda: self._sent(request, call), lambda attempt: http.update(attempts=attempt))
+        return replace(outcome, http={**(outcome.http or {}), "attempts": http["attempts"]})
+
+    async def _sent(self, request: Request, call: Call) -> Outcome:
         try:
             return await self._send(request, call.spec)
         except TimeoutError:

@@ -25,7 +25,7 @@ from shared.tools.base import json_value
 from shared.tools.base.contract import RESULT_LIMIT
 
 MODULE = "noetl_task"
-ALL_ARGS = "input_data"     # the variable, and the parameter of `main`, that holds all args
+ALL_ARGS = ("input_data", "args")  # variables, and parameters of `main`, that hold all args unless one is called so
 BODY = "__task__"           # the function a code with a top-level `return` becomes
 COMPILED = 256              # programs kept compiled
 TRACEBACK_LIMIT = 8 * 1024  # characters, the last ones
@@ -106,7 +106,7 @@ def _value(module: types.ModuleType, code: str, args: dict[str, Any], libs: dict
     names = module.__dict__
     for alias, target in libs.items():
         _import(alias, target, names)
-    variables = {ALL_ARGS: dict(args)}
+    variables: dict[str, Any] = {name: dict(args) for name in ALL_ARGS}
     variables |= {name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)}
     names.update(variables)
     program, wrapped = _compiled(code, tuple(sorted(variables)))
@@ -158,7 +158,7 @@ def _matching(main: Callable[..., Any], args: dict[str, Any]) -> dict[str, Any]:
     parameters = inspect.signature(main).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return args
-    given = {ALL_ARGS: dict(args), **args}
+    given = {**{name: dict(args) for name in ALL_ARGS}, **args}
     return {parameter.name: given[parameter.name] for parameter in parameters if parameter.name in given}
 
 

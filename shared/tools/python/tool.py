@@ -16,7 +16,8 @@ SPEC = ToolSpec(
     doc="Runs Python code in a process of its own. Its result must be JSON.",
     keys={
         "code": KeySpec("The program, taken as written. It sets `result`, returns at the top level, or "
-                        "defines `main(…)`, also async, which gets the args it names; `input_data` is all of them.",
+                        "defines `main(…)`, also async, which gets the args it names; `args` and `input_data` are all "
+                        "of them.",
                         template=False),
         "script": script.key("Instead of code: where its text is loaded from when the task runs."),
         "args": KeySpec("Mapping of variables the code sees."),

@@ -1,7 +1,9 @@
 """What every tool promises, whatever its kind."""
 
 import asyncio
+import base64
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from aiohttp import web
 
 from shared.tools.base.contract import Call
+from shared.tools.quantum.circuit import MAX_GATES, MAX_QUBITS
 from shared.tools.registry import specs
 from tests.support.calls import call
 from tests.support.servers.gcs import BUCKET
@@ -56,6 +59,9 @@ def examples(
     generated = "SELECT COUNT(*) FROM TABLE(GENERATOR(ROWCOUNT => 1000000000)) a, TABLE(GENERATOR(ROWCOUNT => 1000)) b"
     lake = {"catalog_connection": str(tmp_path / "lake"), "catalog_name": "lab", "data_path": str(tmp_path / "data")}
     file = {"type": "duckdb", "database": str(tmp_path / "to.duckdb"), "query": "SELECT $1"}
+
+    kept = [[MAX_QUBITS, [["h", [each % MAX_QUBITS]] for each in range(MAX_GATES)], [0]], 1, 1]
+    long_job = "local:" + base64.urlsafe_b64encode(zlib.compress(msgspec.json.encode(kept))).decode()
 
     def slow(config: dict[str, Any], auth: dict[str, Any] | None = None) -> Callable[[float], Call]:
         return lambda limit: call(config, auth=auth, timeout_s=limit)
@@ -112,6 +118,10 @@ def examples(
             call({**stored("upload", gcs), "data": {"a": 1}}),
             call({**stored("download", gcs), "uri": f"gs://{BUCKET}/nowhere"}),
             slow(stored("download", str(site.server.make_url("/")))),
+        ),
+        "quantum": Example(
+            call({"circuit": {"qubits": 1, "gates": [{"gate": "h", "qubits": [0]}]}}),
+            call({"op": "status", "job_id": "local:nothing"}), slow({"op": "results", "job_id": long_job}),
         ),
         "transfer": Example(
             call({"source": rows("SELECT 1 AS a"), "target": file}),

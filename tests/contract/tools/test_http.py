@@ -196,3 +196,64 @@ async def test_an_untrusted_certificate_is_refused_unless_the_spec_says_otherwis
     await server.close()
     assert (refused.error["kind"], refused.error["retryable"]) == ("tls", False)
     assert accepted.result["data"] == "here"
+
+
+# -- its own retries (V10 §9.1) -------------------------------------------------------------------
+
+TWICE = {"retry": {"attempts": 3, "delay": 0}}
+
+
+def failing(site, path: str, times: int, status: int = 503) -> str:
+    """An address that fails so often before it works."""
+    return site.on(path, lambda: web.json_response({"a": 1}, status=status if len(site.requests) <= times else 200))
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS"])
+async def test_what_may_be_asked_twice_is_sent_again_within_the_call(site, opened, method) -> None:
+    outcome = await opened("http").run(call({"url": failing(site, "/a", 2), "method": method}, spec=TWICE))
+    assert (outcome.status, outcome.http["status"], outcome.http["attempts"]) == ("ok", 200, 3)
+    assert len(site.requests) == 3
+    assert len({each["headers"].get("idempotency-key") for each in site.requests}) == 1
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_what_may_not_be_asked_twice_is_sent_once(site, opened, method) -> None:
+    outcome = await opened("http").run(call({"url": failing(site, "/a", 2), "method": method, "json": {}}, spec=TWICE))
+    assert (outcome.http["status"], outcome.http["attempts"], len(site.requests)) == (503, 1, 1)
+
+
+@pytest.mark.parametrize(("status", "sent"), [(400, 1), (404, 1), (409, 1), (408, 3), (425, 3), (429, 3), (500, 3)])
+async def test_only_what_may_be_another_next_time_is_sent_again(site, opened, status, sent) -> None:
+    outcome = await opened("http").run(call({"url": failing(site, "/a", 9, status)}, spec=TWICE))
+    assert (outcome.error["kind"], outcome.http["attempts"], len(site.requests)) == ("http", sent, sent)
+
+
+async def test_a_server_that_cannot_be_reached_is_tried_again(opened) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    outcome = await opened("http").run(call({"url": f"http://127.0.0.1:{port}/"}, spec=TWICE))
+    assert (outcome.error["kind"], outcome.http["attempts"]) == ("connect", 3)
+
+
+async def test_all_attempts_together_have_the_time_of_the_call(site, opened) -> None:
+    spec = {"retry": {"attempts": 5, "delay": 5}, "timeout": 0.5}
+    started = asyncio.get_running_loop().time()
+    outcome = await opened("http").run(call({"url": failing(site, "/a", 9)}, spec=spec))
+    assert (outcome.error["kind"], outcome.http) == ("timeout", {"status": None, "headers": {}, "attempts": 1})
+    assert asyncio.get_running_loop().time() - started < 3
+
+
+async def test_without_retry_a_call_is_one_request_and_says_no_number(site, opened) -> None:
+    outcome = await opened("http").run(call({"url": failing(site, "/a", 2)}))
+    assert ("attempts" in outcome.http, len(site.requests)) == (False, 1)
+
+
+@pytest.mark.parametrize("retry", [
+    3, {"times": 3}, {"attempts": 0}, {"attempts": 6}, {"attempts": True}, {"attempts": "3"}, {"delay": -1},
+    {"delay": 6},
+])
+async def test_a_retry_that_cannot_be_is_told(site, opened, retry) -> None:
+    outcome = await opened("http").run(call({"url": failing(site, "/a", 2)}, spec={"retry": retry}))
+    assert (outcome.error["kind"], "spec.retry" in outcome.error["message"]) == ("config", True)
+    assert site.requests == []

@@ -33,6 +33,8 @@ async def _run(tool, code: str, _timeout: float = 20.0, **config: Any):
     ("def main(x, input_data=None):\n    return [x, input_data]", [2, {"x": 2}]),
     ("result = input_data.get('x')", 2),
     ("return input_data", {"x": 2}),
+    ("result = args['x'] + args.get('y', 1)", 3),
+    ("def main(args):\n    return args", {"x": 2}),
     ("async def main(x):\n    import asyncio\n    await asyncio.sleep(0)\n    return x * 2", 4),
     ("def main():\n    return 1\nresult = 2", 2),
     ("def main():\n    return 1\nif x == 9:\n    return 9", 1),

@@ -12,6 +12,7 @@ from shared.dsl.authoring.language import SHAPES
 from shared.dsl.authoring.schema import TYPES, schema
 from shared.dsl.read import root, steps, task_policy, tasks
 from shared.tools import registry
+from tests.conformance.stand import todays_books
 from tests.conformance.stand.formal_books import BOOKS
 from tests.support.examples import PLAYBOOKS
 
@@ -100,6 +101,22 @@ def test_examples_fit_the_schema(file: Path) -> None:
 @pytest.mark.parametrize("name", BOOKS)
 def test_formal_playbooks_fit_the_schema(name: str) -> None:
     assert faults(yaml.safe_load(BOOKS[name].source)) == []
+
+
+@pytest.mark.parametrize("name", todays_books.BOOKS)
+def test_playbooks_of_today_fit_the_schema(name: str) -> None:
+    assert faults(yaml.safe_load(todays_books.BOOKS[name].source)) == []
+
+
+@pytest.mark.parametrize("step", [
+    {"tool": {"kind": "container", "image": "a:1", "command": ["x"]}}, {"tool": {"kind": "noop"}, "output": {}},
+    {"tool": {"kind": "python", "spec": {"input": {"a": 1}}, "code": "result = a"}},
+    {"loop": {"cursor": {"kind": "postgres", "claim": "SELECT 1"}, "iterator": "row",
+              "spec": {"mode": "cursor", "frame": 5}}, "tool": {"kind": "noop"}},
+    {"tool": {"kind": "http", "url": "http://x/", "spec": {"retry": {"attempts": 2}}}},
+])  # fmt: skip
+def test_shapes_of_today_fit_the_schema(step: dict[str, Any]) -> None:
+    assert faults(playbook(step)) == []
 
 
 def test_the_schema_is_one() -> None:

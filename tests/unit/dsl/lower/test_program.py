@@ -26,6 +26,7 @@ def _args(code: str, args: str = "", *, strict: bool = False) -> Any:
     ("async def main(a, *, b, c=1): return a", "", {"a": "{{ a }}", "b": "{{ b }}"}),
     ("def main(city='y', *rest, **more): return city", "", None),
     ("def main(input_data): return 1", "", None),
+    ("def main(args): return args", "", None),
     ("def main(): return 1", "", None),
     ("def other(city): return city", "", None),
     ("result = 1  # def main(x)", "", None),

@@ -364,7 +364,7 @@ def test_the_workload_may_read_the_payload_of_the_request() -> None:
     assert ran.args("start_task") == [{"got": 7}]
 
 
-@pytest.mark.parametrize(("text", "fix"), [("now()", "no clock"), ("token('x')", "keychain.name.field")])
+@pytest.mark.parametrize(("text", "fix"), [("token('x')", "keychain.name.field")])
 def test_functions_that_are_not_there_are_told_with_what_to_write(text: str, fix: str) -> None:
     (told,) = compiled(f'- {{step: start, tool: {{kind: noop, args: {{a: "{{{{ {text} }}}}"}}}}}}',
                        "workload: {b: 1}\n").diagnostics

@@ -1,10 +1,15 @@
 """The small pure parts: overlay, reachability, nearest names, scalars."""
 
+import pytest
+
+from shared.dsl.compile import compile_playbook
 from shared.dsl.model.diagnostic_codes import CODES
 from shared.dsl.model.plan import Arc, Step
 from shared.dsl.model.reachability import reach
 from shared.dsl.read.reader import nearest, short
 from shared.dsl.read.spec_layers import effective_spec, merge
+from shared.tools import registry
+from tests.support.playbooks import head
 from tests.unit.dsl.tool_kinds import KINDS
 
 
@@ -49,3 +54,20 @@ def test_messages_carry_values_shortened() -> None:
 def test_every_code_has_title_and_documentation() -> None:
     assert all(code.startswith("DSL") and len(code) == 6 for code in CODES)
     assert all(each.title and each.doc.endswith(".") for each in CODES.values())
+
+
+@pytest.mark.parametrize(("retry", "code"), [
+    ("{attempts: 3, delay: 0.2}", []), ("{attempts: '{{ n }}'}", []), ("3", ["DSL203"]), ("{times: 3}", ["DSL201"]),
+    ("{attempts: 6}", ["DSL204"]), ("{delay: 6}", ["DSL204"]), ("{delay: true}", ["DSL204"]),
+])  # fmt: skip
+def test_the_retries_of_a_tool_are_checked(retry: str, code: list[str]) -> None:
+    task = f"{{kind: http, url: 'http://x/', spec: {{retry: {retry}}}}}"
+    source = f"{head('test')}workflow: [{{step: start, tool: {task}}}]"
+    found = compile_playbook(source, kinds=registry.specs())
+    assert [each.code for each in found.diagnostics] == code
+
+
+def test_a_kind_without_retries_of_its_own_takes_none() -> None:
+    source = f"{head('test')}workflow: [{{step: start, tool: {{kind: noop, spec: {{retry: {{attempts: 2}}}}}}}}]"
+    (told,) = compile_playbook(source, kinds=registry.specs()).diagnostics
+    assert (told.code, told.message) == ("DSL201", "unknown key 'retry' in a task's spec")
