@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from benchmarks import cpu, pages, report
+from benchmarks import cpu, pages, report, tables
 from benchmarks.driver import Run
 from benchmarks.engine import Engine
 from benchmarks.profiles import write_summary
@@ -49,11 +49,12 @@ class Bench:
 
     async def measure(self, workload: Workload) -> dict[str, Any]:
         """A warm-up of both, then turns: relay, engine, relay, engine …"""
-        meters = {"engine": Meter(self._engine.pids() | {"nats-server": self._stack.nats_pid})}
+        servers = {"nats-server": self._stack.nats_pid, "postgres": self._stack.postgres_pid}
+        meters = {"engine": Meter(self._engine.pids() | servers)}
         if workload.relay:
             meters["relay"] = Meter(self._relay.pids() | {"nats-server": self._stack.nats_pid})
         runs: dict[str, list[Run]] = {"engine": [], "relay": []}
-        foreign = []
+        foreign, sizes = [], []
         for turn in range(self._repeat + 1):
             for who in reversed(meters):
                 before = meters[who].read()
@@ -62,8 +63,10 @@ class Bench:
                 if turn:
                     runs[who].append(run)
                     meters[who].add(before)
+            sizes.append(await tables.size(self._stack.dsn))
         found = report.entry(workload, runs["engine"], runs["relay"])
         found["cpu_us"] = {who: meter.per_unit(workload.units * self._repeat) for who, meter in meters.items()}
+        found["table_bytes"] = round((sizes[-1] - sizes[0]) / (workload.units * self._repeat))
         found["foreign_cores"] = round(statistics.median(foreign), 2)
         return found
 
@@ -109,7 +112,7 @@ async def one_sync(sync: str, chosen: Sequence[Workload], args: argparse.Namespa
 
 
 def show(workload: Workload, found: Mapping[str, Any]) -> None:
-    print(report.line(workload, found), report.cpu_line(found), sep="\n", flush=True)
+    print(report.line(workload, found), report.cpu_line(found), report.table_line(found), sep="\n", flush=True)
     if found["foreign_cores"] > report.FOREIGN_CORES:
         print(report.foreign_line(found), flush=True)
 

@@ -7,7 +7,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def used_s(pid: int) -> float:
-    """User and system time of a process and its living descendants, in seconds."""
+    """User and system time of a process and its descendants, also those that have ended, in seconds."""
     return sum(map(_ticks, _family(pid))) / TICKS_PER_S
 
 
@@ -37,10 +37,11 @@ def _family(pid: int) -> list[int]:
 
 
 def _ticks(pid: int) -> int:
-    """Fields 14 and 15 of /proc/<pid>/stat, counted after the name, which may hold spaces."""
+    """Fields 14 to 17 of /proc/<pid>/stat, counted after the name, which may hold spaces: the last two are of children
+    that have ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0
     fields = stat.rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+    return sum(map(int, fields[11:15]))

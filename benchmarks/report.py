@@ -72,6 +72,10 @@ def cpu_line(found: Mapping[str, Any]) -> str:
     )
 
 
+def table_line(found: Mapping[str, Any]) -> str:
+    return f"    read model: {found['table_bytes']} bytes of tables and indexes per unit"
+
+
 def foreign_line(found: Mapping[str, Any]) -> str:
     return f"    NOT ALONE: others kept {found['foreign_cores']:.1f} cores busy; do not trust this ratio"
 

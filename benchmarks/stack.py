@@ -49,6 +49,7 @@ class Stack:
         self.nats_pid = nats.pid
         self.dsn = postgres.start(folder / "postgres").dsn(PROJECTOR)
         self._exit.callback(postgres.stop, folder / "postgres")
+        self.postgres_pid = postgres.pid_of(folder / "postgres") or 0
         self.admin = Server(nats.url, "admin", nats.passwords["admin"])
         await self._prepare()
         services = [self._service(name, nats, folder) for name in SERVICES]

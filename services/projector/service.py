@@ -14,7 +14,8 @@ from shared.bus.ports import Bus, Clock, Follower
 from shared.errors import Corrupt
 from shared.runtime.readmodel.batches import follow, store
 from shared.runtime.readmodel.database import Database
-from shared.runtime.readmodel.schema import migrate
+from shared.runtime.readmodel.live_rows import LiveRows
+from shared.runtime.readmodel.schema import emptied, migrate
 from shared.runtime.readmodel.store import Moved, cursor_of
 from shared.runtime.service.health import hindrance
 from shared.runtime.service.settings import BadSettings, Settings
@@ -48,8 +49,11 @@ async def serve(
 
 
 async def _work(bus: Bus, database: Database, partitions: int, ready: Callable[[], None] | None) -> None:
-    for name in await database.run(migrate):
+    applied = await database.run(migrate)
+    for name in applied:
         log.info("projector.migrated", file=name)
+    if emptied(applied):
+        log.warning("projector.emptied", reason="its tables have changed: the read model is written again from the log")
     if ready is not None:
         ready()
     try:
@@ -61,11 +65,12 @@ async def _work(bus: Bus, database: Database, partitions: int, ready: Callable[[
 
 
 async def _keep(bus: Bus, database: Database, partition: int, partitions: int) -> None:
+    live = LiveRows()
     while True:
         after = await database.run(partial(cursor_of, partition=partition))
         follower = follow(bus, partition, after)
         try:
-            await _follow(follower, database, partition, partitions, after)
+            await _follow(follower, database, partition, partitions, after, live)
         except Moved as moved:
             log.info("projector.moved", partition=partition, reason=str(moved))
         except Corrupt as error:
@@ -77,9 +82,11 @@ async def _keep(bus: Bus, database: Database, partition: int, partitions: int) -
             await follower.close()
 
 
-async def _follow(follower: Follower, database: Database, partition: int, partitions: int, after: int) -> None:
+async def _follow(
+    follower: Follower, database: Database, partition: int, partitions: int, after: int, live: LiveRows
+) -> None:
     while True:
         messages = await follower.batch()
-        after = await store(database, partition, partitions, messages, after)
+        after = await store(database, partition, partitions, messages, after, live)
         if len(messages) < BUSY:
             await asyncio.sleep(REST_S)

@@ -18,9 +18,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from shared.errors import Forged
-from shared.events import model, subjects
+from shared.events import subjects
 from shared.events.authenticity import misplaced, record_subject
 from shared.events.bounds import Attempt, Count, Index, Name, Positive, Seq, Text, Time
+from shared.events.event_types.status import status_of
 from shared.events.model import Event
 from shared.events.run_index import part_of
 
@@ -177,7 +178,7 @@ def envelopes(record: Record) -> Iterator[dict[str, Any]]:
             "source": "server" if record.lease is None else "worker",
             "entity_type": event.entity,
             "entity_id": task_id or run_id or record.execution_id,
-            "status": _status(event),
+            "status": status_of(event),
             "step_run_id": run_id,
             "task_run_id": task_id,
             "trace_id": trace,
@@ -197,16 +198,3 @@ def _task_run_id(record: Record, event: Event) -> str | None:
     if not task or record.lease is None:
         return None
     return f"{record.lease.run_id}{part_of(record.lease.index)}/{task}/{getattr(event, 'attempt', 1)}"
-
-
-def _status(event: Event) -> str:
-    match event:
-        case model.PlaybookProcessed(status="failed") | model.WorkflowFinished(status="failed"):
-            return "error"
-        case model.PlaybookProcessed(status="cancelled") | model.WorkflowFinished(status="cancelled"):
-            return "skipped"
-        case model.RequestEvaluated(error=error):
-            return "error" if error else "success"
-        case model.TaskDone(outcome=outcome):
-            return "success" if outcome.status == "ok" else "error"
-    return event.state

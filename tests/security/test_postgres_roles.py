@@ -83,19 +83,21 @@ async def test_the_projector_keeps_the_schema_and_is_no_superuser(projector: Con
 
 
 WRITES = (
-    "INSERT INTO noetl.cursor VALUES (9, 9)", "UPDATE noetl.execution SET status = 'failed'", "DELETE FROM noetl.event",
-    "TRUNCATE noetl.execution", "DROP TABLE noetl.event", "CREATE TABLE noetl.mine (a int)", "CREATE SCHEMA mine",
-    "CREATE TABLE public.m (a int)", "ALTER TABLE noetl.event ADD COLUMN a int", "CREATE TEMPORARY TABLE t (a int)",
-    "SELECT 1 FROM noetl.cursor FOR UPDATE", "DO $$ BEGIN LOCK TABLE noetl.event; END $$",
+    "INSERT INTO noetl.cursor VALUES (9, 9)", "UPDATE noetl.execution SET status = 'failed'",
+    "DELETE FROM noetl.record", "TRUNCATE noetl.execution", "DROP TABLE noetl.record", "DROP VIEW noetl.event",
+    "CREATE TABLE noetl.mine (a int)", "CREATE SCHEMA mine",
+    "CREATE TABLE public.m (a int)", "ALTER TABLE noetl.record ADD COLUMN a int", "CREATE TEMPORARY TABLE t (a int)",
+    "SELECT 1 FROM noetl.cursor FOR UPDATE", "DO $$ BEGIN LOCK TABLE noetl.record; END $$",
     f"SET ROLE {PROJECTOR}", "COPY (SELECT 1) TO PROGRAM 'id'", f"ALTER ROLE {PROJECTOR} PASSWORD 'x'",
 )
 
 
 async def test_who_reads_reads_every_table_and_writes_none(reader: Connection) -> None:
-    names = await reader.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'noetl'")
-    assert len(names) >= 10
-    for row in names:
-        await reader.fetch(f"SELECT * FROM noetl.{row['tablename']} LIMIT 1")
+    query = "SELECT relname FROM pg_class WHERE relnamespace = 'noetl'::regnamespace AND relkind IN ('r', 'v')"
+    names = [row["relname"] for row in await reader.fetch(query)]
+    assert {"record", "event", "execution"} < set(names)
+    for name in names:
+        await reader.fetch(f"SELECT * FROM noetl.{name} LIMIT 1")
     for statement in WRITES:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await reader.execute(statement)

@@ -1,14 +1,11 @@
-"""From a stored message to what is projected: the record, its time and its event rows."""
+"""From a stored message to what is projected: the record and its time."""
 
 import re
-from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 
-import msgspec
 from msgspec import Struct
 
-from shared.answers.readmodel.rows import EventRow
 from shared.events import record as records
 from shared.events import subjects
 from shared.events.record import Kept, Record, Stored
@@ -16,10 +13,9 @@ from shared.events.record import Kept, Record, Stored
 # PostgreSQL has no U+0000, neither in text nor in jsonb; the read model shows U+FFFD instead.
 _NUL = rb"\u0000"
 _NUL_ESCAPE = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
-_encode = msgspec.json.encode
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     partition: int
     seq: int
     at: datetime
@@ -38,13 +34,3 @@ def read(message: Stored, partitions: int) -> Entry:
 @lru_cache(maxsize=1024)
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
-
-
-def event_rows(entry: Entry) -> Iterator[EventRow]:
-    """In the column order of `queries/insert_events.sql`."""
-    for e in records.envelopes(entry.record):
-        yield (
-            e["execution_id"], e["event_id"], e["event_type"], entry.at, e["n"], e["source"],
-            e["entity_type"], e["entity_id"], e["status"], e["step_run_id"], e["task_run_id"], e["trace_id"],
-            e["parent_id"], entry.partition, entry.seq, _encode(e["payload"]).decode(),
-        )  # fmt: skip

@@ -2,16 +2,20 @@
 
 1. A record at or before the execution's `seq` has been folded: it changes nothing.
 2. Which of a worker's records count says the fence (`engine/leases/fence.py`), and that their run is live. So zombies,
-   repeats and late reports stay in `event` and change no other row.
+   repeats and late reports stay in `record` and change no other row.
 3. A higher epoch takes the run over; a task that the last holder left open is lost.
 4. The control plane has the last word: the router's `next.selected` and the scheduler's verdict on
    an iteration also override what a worker had reported.
+5. An event may be recorded twice, and is one event: the view `event` shows the first. It looks for others only in
+   executions that are `repeated`: those with a record of which it is not certain that its events are new. Certain is
+   what counts by rule 2, since numbers of a lease only grow there, a router's or a scheduler's record behind its last
+   number, and the first record from outside.
 """
 
 from datetime import datetime
 from typing import Any
 
-from shared.answers.readmodel.entry import Entry, event_rows
+from shared.answers.readmodel.entry import Entry
 from shared.answers.readmodel.rows import (
     TERMINAL,
     Ctx,
@@ -31,7 +35,7 @@ from shared.engine.values.ctx_patch import apply_patch
 from shared.errors import Corrupt, TemplateError
 from shared.events import model as ev
 from shared.events.outcome import Result
-from shared.events.record import Lease
+from shared.events.record import Lease, Record, trace_id
 from shared.events.run_index import RUN, is_frame, is_iteration, iteration_part
 
 _LIVE_STATUS: dict[type[ev.Event], str] = {
@@ -45,18 +49,36 @@ def fold(rows: Rows, entry: Entry) -> None:
     record = entry.record
     execution = rows.executions.get(record.execution_id)
     if execution is None:
-        execution = Execution(record.execution_id, entry.partition, entry.at, entry.at)
+        trace = trace_id(record.execution_id)
+        execution = Execution(record.execution_id, entry.partition, entry.at, entry.at, trace_id=trace)
         rows.executions[record.execution_id] = execution
     if entry.seq <= execution.seq:
         return
     execution.seq, execution.updated_at = entry.seq, entry.at
-    for row in event_rows(entry):
-        rows.events.setdefault(row[:2], row)
+    rows.records.append(entry)
     if record.lease is not None:
-        _report(rows, entry, record.lease)
-        return
-    for event in record.events:
-        _decision(rows, entry, execution, event)
+        is_new = _report(rows, entry, record.lease)
+    else:
+        is_new = _number(execution, record)
+        for event in record.events:
+            _decision(rows, entry, execution, event)
+    if not is_new:
+        rows.repeated.add(record.execution_id)
+
+
+def _number(execution: Execution, record: Record) -> bool:
+    """Whether it is certain that no record before this one has an event of it."""
+    if record.writer == "control":
+        execution.controls += 1
+        return execution.controls == 1 and len(record.events) == 1
+    last = last_number(record)
+    if record.writer == "router":
+        is_new = record.n > execution.router_n
+        execution.router_n = max(execution.router_n, last)
+    else:
+        is_new = record.n > execution.scheduler_n
+        execution.scheduler_n = max(execution.scheduler_n, last)
+    return is_new and not record.source
 
 
 def _known(rows: Rows, eid: str, lease: Lease) -> Known | None:
@@ -71,23 +93,25 @@ def _known(rows: Rows, eid: str, lease: Lease) -> Known | None:
 # --- what a worker reports ----------------------------------------------------------------
 
 
-def _report(rows: Rows, entry: Entry, lease: Lease) -> None:
+def _report(rows: Rows, entry: Entry, lease: Lease) -> bool:
+    """Whether it counts."""
     record = entry.record
     if is_frame(lease.index):
-        return  # the claim of rows for a loop is no run
+        return False  # the claim of rows for a loop is no run
     if misfit(0, record, _known(rows, record.execution_id, lease)):
-        return
+        return False
     whole = rows.runs.get((record.execution_id, lease.run_id, RUN))
     if whole is not None and is_outranked(lease, whole.epoch):
-        return
+        return False
     run = _run(rows, record.execution_id, lease.run_id, lease.index)
     if run.status in TERMINAL or not counts(record, run.epoch, run.n):
-        return
+        return False
     if lease.epoch != run.epoch:
         _claim(rows, run, lease, entry.at)
     run.n = last_number(record)
     for n, event in enumerate(record.events, record.n):
         _fact(rows, entry, run, n, event)
+    return True
 
 
 def _fact(rows: Rows, entry: Entry, run: Run, n: int, event: ev.Event) -> None:
@@ -95,6 +119,7 @@ def _fact(rows: Rows, entry: Entry, run: Run, n: int, event: ev.Event) -> None:
         case ev.TaskStarted(task=task, attempt=attempt):
             _lose_task(rows, run, entry.at)
             run.task, run.task_n = task, n
+            rows.started_tasks.add((*run.key, run.epoch_ns, run.epoch_try, n))
             _task(rows, run, n, task, attempt).started_at = entry.at
         case ev.TaskDone(task=task, attempt=attempt, outcome=outcome):
             row = _end_task(rows, run, n, task, attempt, entry.at)
@@ -136,6 +161,8 @@ def _end_task(rows: Rows, run: Run, n: int, task: str, attempt: int, at: datetim
     """The row that the start of this attempt made; a new one when no start was reported."""
     if run.task != task:
         _lose_task(rows, run, at)
+    if not run.task_n:
+        rows.started_tasks.add((*run.key, run.epoch_ns, run.epoch_try, n))
     row = _task(rows, run, run.task_n or n, task, attempt)
     row.finished_at = at
     run.task, run.task_n = "", 0
@@ -199,7 +226,7 @@ def _decision(rows: Rows, entry: Entry, execution: Execution, event: ev.Event) -
             set_result(execution, result)
         case ev.StepScheduled(run_id=run_id):
             run = _run(rows, eid, run_id)
-            run.step, run.pool, run.scheduled_at = event.step, event.pool, at
+            run.step, run.pool, run.scheduled_at = event.step, event.pool, run.scheduled_at or at
             if event.loop:
                 rows.loops.setdefault((eid, run_id), Loop(eid, run_id, event.step, local=False, begun=0))
         case ev.NextSelected(run_id=run_id):

@@ -1,7 +1,7 @@
 """The rows of the read model as values, and the rows a batch touches.
 
-Field order is column order of the bulk statements in `queries/`. JSON columns hold encoded text.
-Fields that are set once and never looked at again (`None` until then) are not read back.
+A field is the column of its name, `run_id` that of `step_run_id`. JSON columns hold encoded text. Fields that are set
+once and never looked at again (`None` until then) are not read back.
 """
 
 from datetime import datetime
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from shared.answers.readmodel.entry import Entry
 from shared.events.outcome import Result
 from shared.events.record import Epoch
 
@@ -19,10 +20,11 @@ RunKey = tuple[str, str, int]  # execution, run, iteration (-1: the step-run its
 LoopKey = tuple[str, str]
 CtxKey = tuple[str, str]
 TaskKey = tuple[str, str, int, int, int, int]  # a RunKey, the epoch, the number of the first event
-EventRow = tuple[Any, ...]
 
 
-class Execution(Struct):
+class Execution(Struct, gc=False):
+    """`router_n`, `scheduler_n` and `controls` tell a record that may repeat an event from one that cannot."""
+
     execution_id: str
     partition: int
     started_at: datetime
@@ -39,9 +41,13 @@ class Execution(Struct):
     seq: int = 0
     parent_id: str | None = None
     labels: str | None = None
+    trace_id: str = ""
+    router_n: int = 0
+    scheduler_n: int = 0
+    controls: int = 0
 
 
-class Run(Struct):
+class Run(Struct, gc=False):
     """A step-run (iteration -1) or one iteration of it: whatever a worker can hold."""
 
     execution_id: str
@@ -73,7 +79,7 @@ class Run(Struct):
         return (self.epoch_ns, self.epoch_try)
 
 
-class Loop(Struct):
+class Loop(Struct, gc=False):
     """From its scheduling on. `local`: one worker runs all of it; iterations before `begun` were handed out. None: it
     was projected before anyone asked."""
 
@@ -92,7 +98,7 @@ class Loop(Struct):
     begun: int | None = None
 
 
-class TaskRun(Struct):
+class TaskRun(Struct, gc=False):
     execution_id: str
     run_id: str
     iteration: int
@@ -111,14 +117,14 @@ class TaskRun(Struct):
     error: str | None = None
 
 
-class Ctx(Struct):
+class Ctx(Struct, gc=False):
     execution_id: str
     key: str
     value: Any
     seq: int
 
 
-class Ending(Struct, frozen=True):
+class Ending(Struct, frozen=True, gc=False):
     """A loop ended: whatever of it still runs is cancelled."""
 
     execution_id: str
@@ -134,8 +140,10 @@ class Rows(Struct):
     loops: dict[LoopKey, Loop] = {}
     ctx: dict[CtxKey, Ctx] = {}
     tasks: dict[TaskKey, TaskRun] = {}
-    events: dict[tuple[str, str], EventRow] = {}
+    records: list[Entry] = []
     endings: list[Ending] = []
+    started_tasks: set[TaskKey] = set()  # those that no earlier record had begun
+    repeated: set[str] = set()  # executions with a record that may repeat an event
 
 
 _encode = msgspec.json.encode
@@ -148,6 +156,22 @@ def json_text(value: Any) -> str | None:
 
 def ctx_values(row: Ctx) -> tuple[str, str, str, int]:
     return (row.execution_id, row.key, _encode(row.value).decode(), row.seq)
+
+
+def record_values(entry: Entry) -> tuple[Any, ...]:
+    """In the order of `RECORD_COLUMNS`."""
+    record, lease = entry.record, entry.record.lease
+    who = (None, None, None, None) if lease is None else (*lease.epoch, lease.index, lease.run_id)
+    return (
+        entry.seq, record.n, entry.at, record.as_of or None, *who, entry.partition, record.execution_id, record.writer,
+        record.source or None, _encode(record.events).decode(),
+    )  # fmt: skip
+
+
+RECORD_COLUMNS = (
+    "seq", "n", "ts", "as_of", "epoch_ns", "epoch_try", "lease_index", "step_run_id", "partition", "execution_id",
+    "writer", "source", "events",
+)
 
 
 def set_result(row: Execution | Run, result: Result | None) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from shared.answers.readmodel.entry import Entry
 from shared.answers.readmodel.rows import Rows, Run, ctx_values
+from shared.events import record as records
 from shared.events.run_index import is_iteration
 
 # Of each table, the columns that name a row of an execution.
@@ -20,10 +22,6 @@ KEYS: dict[str, tuple[str, ...]] = {
     "ctx": ("key",),
 }
 JSON_COLUMNS = frozenset({"workload", "result", "result_ref", "error", "payload", "value", "labels"})
-EVENT_COLUMNS = (
-    "execution_id", "event_id", "event_type", "ts", "n", "source", "entity_type", "entity_id", "status",
-    "step_run_id", "task_run_id", "trace_id", "parent_id", "partition", "seq", "payload",
-)
 CTX_COLUMNS = ("execution_id", "key", "value", "updated_seq")
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -52,13 +50,24 @@ def tables(rows: Rows) -> Tables:
     runs = rows.runs.values()
     return {
         "execution": [msgspec.structs.asdict(row) for row in rows.executions.values()],
-        "event": [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in rows.events.values()],
+        "event": _events(rows.records),
         "step_run": [_run(run) for run in runs if not is_iteration(run.iteration)],
         "iteration": [_run(run) for run in runs if is_iteration(run.iteration)],
         "loop": [_run(row) for row in rows.loops.values()],
         "task_run": [_run(row) for row in rows.tasks.values()],
         "ctx": [dict(zip(CTX_COLUMNS, ctx_values(row), strict=True)) for row in rows.ctx.values()],
     }
+
+
+def _events(entries: Iterable[Entry]) -> list[Row]:
+    """Each once, as it was recorded first. This is what the view makes of the records in SQL."""
+    found: dict[tuple[str, str], Row] = {}
+    for entry in entries:
+        for envelope in records.envelopes(entry.record):
+            payload = msgspec.json.encode(envelope["payload"]).decode()
+            event = {**envelope, "ts": entry.at, "partition": entry.partition, "seq": entry.seq, "payload": payload}
+            found.setdefault((event["execution_id"], event["event_id"]), event)
+    return list(found.values())
 
 
 def _run(row: Run | Struct) -> Row:

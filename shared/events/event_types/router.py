@@ -28,6 +28,7 @@ class RequestEvaluated(Base, frozen=True, tag="playbook.request.evaluated"):
     error: dict[str, Any] | None = None
     pools: dict[str, str] = {}
     entity = "playbook"
+    state = "success"
 
 
 class PlaybookStarted(Base, frozen=True, tag="playbook.started"):

@@ -9,6 +9,7 @@ from shared.bus import topology
 from shared.bus.ports import Bus, Follower, Message
 from shared.events import subjects
 from shared.runtime.readmodel.database import Database
+from shared.runtime.readmodel.live_rows import LiveRows
 from shared.runtime.readmodel.store import project
 
 MAX_BATCH = 1024  # messages in a transaction
@@ -22,13 +23,14 @@ def follow(bus: Bus, partition: int, after: int) -> Follower:
 
 
 async def store(
-    database: Database, partition: int, partitions: int, messages: Sequence[Message], after: int
+    database: Database, partition: int, partitions: int, messages: Sequence[Message], after: int, live: LiveRows
 ) -> int:
     """The sequence up to which the partition is projected."""
     for chunk in chunks(messages):
         if after and chunk[0].seq != after + 1:
             log.error("projector.gap", partition=partition, first=after + 1, last=chunk[0].seq - 1)
-        await database.run(partial(project, partition=partition, partitions=partitions, messages=chunk, after=after))
+        write = partial(project, partition=partition, partitions=partitions, messages=chunk, after=after, live=live)
+        await database.run(write)
         after = chunk[-1].seq
     return after
 

@@ -10,8 +10,10 @@ from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.runtime.readmodel.batches import follow, store
 from shared.runtime.readmodel.database import Database
+from shared.runtime.readmodel.live_rows import LiveRows
 from shared.runtime.readmodel.schema import migrate
-from shared.runtime.readmodel.store import SQL, Moved, cursor_of
+from shared.runtime.readmodel.statements import SQL
+from shared.runtime.readmodel.store import Moved, cursor_of
 
 log = structlog.get_logger()
 Progress = Callable[[int, int, int], None]  # partition, sequence, the last one
@@ -35,12 +37,12 @@ async def _empty(connection: asyncpg.Connection) -> None:
 
 
 async def _project(bus: Bus, database: Database, partition: int, partitions: int, progress: Progress) -> None:
-    last = await bus.last_seq(topology.events_stream(partition))
+    last, live = await bus.last_seq(topology.events_stream(partition)), LiveRows()
     while (after := await database.run(partial(cursor_of, partition=partition))) < last:
         follower = follow(bus, partition, after)
         try:
             while after < last:
-                after = await store(database, partition, partitions, await follower.batch(), after)
+                after = await store(database, partition, partitions, await follower.batch(), after, live)
                 progress(partition, min(after, last), last)
         except Moved as moved:
             log.info("projector.moved", partition=partition, reason=str(moved))

@@ -1,12 +1,15 @@
 """Brings the schema `noetl` up to date: numbered .sql files, applied once, in order, under a lock."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import asyncpg
 
 from shared.errors import Refused
+from shared.runtime.readmodel.event_types import fill
 
 FOLDER = Path(__file__).parent / "migrations"
+EMPTYING = frozenset({6})  # after these nothing is left but the tables: the projector writes them again from the log
 LOCK = 0x6E6F65746C  # "noetl": an advisory lock shared by every projector of a database
 
 _RECORD = """
@@ -20,6 +23,12 @@ CREATE TABLE IF NOT EXISTS noetl.schema_migration (
 def migrations(folder: Path = FOLDER) -> dict[int, tuple[str, str]]:
     """Name and text of each file, by its number."""
     return {int(path.name.split("_", 1)[0]): (path.name, path.read_text()) for path in folder.glob("*.sql")}
+
+
+def emptied(applied: Collection[str]) -> bool:
+    """Whether a read model was there before these files were applied, and is not now."""
+    versions = {int(name.split("_", 1)[0]) for name in applied}
+    return bool(versions & EMPTYING) and min(migrations()) not in versions
 
 
 async def migrate(connection: asyncpg.Connection) -> list[str]:
@@ -38,4 +47,5 @@ async def migrate(connection: asyncpg.Connection) -> list[str]:
             await connection.execute(text)
             insert = "INSERT INTO noetl.schema_migration (version, name) VALUES ($1, $2)"
             await connection.execute(insert, version, name)
+        await fill(connection)
     return [files[version][0] for version in pending]

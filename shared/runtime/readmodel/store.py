@@ -8,47 +8,27 @@
    It does not matter which: `Moved`, and it follows again from where the cursor is.
 3. Only the rows that a batch may change are loaded (`touched_rows.py`), and the fold is pure
    (`shared/answers/readmodel/fold.py`). It has to load every row that the fold may read: a missing one would look new.
+   Those of executions seen from their first record on are in memory, as they are at this cursor (`live_rows.py`).
 4. One bad message must not stop a partition. A batch that PostgreSQL refuses for its values is halved until the culprit
    is alone; that one goes to `corrupt`, and the cursor passes it in the same transaction. What passes by itself (no
    connection, no space) is not refused: `database.py` tries the whole transaction again.
 5. Forged records are nothing to any reader, and the services leave a dead letter of them: they are skipped, not kept.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import asyncpg
-import msgspec
 import structlog
-from msgspec import Struct
 
 from shared.answers.readmodel.entry import Entry, read
 from shared.answers.readmodel.fold import fold
-from shared.answers.readmodel.rows import Ctx, Execution, Loop, Rows, Run, ctx_values
 from shared.bus.ports import Message
 from shared.errors import Corrupt, Forged, Signal
-from shared.events.run_index import is_iteration
 from shared.runtime.readmodel.failures import REFUSED
-from shared.runtime.readmodel.touched_rows import Touched
-
-QUERIES = Path(__file__).parent / "queries"
-
-
-def _texts(folder: Path) -> dict[str, str]:
-    return {path.stem: path.read_text() for path in sorted(folder.glob("*.sql"))}
-
-
-def _composed(text: str, parts: Mapping[str, str]) -> str:
-    """What several statements have in common stands in `queries/parts`, and as {its name} in them: step-runs and
-    iterations are tables of their own, written from the same columns by the same rule."""
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part.rstrip())
-    return text
-
-
-SQL = {name: _composed(text, _texts(QUERIES / "parts")) for name, text in _texts(QUERIES).items()}
+from shared.runtime.readmodel.live_rows import LiveRows
+from shared.runtime.readmodel.statements import SQL
+from shared.runtime.readmodel.stored_rows import load, write
 
 log = structlog.get_logger()
 
@@ -62,34 +42,39 @@ async def cursor_of(connection: asyncpg.Connection, partition: int) -> int:
 
 
 async def project(
-    connection: asyncpg.Connection, partition: int, partitions: int, messages: Sequence[Message], after: int
+    connection: asyncpg.Connection, partition: int, partitions: int, messages: Sequence[Message], after: int,
+    live: LiveRows | None = None,
 ) -> None:
-    """Consecutive messages of the partition, the first being the next one after `after`.
+    """Consecutive messages of the partition, the first being the next one after `after`. `live` is of this partition.
 
     What cannot be read or stored goes to `corrupt` (rule 4).
     """
+    live = live if live is not None else LiveRows()
     try:
-        await _transact(connection, partition, partitions, messages, after)
+        await _transact(connection, partition, partitions, messages, after, live)
     except (Corrupt, *REFUSED) as error:
         if len(messages) == 1:
             await _set_aside(connection, partition, messages[0], after, str(error))
+            live.at(after).moved(messages[0].seq)
             return
         half = len(messages) // 2
-        await project(connection, partition, partitions, messages[:half], after)
-        await project(connection, partition, partitions, messages[half:], messages[half - 1].seq)
+        await project(connection, partition, partitions, messages[:half], after, live)
+        await project(connection, partition, partitions, messages[half:], messages[half - 1].seq, live)
 
 
 async def _transact(
-    connection: asyncpg.Connection, partition: int, partitions: int, messages: Sequence[Message], after: int
+    connection: asyncpg.Connection, partition: int, partitions: int, messages: Sequence[Message], after: int,
+    live: LiveRows,
 ) -> None:
     entries = list(_entries(messages, partitions))
     async with connection.transaction():
         await _lock(connection, partition, after)
-        rows = await _load(connection, entries)
+        loaded = await load(connection, entries, live.at(after))
         for entry in entries:
-            fold(rows, entry)
-        await _write(connection, rows)
+            fold(loaded.rows, entry)
+        await write(connection, loaded.rows, loaded.was)
         await connection.execute(SQL["move_cursor"], partition, messages[-1].seq)
+    live.committed(loaded.rows, loaded.new, messages[-1].seq)
 
 
 def _entries(messages: Sequence[Message], partitions: int) -> Iterator[Entry]:
@@ -114,53 +99,3 @@ async def _set_aside(
         values = (partition, message.seq, message.subject, message.data, error)
         await connection.execute(SQL["insert_corrupt"], *values)
         await connection.execute(SQL["move_cursor"], partition, message.seq)
-
-
-async def _load(connection: asyncpg.Connection, entries: Iterable[Entry]) -> Rows:
-    touched = Touched()
-    for entry in entries:
-        touched.add(entry.record)
-    rows = Rows()
-
-    async def load(query: str, keys: Iterable[tuple[Any, ...]]) -> list[asyncpg.Record]:
-        columns = list(zip(*keys, strict=True))
-        return await connection.fetch(SQL[query], *columns) if columns else []
-
-    for row in await load("load_executions", ((key,) for key in touched.executions)):
-        rows.executions[row["execution_id"]] = Execution(**row)
-    for row in await load("load_step_runs", (key[:2] for key in touched.runs if not is_iteration(key[2]))):
-        rows.runs[row["execution_id"], row["run_id"], -1] = Run(**row)
-    for row in await load("load_iterations", (key for key in touched.runs if is_iteration(key[2]))):
-        rows.runs[row["execution_id"], row["run_id"], row["iteration"]] = Run(**row)
-    for row in await load("load_loops", touched.loops):
-        rows.loops[row["execution_id"], row["run_id"]] = Loop(**row)
-    for row in await load("load_ctx", touched.ctx):
-        value = msgspec.json.decode(row["value"])
-        rows.ctx[row["execution_id"], row["key"]] = Ctx(row["execution_id"], row["key"], value, row["seq"])
-    return rows
-
-
-async def _write(connection: asyncpg.Connection, rows: Rows) -> None:
-    async def write(query: str, values: Iterable[tuple[Any, ...]]) -> None:
-        columns = list(zip(*values, strict=True))
-        if columns:
-            await connection.execute(SQL[query], *columns)
-
-    runs = rows.runs.values()
-    await write("insert_events", rows.events.values())
-    await write("upsert_executions", _tuples(rows.executions.values()))
-    await write("upsert_step_runs", _tuples(run for run in runs if not is_iteration(run.iteration)))
-    await write("upsert_iterations", _tuples(run for run in runs if is_iteration(run.iteration)))
-    await write("upsert_loops", _tuples(rows.loops.values()))
-    await write("upsert_task_runs", _tuples(rows.tasks.values()))
-    await write("upsert_ctx", (ctx_values(row) for row in rows.ctx.values()))
-    # A loop that ended ends its iterations. Those in this batch the fold has ended; the others only SQL can find.
-    if rows.endings:
-        ended = [list(column) for column in zip(*_tuples(rows.endings), strict=True)]
-        folded = [list(column) for column in zip(*rows.runs, strict=True)]
-        await connection.execute(SQL["cancel_iterations"], *ended, *folded)
-        await connection.execute(SQL["lose_tasks"], *ended, *folded)
-
-
-def _tuples(rows: Iterable[Struct]) -> Iterable[tuple[Any, ...]]:
-    return map(msgspec.structs.astuple, rows)

@@ -8,6 +8,7 @@ import msgspec
 from shared.answers.readmodel.entry import read
 from shared.answers.readmodel.fold import fold
 from shared.answers.readmodel.rows import Rows, ctx_values
+from shared.answers.readmodel.tables import tables
 from tests.integration.projector.history import Log
 from tests.support.waiting import until
 
@@ -59,9 +60,11 @@ async def folded(connection: asyncpg.Connection, log: Log) -> dict[str, Table]:
         columns = await columns_of(connection, table)
         values = [{name: getattr(row, RENAMED.get(name, name)) for name in columns} for row in found]
         wanted[table] = _sorted([_plain(columns, row) for row in values])
-    for table, tuples in (("event", list(rows.events.values())), ("ctx", [ctx_values(c) for c in rows.ctx.values()])):
-        columns = await columns_of(connection, table)
-        wanted[table] = _sorted([_plain(columns, dict(zip(columns, row, strict=True))) for row in tuples])
+    columns = await columns_of(connection, "event")
+    wanted["event"] = _sorted([_plain(columns, row) for row in tables(rows)["event"]])
+    columns = await columns_of(connection, "ctx")
+    values = [dict(zip(columns, ctx_values(row), strict=True)) for row in rows.ctx.values()]
+    wanted["ctx"] = _sorted([_plain(columns, row) for row in values])
     return wanted
 
 

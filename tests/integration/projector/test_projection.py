@@ -1,16 +1,20 @@
 import random
+from collections.abc import Mapping
 
 import asyncpg
 import pytest
 
 from shared.bus.ports import Message
+from shared.runtime.readmodel.live_rows import LiveRows
 from shared.runtime.readmodel.store import Moved, cursor_of, project
 from tests.integration.projector.history import PARTITIONS, Log, random_log
 from tests.integration.projector.tables import dump, folded
 
 
-async def project_all(db: asyncpg.Connection, log: Log, rng: random.Random) -> None:
-    """In batches of any size, the partitions in any order."""
+async def project_all(
+    db: asyncpg.Connection, log: Log, rng: random.Random, live: Mapping[int, LiveRows] | None = None
+) -> None:
+    """In batches of any size, the partitions in any order; with what one projector keeps in memory, or without."""
     at = dict.fromkeys(range(log.partitions), 0)
     while at:
         partition = rng.choice(list(at))
@@ -19,14 +23,16 @@ async def project_all(db: asyncpg.Connection, log: Log, rng: random.Random) -> N
         if not batch:
             del at[partition]
             continue
-        await project(db, partition, log.partitions, batch, after)
+        await project(db, partition, log.partitions, batch, after, live[partition] if live else None)
         at[partition] = batch[-1].seq
 
 
+@pytest.mark.parametrize("is_held", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-async def test_projection_equals_a_pure_fold_of_the_log(db: asyncpg.Connection, seed: int) -> None:
+async def test_projection_equals_a_pure_fold_of_the_log(db: asyncpg.Connection, seed: int, is_held: bool) -> None:
     log = random_log(seed)
-    await project_all(db, log, random.Random(seed))
+    live = {partition: LiveRows() for partition in range(PARTITIONS)} if is_held else None
+    await project_all(db, log, random.Random(seed), live)
     assert await dump(db) == await folded(db, log)
     assert await db.fetchval("SELECT count(*) FROM noetl.corrupt") == 0
 

@@ -4,7 +4,9 @@ from msgspec.structs import astuple
 from shared.answers.readmodel.rows import Run
 from shared.events import model as ev
 from shared.events.outcome import Ref, Result, failed, ok
-from shared.runtime.readmodel.store import SQL, cursor_of, project
+from shared.runtime.readmodel.statements import SQL
+from shared.runtime.readmodel.store import cursor_of, project
+from shared.runtime.readmodel.stored_rows import ITERATIONS, STEP_RUNS
 from tests.integration.projector.history import Log, Story, lease, page
 
 
@@ -71,7 +73,9 @@ async def test_the_epoch_fence_holds_in_the_database_itself(db: asyncpg.Connecti
         for epoch, worker in (((10, 2), "holder"), ((10, 1), "zombie"), ((9, 9), "zombie")):
             ns, attempt = epoch
             run = Run("e1", "r:1", index, status="running", worker=worker, epoch_ns=ns, epoch_try=attempt)
-            await db.execute(SQL[f"upsert_{table}s"], *([value] for value in astuple(run)))
+            if worker == "holder":
+                await (STEP_RUNS if index < 0 else ITERATIONS).insert(db, [run])
+            await db.execute(SQL[f"update_{table}s"], *([value] for value in astuple(run)))
         assert await db.fetchval(f"SELECT worker FROM noetl.{table}") == "holder"
 
 

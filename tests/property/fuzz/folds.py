@@ -140,10 +140,11 @@ def _held(entries: Entries, seq: int, event: ev.StepScheduled, index: int, value
 
 
 def projected(entries: Entries, _values: dict[str, Any]) -> Any:
-    rows = Rows({}, {}, {}, {}, {}, {}, [])
+    rows = Rows()
     for seq, record in entries:
         projection.fold(rows, Row(0, seq, datetime(2030, 1, 1, tzinfo=UTC), record))
-    rows.events.clear()
+    rows.records.clear()
+    rows.repeated.clear()
     for execution in rows.executions.values():
         execution.seq = 0
     return rows

@@ -187,7 +187,7 @@ def projected(entries: Sequence[Entry]) -> Rows:
     rows = Rows()
     for seq, record in entries:
         readmodel.fold(rows, Message(0, seq, datetime.fromisoformat(record.ts), record))
-    rows.events = {}
+    rows.records, rows.repeated = [], set()  # what does not count is there as well
     for row in rows.executions.values():
         row.seq, row.updated_at = 0, row.started_at
     return rows

@@ -1,0 +1,60 @@
+"""A read model of an earlier version: what is in it goes, and comes back from the log."""
+
+import asyncpg
+import pytest
+import structlog
+
+from shared.runtime.readmodel.schema import emptied, migrate, migrations
+from tests.integration.projector.history import random_log
+from tests.integration.projector.tables import dump, folded
+from tests.integration.projector.test_service import all_projected, serving
+
+OLD = 5
+LEFT = """
+INSERT INTO noetl.cursor VALUES (0, 3), (1, 9999);
+INSERT INTO noetl.execution (execution_id, partition, path, version, digest, status, started_at, updated_at, seq)
+    VALUES ('old', 0, 'p', '', '', 'completed', now(), now(), 3);
+INSERT INTO noetl.event VALUES ('old', 'router-1', 'workflow.started', now(), 1, 'server', 'workflow', 'old',
+    'in_progress', NULL, NULL, 'f', NULL, 0, 1, '{}');
+INSERT INTO noetl.purged VALUES ('old');
+"""
+
+
+async def old_read_model(dsn: str) -> asyncpg.Connection:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("CREATE SCHEMA noetl")
+    table = "CREATE TABLE noetl.schema_migration (version int PRIMARY KEY, name text, applied_at timestamptz)"
+    await connection.execute(table)
+    for version, (name, text) in sorted(migrations().items()):
+        if version <= OLD:
+            await connection.execute(text)
+            await connection.execute("INSERT INTO noetl.schema_migration VALUES ($1, $2)", version, name)
+    await connection.execute(LEFT)
+    return connection
+
+
+async def test_rows_of_an_earlier_version_are_written_again_from_the_log(dsn: str) -> None:
+    connection = await old_read_model(dsn)
+    log = random_log(8)
+    with structlog.testing.capture_logs() as said:
+        async with serving(log, dsn):
+            await all_projected(connection, log)
+    assert await dump(connection) == await folded(connection, log)
+    assert await connection.fetchval("SELECT count(*) FROM noetl.purged") == 0
+    assert [line["event"] for line in said if line["log_level"] == "warning"] == ["projector.emptied"]
+    await connection.close()
+
+
+async def test_a_new_read_model_is_not_called_emptied(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    applied = await migrate(connection)
+    assert len(applied) == len(migrations())
+    assert not emptied(applied)
+    assert not emptied(await migrate(connection))
+    await connection.close()
+
+
+@pytest.mark.parametrize("later", [[], ["0099_other.sql"]])
+def test_only_a_migration_that_empties_says_so(later: list[str]) -> None:
+    assert not emptied(later)
+    assert emptied(["0006_records.sql", *later])
