@@ -20,6 +20,7 @@ from shared.dsl.read.root import START, read_header, read_keychain, read_workboo
 from shared.dsl.read.spec_layers import all_knobs
 from shared.dsl.read.step_policy import read_executor
 from shared.dsl.read.steps import Around, read_step
+from shared.dsl.read.workload_order import workload_order
 from shared.dsl.source.load import load
 from shared.dsl.source.nodes import Document
 
@@ -49,6 +50,8 @@ def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file
     plan = _titled(_read(reader, document, kinds, digest, pools, strict=strict), dict(origins))
     if edition == 1:
         plan = as_first(plan)
+    if edition > 2:
+        plan = replace(plan, workload_order=workload_order(plan.workload))
     if reader.full or reader.warnings > MAX_WARNINGS:
         diagnostics.append(Diagnostic(len(document.lines), 1, "DSL802", "there is more, which is not shown",
                                       "mend these and compile again", file, "error" if reader.errors else "warning"))

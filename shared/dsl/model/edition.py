@@ -6,10 +6,11 @@ The log names the plan of an execution by the digest of its source, and from the
 1. An undefined operand was an error. An arc with any `when` could take a failure. `else` took an outcome whose retries
    were used up, and so did the next policy of a formal `retry`. A best-effort loop was done when no iteration had
    succeeded.
-2. `docs/dsl.md`.
+2. A template in the workload saw the texts of the workload's other templates.
+3. `docs/dsl.md`.
 """
 
-EDITION = 2
+EDITION = 3
 _MARK = "@"
 
 

@@ -27,6 +27,7 @@ from shared.engine.routing import cancel_and_pause, compensation
 from shared.engine.routing.boundary_event import event_view
 from shared.engine.routing.joins import Move, next_move, wave_of
 from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, apply, draft, ended, is_over
+from shared.engine.routing.workload import merge_workload, whole_scope
 from shared.engine.scheduling.limits import limited
 from shared.engine.values.ctx_patch import MAX_CTX_BYTES, apply_patch, work_of
 from shared.engine.values.scope import narrow, visible
@@ -80,7 +81,7 @@ def start(
     if unready is not None:
         return turn.refuse(*unready)
     try:
-        workload = merge_workload(plan.workload, request.payload, execution_id)
+        workload = merge_workload(plan, request.payload, execution_id)
     except TemplateError as error:
         return turn.refuse(error.kind, f"workload: {error}")
     size = len(msgspec.json.encode(workload))
@@ -105,26 +106,6 @@ def start(
 def _priority(request: Request, plan: Plan) -> int:
     asked = request.priority if request.priority is not None else plan.priority
     return PRIORITY if asked is None else asked
-
-
-def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str) -> dict[str, Any]:
-    """Defaults rendered, the payload (never rendered: it is data) merged over them (FS §3.2)."""
-    seen = deep_merge(defaults, payload)
-    rendered = evaluate(dict(defaults), {"payload": payload, **whole_scope(execution_id, seen)})
-    return deep_merge(rendered, payload)
-
-
-def whole_scope(execution_id: str, workload: Mapping[str, Any]) -> dict[str, Any]:
-    """What can be named before anything has run."""
-    return {**workload, "workload": workload, "execution_id": execution_id, "job": {"uuid": execution_id}}
-
-
-def deep_merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(outer)
-    for key, value in inner.items():
-        old = merged.get(key)
-        merged[key] = deep_merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
 
 
 @one_decision
