@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from shared.dsl.lower.bounds import MAX_IN_PROGRAM, MAX_PROGRAM
 from shared.dsl.lower.context import CONTEXT, looked_up
-from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, text_of
+from shared.dsl.lower.names import expression
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, replaced, text_of
 from shared.dsl.source.nodes import Node
 
 ALL_ARGS = "input_data"  # the program's name for all its args
@@ -35,6 +36,49 @@ def lower_program(env: Env, task: Node) -> Node:
     merged = {**{name: build(task.position, value) for name, value in found.items()}, **given}
     new = code if text == code.value else Node(code.position, text, code.style)
     return changed(task, {"args": build(task.position, merged), "code": new})
+
+
+def hand_loops(env: Env, steps: list[Node]) -> list[Node]:
+    """The arguments of a step are kept in `iter`, as plain values. A program that is given a whole loop so reads the
+    loop itself, which tells it more than the list of its results."""
+    loops = {text_of(get(each, "step")) for each in steps if is_map(each) and get(each, "loop") is not None}
+    if not loops or env.edition < 3:
+        return steps
+    return [_handed(each, loops) if is_map(each) else each for each in steps]
+
+
+def _handed(step: Node, loops: set[str]) -> Node:
+    tool = get(step, "tool")
+    if tool is None or not is_list(tool) or len(tool.value) < 2:
+        return step
+    bound = {f"{{{{ iter.{name} }}}}": value for name, value in items(_kept(tool.value[0])) if _is_whole(value, loops)}
+    if not bound:
+        return step
+    tasks = [_reading(task, bound) if text_of(get(task, "kind")) == "python" else task for task in tool.value]
+    return changed(step, {"tool": replaced(tool, tasks)})
+
+
+def _kept(first: Node) -> Node | None:
+    """What the first task keeps in `iter`, if that is all it does."""
+    rules = get(first, "spec", "policy", "rules")
+    if text_of(get(first, "kind")) != "noop" or rules is None or not is_list(rules) or len(rules.value) != 1:
+        return None
+    return get(rules.value[0], "else", "then", "set_iter")
+
+
+def _is_whole(value: Node, loops: set[str]) -> bool:
+    """A loop's name alone, or with something in its place where it did not run."""
+    inner = expression(text_of(value)) or ""
+    name, _, rest = inner.partition("|")
+    return name.strip() in loops and (not rest or rest.strip().startswith(("default(", "d(")))
+
+
+def _reading(task: Node, bound: dict[str, Node]) -> Node:
+    args = get(task, "args")
+    if args is None or not is_map(args):
+        return task
+    put = {name: bound[text_of(value)] for name, value in items(args) if text_of(value) in bound}
+    return changed(task, {"args": changed(args, put)}) if put else task
 
 
 class _Spot(NamedTuple):

@@ -106,6 +106,29 @@ class View:
         return +self.payload
 
 
+class WholeLoop(list[Any]):
+    """The results of a loop as a program is handed them: it is told of how many `iterations` they are."""
+
+    __slots__ = ("failed", "iterations")
+
+    def __init__(self, results: list[Any], iterations: int, failed: int) -> None:
+        super().__init__(results)
+        self.iterations, self.failed = iterations, failed
+
+
+def for_programs(names: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The names with loops as they are handed to programs."""
+    loops = {name: each for name, each in names.items() if type(each) is View and type(each.own.get("results")) is list}
+    if not loops:
+        return names
+    whole = {name: View(each.own, each.payload, _whole(each.own), each.beside) for name, each in loops.items()}
+    return {**names, **whole}
+
+
+def _whole(own: Mapping[str, Any]) -> WholeLoop:
+    return WholeLoop(own["results"], own.get("count", len(own["results"])), own.get("failed", 0))
+
+
 def unwrap(value: Any) -> Any:
     """The payload of a view; any other value as it is."""
     return value.payload if type(value) is View else value

@@ -1,0 +1,55 @@
+"""What programs are handed, on a real stack."""
+
+import pytest
+
+from tests.conformance.stand.lab import Lab, playbook
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LOOP = """
+- step: start
+  spec: {policy: {failure: {mode: best_effort}}}
+  loop: {in: [3, 0, 1], iterator: n}
+  tool: {kind: python, args: {n: "{{ iter.n }}"}, code: "result = {'part': 6 // n}"}
+  next: {arcs: [{step: told}]}
+"""
+
+
+@pytest.mark.parametrize("given", ["{{ start }}", "{{ start | default([]) }}"])
+async def test_a_whole_loop_is_a_list_and_answers_as_a_mapping(lab: Lab, given: str) -> None:
+    ran = await lab.run(playbook(LOOP + f"""
+- step: told
+  tool:
+    kind: python
+    args: {{loop: "{given}", deep: {{one: ["{given}"]}}}}
+    code: |
+      import json
+      assert isinstance(loop, list) and isinstance(loop, dict) and 'results' in loop and 'other' not in loop
+      assert loop == loop['results'] == loop.get('results') == deep['one'][0]['results'] == json.loads(json.dumps(loop))
+      assert loop.get('nothing', 1) == 1 and len(loop) == 3
+      assert loop[0] == {{'part': 2}} and loop[-1:] == [{{'part': 6}}]
+      result = {{'stats': loop['stats'], 'parts': [each['part'] for each in loop if each], 'whole': loop}}
+"""))
+    assert ran.status == "completed", ran.error
+    assert ran.result() == {"stats": {"total": 3, "done": 2, "success": 2, "failed": 1}, "parts": [2, 6],
+                            "whole": [{"part": 2}, None, {"part": 6}]}
+
+
+async def test_what_is_read_of_a_loop_is_what_it_is(lab: Lab) -> None:
+    ran = await lab.run(playbook(LOOP + """
+- step: told
+  tool:
+    kind: python
+    args: {parts: "{{ start.results }}", first: "{{ start[0] }}", data: "{{ start.data }}"}
+    code: "result = [type(parts).__name__, isinstance(parts, dict), first, data == parts]"
+"""))
+    assert ran.result() == ["list", False, {"part": 2}, True]
+
+
+async def test_a_whole_loop_as_an_argument_of_the_step_is_the_same(lab: Lab) -> None:
+    ran = await lab.run(playbook(LOOP + """
+- step: told
+  tool: {kind: python, code: "result = [loop.get('stats'), n]"}
+  args: {loop: "{{ start }}", n: "{{ 1 }}"}
+"""))
+    assert ran.result() == [{"total": 3, "done": 2, "success": 2, "failed": 1}, 1]
