@@ -28,7 +28,8 @@ SPEC = ToolSpec(
         "script": script.key("Instead of code: where its text is loaded from when the task runs."),
         "args": KeySpec("Mapping of variables the code sees.", program=True),
         "libs": KeySpec("Modules to import: a list of names, or a mapping from alias to module, or to "
-                        "{from: module, import: name}."),
+                        "{from: module, import: name}. In a list also packages by the names they are installed by, "
+                        "such as psycopg2-binary: they must be there, and the code imports what it needs."),
         "auth": KeySpec("Credential the code sees as the variable `auth`; with aliases, a mapping of them."),
     },
     one_of=("code", "script"),
