@@ -5,7 +5,7 @@ from typing import Any
 from shared.dsl.lower.auth import lower_auth
 from shared.dsl.lower.commands import lower_commands
 from shared.dsl.lower.name_meanings import condition
-from shared.dsl.lower.names import Names, mapped_node, renamed_node, without_raw
+from shared.dsl.lower.names import Names, expression, mapped_node, renamed_node, without_raw
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, renamed, text_of, without
 from shared.dsl.lower.program import lower_program
 from shared.dsl.model.tool_spec import ToolSpec
@@ -94,10 +94,18 @@ def own_keys(env: Env, task: Node) -> Node:
         spec = renamed(spec, old, new) if spec is not None else None
     moved = {key: value for key, value in items(spec)
              if key in known and key not in tool.all_knobs() and get(task, key) is None}
-    if spec is None or not moved:
+    if spec is not None and moved:
+        rest = without(spec, moved)
+        task = changed(task, {"spec": rest if rest.value else None, **moved})
+    return _by_its_name(task, tool)
+
+
+def _by_its_name(task: Node, tool: ToolSpec) -> Node:
+    """The name of a task says what is wanted, where no key of it does."""
+    name = get(task, "name")
+    if not tool.by_name or name is None or any(get(task, key) is not None for key in (tool.by_name, *tool.one_of)):
         return task
-    rest = without(spec, moved)
-    return changed(task, {"spec": rest if rest.value else None, **moved})
+    return changed(task, {tool.by_name: name})
 
 
 def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
@@ -161,8 +169,10 @@ def _inserted(body: Node) -> Node:
 
 def _sink_body(env: Env, sink: Node) -> Node | None:
     """`{tool: {kind, …}, args}`, or `{tool: <kind>, …}` with the tool's keys beside it; also `{backend: <kind>, from}`,
-    when `from` says the columns."""
-    if get(sink, "tool") is None and text_of(get(sink, "backend")) and is_map(get(sink, "from")):
+    when `from` says the columns, or which value has them."""
+    row = get(sink, "from")
+    said = row is not None and (is_map(row) or expression(text_of(row)) is not None)
+    if get(sink, "tool") is None and text_of(get(sink, "backend")) and said:
         sink = renamed(renamed(sink, "backend", "tool"), "from", "args")
     tool = get(sink, "tool")
     if tool is None or not (is_map(tool) or text_of(tool)):

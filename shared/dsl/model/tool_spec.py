@@ -42,6 +42,7 @@ class ToolSpec(Struct, frozen=True):
     one_of: tuple[str, ...] = ()  # exactly one of these keys is given
     aliases: bool = False         # `auth` may name several credentials, each with an alias
     waits: bool = False           # a call may be parked without a worker until something has happened
+    by_name: str = ""             # the key that a task's name stands for, where it has none of `one_of`
     claims: bool = False          # may give a loop its rows, claimed in a transaction (`loop.cursor`)
 
     def all_knobs(self) -> dict[str, KeySpec]:
