@@ -4,6 +4,7 @@ the code. Both become `args`, so that the canonical task says all its program se
 import ast
 import io
 import itertools
+import re
 import tokenize
 import warnings
 from typing import Any, NamedTuple
@@ -11,10 +12,11 @@ from typing import Any, NamedTuple
 from shared.dsl.lower.bounds import MAX_IN_PROGRAM, MAX_PROGRAM
 from shared.dsl.lower.context import CONTEXT, looked_up
 from shared.dsl.lower.names import expression
-from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, replaced, text_of
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, replaced, text_of
 from shared.dsl.source.nodes import Node
 
 ALL_ARGS = "input_data"  # the program's name for all its args
+_ALL = re.compile(rf"\b{ALL_ARGS}\b")
 
 
 def lower_program(env: Env, task: Node) -> Node:
@@ -36,6 +38,39 @@ def lower_program(env: Env, task: Node) -> Node:
     merged = {**{name: build(task.position, value) for name, value in found.items()}, **given}
     new = code if text == code.value else Node(code.position, text, code.style)
     return changed(task, {"args": build(task.position, merged), "code": new})
+
+
+def hand_arguments(env: Env, steps: list[Node]) -> list[Node]:
+    """A program that reads all its args as one also reads those that arcs bring to its step (DSL2 §8.3)."""
+    if env.edition < 3:
+        return steps
+    brought: dict[str, list[set[str]]] = {}
+    for step in filter(is_map, steps):
+        for arc in listed(get(step, "next", "arcs")):
+            brought.setdefault(text_of(get(arc, "step")), []).append({name for name, _ in items(get(arc, "args"))})
+    return [_given(each, brought.get(text_of(get(each, "step")), [])) if is_map(each) else each for each in steps]
+
+
+def _given(step: Node, brought: list[set[str]]) -> Node:
+    tool, names = get(step, "tool"), sorted({name for each in brought for name in each if name.isidentifier()})
+    if tool is None or not names:
+        return step
+    texts = {name: f"args.{name}" if all(name in each for each in brought) else f"args.{name} | default(none)"
+             for name in names}
+    if is_map(tool):
+        return changed(step, {"tool": _reads_all(tool, texts)})
+    tasks = [_reads_all(task, texts) if is_map(task) else task for task in listed(tool)]
+    return changed(step, {"tool": replaced(tool, tasks)})
+
+
+def _reads_all(task: Node, texts: dict[str, str]) -> Node:
+    args = get(task, "args")
+    if text_of(get(task, "kind")) != "python" or not _ALL.search(text_of(get(task, "code"))):
+        return task
+    if args is not None and not is_map(args):
+        return task
+    given = {name: build(task.position, "{{ " + text + " }}") for name, text in texts.items()}
+    return changed(task, {"args": build(task.position, {**given, **dict(items(args))})})
 
 
 def hand_loops(env: Env, steps: list[Node]) -> list[Node]:

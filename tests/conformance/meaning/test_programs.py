@@ -53,3 +53,33 @@ async def test_a_whole_loop_as_an_argument_of_the_step_is_the_same(lab: Lab) -> 
   args: {loop: "{{ start }}", n: "{{ 1 }}"}
 """))
     assert ran.result() == [{"total": 3, "done": 2, "success": 2, "failed": 1}, 1]
+
+
+@pytest.mark.parametrize(("given", "told"), [
+    ("{a: 1, b: [2]}", {"a": 1, "b": [2]}),
+    ("{input_data: {a: 1}}", {"a": 1}),
+])
+async def test_a_program_that_reads_all_its_args_reads_those_of_the_arc(lab: Lab, given: str, told: object) -> None:
+    ran = await lab.run(playbook(f"""
+    - step: start
+      tool: {{kind: noop}}
+      next: [{{step: told, args: {given}}}]
+    - step: told
+      tool: {{kind: python, code: "def main(input_data): return input_data"}}
+    """))
+    assert ran.result() == told
+
+
+async def test_of_several_arcs_each_brings_its_own_args(lab: Lab) -> None:
+    ran = await lab.run(playbook("""
+    - step: start
+      tool: {kind: noop}
+      next:
+        spec: {mode: exclusive}
+        arcs:
+          - {step: told, when: "{{ workload.n > 1 }}", args: {a: 1, c: 0}}
+          - {step: told, args: {b: 2, c: 3}}
+    - step: told
+      tool: {kind: python, args: {c: 4}, code: "result = input_data"}
+    """, workload="{n: 1}"))
+    assert ran.result() == {"a": None, "b": 2, "c": 4}
