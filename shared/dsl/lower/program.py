@@ -16,7 +16,6 @@ from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, it
 from shared.dsl.source.nodes import Node
 
 ALL_ARGS = "input_data"  # the program's name for all its args
-_ALL = re.compile(rf"\b{ALL_ARGS}\b")
 
 
 def lower_program(env: Env, task: Node) -> Node:
@@ -38,6 +37,9 @@ def lower_program(env: Env, task: Node) -> Node:
     merged = {**{name: build(task.position, value) for name, value in found.items()}, **given}
     new = code if text == code.value else Node(code.position, text, code.style)
     return changed(task, {"args": build(task.position, merged), "code": new})
+
+
+_ALL = re.compile(r"\binput_data\b")
 
 
 def hand_arguments(env: Env, steps: list[Node]) -> list[Node]:
