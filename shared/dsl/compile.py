@@ -11,7 +11,7 @@ from shared.dsl.lower.first_edition import as_first
 from shared.dsl.lower.lower import lower
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.model.edition import EDITION, plan_name
-from shared.dsl.model.plan import Origin, Plan, Step
+from shared.dsl.model.plan import Needs, Origin, Plan, Step
 from shared.dsl.model.reachability import reach
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.read.joins_and_compensation import check_compensations
@@ -23,6 +23,9 @@ from shared.dsl.read.steps import Around, read_step
 from shared.dsl.read.workload_order import workload_order
 from shared.dsl.source.load import load
 from shared.dsl.source.nodes import Document
+from shared.dsl.templates.needs import names_used, together
+
+KEYCHAIN = "keychain"
 
 
 class Compiled(Struct, frozen=True):
@@ -51,11 +54,20 @@ def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file
     if edition == 1:
         plan = as_first(plan)
     if edition > 2:
-        plan = replace(plan, workload_order=workload_order(plan.workload))
+        plan = replace(plan, workload_order=workload_order(plan.workload), steps=_with_keychain(plan))
     if reader.full or reader.warnings > MAX_WARNINGS:
         diagnostics.append(Diagnostic(len(document.lines), 1, "DSL802", "there is more, which is not shown",
                                       "mend these and compile again", file, "error" if reader.errors else "warning"))
     return Compiled(None if reader.errors else plan, tuple(sorted(diagnostics)))
+
+
+def _with_keychain(plan: Plan) -> dict[str, Step]:
+    """Whoever reads the keychain carries what its entries say by templates which credential they mean."""
+    needs = names_used([entry.get("credential") for entry in plan.keychain])
+    if needs == Needs():
+        return plan.steps
+    return {name: replace(step, needs=together(step.needs, needs), task_needs=together(step.task_needs, needs))
+            if KEYCHAIN in step.task_needs.names else step for name, step in plan.steps.items()}
 
 
 def _titled(plan: Plan, origins: dict[str, Origin]) -> Plan:

@@ -149,10 +149,19 @@ def view(result: Result) -> View:
     if result.shape in _ENVELOPES and isinstance(value, dict):
         payload = value.get(_PAYLOADS[result.shape])
         own = {key: each for key, each in value.items() if key in _ENVELOPES[result.shape] or key[:8] == "command_"}
+        if "commands" in value:
+            return _of_commands({**own, "data": payload}, payload, value, beside)
         return View({**own, "data": payload}, payload, value, beside)
     if result.shape == "secret" and isinstance(value, dict):
         return View({}, value, value, beside, {str(key): str(each) for key, each in value.items()})
     return View({}, value, value, beside)
+
+
+def _of_commands(own: dict[str, Any], payload: Any, value: Any, beside: Mapping[str, Any] | None) -> View:
+    """Of a task that gives the result of each of its statements, whoever reads `data` or `result` may mean those of the
+    last one, or go on to `command_0`: both are there. As a final value `result` is all of them."""
+    inner = View(own, payload, payload)
+    return View({**own, "data": inner, "result": View({**own, "data": inner}, payload, value)}, payload, value, beside)
 
 
 def pointer(ref: Ref) -> dict[str, Any]:

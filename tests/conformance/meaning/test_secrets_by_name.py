@@ -44,3 +44,20 @@ async def test_a_task_finds_its_credential_by_a_path(lab: Lab, api: Api) -> None
     """))
     assert ran.status == "completed", ran.error
     assert api.headers[-1]["authorization"] == "Bearer token-of-the-api"
+
+
+@pytest.mark.parametrize(("payload", "sent"), [({}, "key-of-one"), ({"which": "key_two"}, "key-of-two")])
+async def test_a_template_says_which_credential_an_entry_of_the_keychain_is(
+    lab: Lab, api: Api, payload: dict[str, str], sent: str
+) -> None:
+    await lab.credential("key_one", {"value": "key-of-one"})
+    await lab.credential("key_two", {"value": "key-of-two"})
+    api.pages["/items"] = [[1]]
+    root = 'keychain: [{name: api, kind: credential, credential: "{{ which }}"}]\n'
+    entry = await lab.register(playbook(f"""
+    - step: start
+      tool: {{kind: http, method: GET, url: "{api.url}/items", headers: {{X-Key: "{{{{ keychain.api.value }}}}"}}}}
+    """, workload="{which: \"{{ which | default('key_one') }}\"}", root=root))
+    ran = await lab.execute(entry.path, entry.version, dict(payload))
+    assert ran.status == "completed", ran.error
+    assert api.headers[-1]["x-key"] == sent
