@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from shared.dsl.lower.names import Names, asks_for_errors, expression, rewrite, written_of
 from shared.dsl.lower.nodes import is_map, items, text_of
+from shared.dsl.model.edition import EDITION
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
 
@@ -26,9 +27,11 @@ def key(step: str, what: str) -> str:
     return re.sub(r"\W", "_", f"{step}_{what}")
 
 
-def in_rules() -> Names:
+def in_rules(edition: int = EDITION) -> Names:
     """Rules of the author's own tasks: only the aliases."""
     dotted = {("output", each): f"outcome.{each}" for each in _OUTPUT} | {("output", "data"): "outcome.result.data"}
+    if edition > 2:
+        dotted["outcome", "response"] = "outcome.result"
     return Names(plain={"vars": "ctx"}, dotted=dotted)
 
 

@@ -83,3 +83,20 @@ async def test_of_several_arcs_each_brings_its_own_args(lab: Lab) -> None:
       tool: {kind: python, args: {c: 4}, code: "result = input_data"}
     """, workload="{n: 1}"))
     assert ran.result() == {"a": None, "b": 2, "c": 4}
+
+
+async def test_the_response_of_an_outcome_is_its_result(lab: Lab) -> None:
+    ran = await lab.run(playbook("""
+    - step: start
+      tool:
+        name: make
+        kind: python
+        code: "result = {'users': [{'id': 7}]}"
+        spec:
+          policy:
+            rules: [{else: {then: {do: continue, set_ctx: {first: "{{ outcome.response.users[0].id }}"}}}}]
+      next: {arcs: [{step: told}]}
+    - step: told
+      tool: {kind: noop, args: {first: "{{ ctx.first }}"}}
+    """))
+    assert ran.result() == {"first": 7}
