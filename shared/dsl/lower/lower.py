@@ -10,7 +10,7 @@ from shared.dsl.lower.arc_set import arcs_that_set
 from shared.dsl.lower.bounds import short_lists, short_tool
 from shared.dsl.lower.commands import reads_commands
 from shared.dsl.lower.formal_step import FORMAL, lower_formal
-from shared.dsl.lower.name_meanings import EVERYWHERE, on_arc
+from shared.dsl.lower.name_meanings import EVERYWHERE, kinds_of_errors, on_arc
 from shared.dsl.lower.names import renamed_node
 from shared.dsl.lower.next import plain_next
 from shared.dsl.lower.no_match import must_match, taken_off
@@ -45,7 +45,7 @@ def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edi
     root = plain_names(env, lower_root(env, document.root))
     workflow = get(root, "workflow")
     if workflow is not None and is_list(workflow):
-        root = changed(root, {"workflow": _workflow(env, workflow)})
+        root = changed(root, {"workflow": _workflow(env, kinds_of_errors(env, workflow))})
     if root is document.root:
         return Lowered(document, tuple(env.diagnostics))
     return Lowered(Document(root, document.lines, root.plain()), tuple(env.diagnostics), env.labels)
