@@ -139,7 +139,7 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
     body = _sink_body(env, sink)
     if body is None:
         return []
-    body = lower_program(env, lower_commands(env, own_keys(env, _inserted(_logged(body)))))
+    body = lower_program(env, lower_commands(env, _stored(env, own_keys(env, _inserted(_logged(body))))))
     rules = [rule(ERROR, directive("fail")), otherwise(after)]
     store = with_rules(named(renamed_task(env, body, names), label), [], rules)
     when = get(sink, "when")
@@ -150,6 +150,16 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
     keep: dict[str, Any] = {"result": "_prev"}
     return [noop(sink.position, gate, [rule(test, directive("jump", to=label, **keep)), otherwise({**after, **keep})]),
             store]
+
+
+def _stored(env: Env, body: Node) -> Node:
+    """A program that stores has what is to be stored as `data`, unless it is given something of that name."""
+    args = get(body, "args")
+    if env.edition < 3 or text_of(get(body, "kind")) != "python" or (args is not None and not is_map(args)):
+        return body
+    if get(args, "data") is not None or "data" not in text_of(get(body, "code")):
+        return body
+    return changed(body, {"args": build(body.position, {"data": "{{ result }}", **dict(items(args))})})
 
 
 def _logged(body: Node) -> Node:

@@ -100,3 +100,16 @@ async def test_the_response_of_an_outcome_is_its_result(lab: Lab) -> None:
       tool: {kind: noop, args: {first: "{{ ctx.first }}"}}
     """))
     assert ran.result() == {"first": 7}
+
+
+async def test_a_program_that_stores_has_the_result_as_data(lab: Lab) -> None:
+    ran = await lab.run(playbook("""
+    - step: start
+      tool: {kind: python, code: "result = {'n': 7}"}
+      sink: {tool: {kind: python, code: "def main(data): return {'stored': data['n']}"}}
+      next: [{step: end}]
+    - step: end
+    """))
+    assert ran.status == "completed", ran.error
+    stored = [done["outcome"]["result"] for done in ran.of("task.done") if done["task"] == "start_sink"]
+    assert stored == [{"stored": 7}]
