@@ -43,7 +43,8 @@ _ALL = re.compile(r"\binput_data\b")
 
 
 def hand_arguments(env: Env, steps: list[Node]) -> list[Node]:
-    """A program that reads all its args as one also reads those that arcs bring to its step (DSL2 §8.3)."""
+    """A program that reads all its args as one also reads those that arcs bring to its step (DSL2 §8.3), and an arg
+    without a value is a place for one of them."""
     if env.edition < 3:
         return steps
     brought: dict[str, list[set[str]]] = {}
@@ -67,12 +68,13 @@ def _given(step: Node, brought: list[set[str]]) -> Node:
 
 def _reads_all(task: Node, texts: dict[str, str]) -> Node:
     args = get(task, "args")
-    if text_of(get(task, "kind")) != "python" or not _ALL.search(text_of(get(task, "code"))):
+    if text_of(get(task, "kind")) != "python" or (args is not None and not is_map(args)):
         return task
-    if args is not None and not is_map(args):
-        return task
-    given = {name: build(task.position, "{{ " + text + " }}") for name, text in texts.items()}
-    return changed(task, {"args": build(task.position, {**given, **dict(items(args))})})
+    own = {name: value for name, value in items(args) if value.value is not None or name not in texts}
+    wanted = texts.keys() if _ALL.search(text_of(get(task, "code"))) else {name for name, _ in items(args)} - own.keys()
+    given = {name: build(task.position, "{{ " + text + " }}") for name, text in texts.items()
+             if name in wanted and name not in own}
+    return changed(task, {"args": build(task.position, {**given, **own})}) if given else task
 
 
 def hand_loops(env: Env, steps: list[Node]) -> list[Node]:

@@ -113,3 +113,14 @@ async def test_a_program_that_stores_has_the_result_as_data(lab: Lab) -> None:
     assert ran.status == "completed", ran.error
     stored = [done["outcome"]["result"] for done in ran.of("task.done") if done["task"] == "start_sink"]
     assert stored == [{"stored": 7}]
+
+
+async def test_an_arg_without_a_value_is_a_place_for_one_of_the_arc(lab: Lab) -> None:
+    ran = await lab.run(playbook("""
+    - step: start
+      tool: {kind: noop}
+      next: [{step: told, args: {n: 1, m: 2}}]
+    - step: told
+      tool: {kind: python, args: {n: null, k: null, m: 3}, code: "def main(n, k, m): return [n, k, m]"}
+    """))
+    assert ran.result() == [1, None, 3]
