@@ -1,14 +1,17 @@
 """A tool's call: what it is rendered to, with the credentials it names, and what it came to without them."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from services.worker import credentials
 from shared.bus.ports import Bus
 from shared.dsl.model.plan import Plan
+from shared.dsl.templates.evaluate import evaluate
 from shared.engine.pipeline import effects as ef
 from shared.engine.values.redaction import Secrets
+from shared.errors import TemplateError
 from shared.events.failure import AUTH
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call
@@ -32,13 +35,13 @@ async def find(bus: Bus, effect: ef.FindCredentials) -> ef.Found | Outcome:
     return ef.Found(auth, others)
 
 
-async def keychain(bus: Bus, plan: Plan) -> dict[str, Any]:
+async def keychain(bus: Bus, plan: Plan, names: Mapping[str, Any]) -> dict[str, Any]:
     """The declared credentials that are stored; using one that is not is the template's error."""
     found: dict[str, Any] = {}
     for entry in plan.keychain:
-        with suppress(credentials.NoCredential):
-            stored = entry.get("credential") or entry["name"]
-            found[entry["name"]] = await credentials.find(bus, stored)
+        with suppress(credentials.NoCredential, TemplateError):
+            stored = evaluate(entry.get("credential"), names) or entry["name"]
+            found[entry["name"]] = await credentials.find(bus, str(stored))
     return found
 
 

@@ -138,8 +138,8 @@ class Interpreter:
                 if isinstance(found, ef.Found):
                     self._learn(found.auth, found.others)
                 return found
-            case ef.FindKeychain():
-                keychain = await calls.keychain(self._bus, self._plan)
+            case ef.FindKeychain(names=names):
+                keychain = await calls.keychain(self._bus, self._plan, names)
                 self._learn(keychain)
                 return keychain
             case ef.Read():

@@ -11,7 +11,7 @@ from shared.dsl.lower.earlier_editions import as_edition
 from shared.dsl.lower.lower import Lowered, lower
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.model.edition import EDITION, plan_name
-from shared.dsl.model.plan import Plan, Step, Task
+from shared.dsl.model.plan import Needs, Plan, Step, Task
 from shared.dsl.model.reachability import reach
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.read.joins_and_compensation import check_compensations
@@ -20,8 +20,12 @@ from shared.dsl.read.root import START, read_header, read_keychain, read_workboo
 from shared.dsl.read.spec_layers import all_knobs
 from shared.dsl.read.step_policy import read_executor
 from shared.dsl.read.steps import Around, read_step
+from shared.dsl.read.workload_order import workload_order
 from shared.dsl.source.load import load
 from shared.dsl.source.nodes import Document
+from shared.dsl.templates.needs import names_used, together
+
+KEYCHAIN = "keychain"
 
 
 class Compiled(Struct, frozen=True):
@@ -49,10 +53,21 @@ def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file
     plan = _titled(_read(reader, document, kinds, digest, pools, strict=strict), lowered)
     if edition != EDITION:
         plan = as_edition(plan, edition)
+    if edition > 2:
+        plan = replace(plan, workload_order=workload_order(plan.workload), steps=_with_keychain(plan))
     if reader.full or reader.warnings > MAX_WARNINGS:
         diagnostics.append(Diagnostic(len(document.lines), 1, "DSL802", "there is more, which is not shown",
                                       "mend these and compile again", file, "error" if reader.errors else "warning"))
     return Compiled(None if reader.errors else plan, tuple(sorted(diagnostics)))
+
+
+def _with_keychain(plan: Plan) -> dict[str, Step]:
+    """Whoever reads the keychain carries what its entries say by templates which credential they mean."""
+    needs = names_used([entry.get("credential") for entry in plan.keychain])
+    if needs == Needs():
+        return plan.steps
+    return {name: replace(step, needs=together(step.needs, needs), task_needs=together(step.task_needs, needs))
+            if KEYCHAIN in step.task_needs.names else step for name, step in plan.steps.items()}
 
 
 def _titled(plan: Plan, lowered: Lowered) -> Plan:

@@ -5,7 +5,7 @@ from typing import Any
 from shared.dsl.lower.auth import lower_auth
 from shared.dsl.lower.commands import lower_commands
 from shared.dsl.lower.name_meanings import condition
-from shared.dsl.lower.names import Names, mapped_node, renamed_node, without_raw
+from shared.dsl.lower.names import Names, expression, mapped_node, renamed_node, without_raw
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, renamed, text_of, without
 from shared.dsl.lower.program import lower_program
 from shared.dsl.model.tool_spec import ToolSpec
@@ -95,10 +95,18 @@ def own_keys(env: Env, task: Node) -> Node:
         spec = renamed(spec, old, new) if spec is not None else None
     moved = {key: value for key, value in items(spec)
              if key in known and key not in tool.all_knobs() and get(task, key) is None}
-    if spec is None or not moved:
+    if spec is not None and moved:
+        rest = without(spec, moved)
+        task = changed(task, {"spec": rest if rest.value else None, **moved})
+    return _by_its_name(task, tool)
+
+
+def _by_its_name(task: Node, tool: ToolSpec) -> Node:
+    """The name of a task says what is wanted, where no key of it does."""
+    name = get(task, "name")
+    if not tool.by_name or name is None or any(get(task, key) is not None for key in (tool.by_name, *tool.one_of)):
         return task
-    rest = without(spec, moved)
-    return changed(task, {"spec": rest if rest.value else None, **moved})
+    return changed(task, {tool.by_name: name})
 
 
 def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
@@ -134,7 +142,7 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
     body = _sink_body(env, sink)
     if body is None:
         return []
-    body = lower_program(env, lower_commands(env, own_keys(env, _inserted(_logged(_sent(env, body))))))
+    body = lower_program(env, lower_commands(env, _stored(env, own_keys(env, _inserted(_logged(_sent(env, body)))))))
     rules = [*(fails or [rule(ERROR, directive("fail"))]), otherwise(after)]
     store = with_rules(named(renamed_task(env, body, names), label), [], rules)
     env.mark(label, "sink")
@@ -160,6 +168,16 @@ def _sent(env: Env, body: Node) -> Node:
     return changed(body, {"args": None, "method": method, "body": args})
 
 
+def _stored(env: Env, body: Node) -> Node:
+    """A program that stores has what is to be stored as `data`, unless it is given something of that name."""
+    args = get(body, "args")
+    if env.edition < 3 or text_of(get(body, "kind")) != "python" or (args is not None and not is_map(args)):
+        return body
+    if get(args, "data") is not None or "data" not in text_of(get(body, "code")):
+        return body
+    return changed(body, {"args": build(body.position, {"data": "{{ result }}", **dict(items(args))})})
+
+
 def _logged(body: Node) -> Node:
     """A sink to the event log is a task that only records: every outcome is in the log."""
     if text_of(get(body, "kind")) not in ("event", "event_log"):
@@ -177,8 +195,10 @@ def _inserted(body: Node) -> Node:
 
 def _sink_body(env: Env, sink: Node) -> Node | None:
     """`{tool: {kind, …}, args}`, or `{tool: <kind>, …}` with the tool's keys beside it; also `{backend: <kind>, from}`,
-    when `from` says the columns."""
-    if get(sink, "tool") is None and text_of(get(sink, "backend")) and is_map(get(sink, "from")):
+    when `from` says the columns, or which value has them."""
+    row = get(sink, "from")
+    said = row is not None and (is_map(row) or expression(text_of(row)) is not None)
+    if get(sink, "tool") is None and text_of(get(sink, "backend")) and said:
         sink = renamed(renamed(sink, "backend", "tool"), "from", "args")
     tool = get(sink, "tool")
     if tool is None or not (is_map(tool) or text_of(tool)):

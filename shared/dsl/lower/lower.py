@@ -10,11 +10,12 @@ from shared.dsl.lower.arc_set import arcs_that_set
 from shared.dsl.lower.bounds import short_lists, short_tool
 from shared.dsl.lower.commands import reads_commands
 from shared.dsl.lower.formal_step import FORMAL, lower_formal
-from shared.dsl.lower.name_meanings import EVERYWHERE, on_arc, unwrapped
+from shared.dsl.lower.name_meanings import EVERYWHERE, kinds_of_errors, on_arc, unwrapped
 from shared.dsl.lower.names import renamed_node
 from shared.dsl.lower.next import plain_next
 from shared.dsl.lower.no_match import must_match, taken_off
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced, text_of
+from shared.dsl.lower.program import hand_arguments, hand_loops
 from shared.dsl.lower.results import lower_results
 from shared.dsl.lower.root import lower_root
 from shared.dsl.lower.step_names import plain_names
@@ -51,7 +52,7 @@ def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edi
     root = todays_names(env, plain_names(env, lower_root(env, document.root)))
     workflow = get(root, "workflow")
     if workflow is not None and is_list(workflow):
-        root = changed(root, {"workflow": _workflow(env, workflow)})
+        root = changed(root, {"workflow": _workflow(env, kinds_of_errors(env, workflow))})
     if root is document.root:
         return Lowered(document, tuple(env.diagnostics))
     lowered = Document(root, document.lines, root.plain())
@@ -86,7 +87,7 @@ def _workflow(env: Env, workflow: Node) -> Node:
         first, *others = _step(env, plain)
         for step in [*(must_match(env, first) if strict else [first]), *others]:
             found += arcs_that_set(env, step)
-    return replaced(workflow, found)
+    return replaced(workflow, hand_arguments(env, hand_loops(env, found)))
 
 
 def _step(env: Env, node: Node) -> list[Node]:

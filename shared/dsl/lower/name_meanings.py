@@ -6,7 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.dsl.lower.names import Names, asks_for_errors, expression, rewrite, written_of
-from shared.dsl.lower.nodes import is_map, items, text_of
+from shared.dsl.lower.nodes import Env, changed, is_list, is_map, items, replaced, text_of
+from shared.dsl.model.edition import EDITION
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
 from shared.dsl.templates.result_view import PAYLOAD
@@ -22,14 +23,54 @@ IN_COND = Names(plain={"vars": "ctx", "exit_code":
                        "(event.result.exit_code if event.error is none else event.error.exit_code | default(none))"})
 
 
+_KINDS = {  # what playbooks of today call errors, each with what it is here
+    "rate_limit": "{status} == 429", "auth": "({error}.kind == 'auth' or {status} in (401, 403))",
+    "not_found": "{status} == 404", "server_error": "{status} >= 500",
+    "client_error": "({status} >= 400 and {status} < 500)",
+    "connection": "{error}.kind == 'connect'", "db_deadlock": "{code} in ('40001', '40P01')",
+    "db_constraint": "{code} in ('23502', '23503', '23505', '23514')",
+}
+_KIND = re.compile(r"""((?:[A-Za-z_]\w*\.)*error)\.kind\s*(==|!=)\s*(['"])(\w+)\3""")
+
+
+def kinds_of_errors(env: Env, node: Node) -> Node:
+    """The workflow with `error.kind == 'rate_limit'` and the like in conditions as questions that errors answer."""
+    if env.edition < 3:
+        return node
+    if isinstance(node.value, dict):
+        return changed(node, {name: _asked(each) if name == "when" else kinds_of_errors(env, each)
+                              for name, each in items(node)})
+    return replaced(node, [kinds_of_errors(env, each) for each in node.value]) if is_list(node) else node
+
+
+def _asked(when: Node) -> Node:
+    if not isinstance(when.value, str) or ".kind" not in when.value:
+        return when
+    text = _KIND.sub(_question, when.value)
+    return when if text == when.value else Node(when.position, Text(text, written_of(when.value)), when.style)
+
+
+def _question(found: re.Match[str]) -> str:
+    error, sign, _, kind = found.groups()
+    if kind not in _KINDS:
+        return found[0]
+    owner = error.removesuffix(".error")  # of an outcome, the tool's own blocks have the codes
+    outcome = owner in ("outcome", "output")
+    test = _KINDS[kind].format(error=error, status=f"{owner}.http.status" if outcome else f"{error}.status",
+                               code=f"{owner}.pg.code" if outcome else f"{error}.code")
+    return f"({test})" if sign == "==" else f"(not ({test}))"
+
+
 def key(step: str, what: str) -> str:
     """A key of `iter` that belongs to a step."""
     return re.sub(r"\W", "_", f"{step}_{what}")
 
 
-def in_rules() -> Names:
+def in_rules(edition: int = EDITION) -> Names:
     """Rules of the author's own tasks: only the aliases."""
     dotted = {("output", each): f"outcome.{each}" for each in _OUTPUT} | {("output", "data"): "outcome.result.data"}
+    if edition > 2:
+        dotted["outcome", "response"] = "outcome.result"
     return Names(plain={"vars": "ctx"}, dotted=dotted)
 
 

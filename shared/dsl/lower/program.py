@@ -4,13 +4,15 @@ the code. Both become `args`, so that the canonical task says all its program se
 import ast
 import io
 import itertools
+import re
 import tokenize
 import warnings
 from typing import Any, NamedTuple
 
 from shared.dsl.lower.bounds import MAX_IN_PROGRAM, MAX_PROGRAM
 from shared.dsl.lower.context import CONTEXT, looked_up
-from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, text_of
+from shared.dsl.lower.names import expression
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, replaced, text_of
 from shared.dsl.source.nodes import Node
 
 ALL_ARGS = ("input_data", "args")  # the program's names for all its args; the second from the third edition on
@@ -36,6 +38,87 @@ def lower_program(env: Env, task: Node) -> Node:
     merged = {**{name: build(task.position, value) for name, value in found.items()}, **given}
     new = code if text == code.value else Node(code.position, text, code.style)
     return changed(task, {"args": build(task.position, merged), "code": new})
+
+
+_ALL = re.compile(r"\binput_data\b")
+
+
+def hand_arguments(env: Env, steps: list[Node]) -> list[Node]:
+    """A program that reads all its args as one also reads those that arcs bring to its step (DSL2 §8.3), and an arg
+    without a value is a place for one of them."""
+    if env.edition < 3:
+        return steps
+    brought: dict[str, list[set[str]]] = {}
+    for step in filter(is_map, steps):
+        for arc in listed(get(step, "next", "arcs")):
+            brought.setdefault(text_of(get(arc, "step")), []).append({name for name, _ in items(get(arc, "args"))})
+    return [_given(each, brought.get(text_of(get(each, "step")), [])) if is_map(each) else each for each in steps]
+
+
+def _given(step: Node, brought: list[set[str]]) -> Node:
+    tool, names = get(step, "tool"), sorted({name for each in brought for name in each if name.isidentifier()})
+    if tool is None or not names:
+        return step
+    texts = {name: f"args.{name}" if all(name in each for each in brought) else f"args.{name} | default(none)"
+             for name in names}
+    if is_map(tool):
+        return changed(step, {"tool": _reads_all(tool, texts)})
+    tasks = [_reads_all(task, texts) if is_map(task) else task for task in listed(tool)]
+    return changed(step, {"tool": replaced(tool, tasks)})
+
+
+def _reads_all(task: Node, texts: dict[str, str]) -> Node:
+    args = get(task, "args")
+    if text_of(get(task, "kind")) != "python" or (args is not None and not is_map(args)):
+        return task
+    own = {name: value for name, value in items(args) if value.value is not None or name not in texts}
+    wanted = texts.keys() if _ALL.search(text_of(get(task, "code"))) else {name for name, _ in items(args)} - own.keys()
+    given = {name: build(task.position, "{{ " + text + " }}") for name, text in texts.items()
+             if name in wanted and name not in own}
+    return changed(task, {"args": build(task.position, {**given, **own})}) if given else task
+
+
+def hand_loops(env: Env, steps: list[Node]) -> list[Node]:
+    """The arguments of a step are kept in `iter`, as plain values. A program that is given a whole loop so reads the
+    loop itself, which tells it more than the list of its results."""
+    loops = {text_of(get(each, "step")) for each in steps if is_map(each) and get(each, "loop") is not None}
+    if not loops or env.edition < 3:
+        return steps
+    return [_handed(each, loops) if is_map(each) else each for each in steps]
+
+
+def _handed(step: Node, loops: set[str]) -> Node:
+    tool = get(step, "tool")
+    if tool is None or not is_list(tool) or len(tool.value) < 2:
+        return step
+    bound = {f"{{{{ iter.{name} }}}}": value for name, value in items(_kept(tool.value[0])) if _is_whole(value, loops)}
+    if not bound:
+        return step
+    tasks = [_reading(task, bound) if text_of(get(task, "kind")) == "python" else task for task in tool.value]
+    return changed(step, {"tool": replaced(tool, tasks)})
+
+
+def _kept(first: Node) -> Node | None:
+    """What the first task keeps in `iter`, if that is all it does."""
+    rules = get(first, "spec", "policy", "rules")
+    if text_of(get(first, "kind")) != "noop" or rules is None or not is_list(rules) or len(rules.value) != 1:
+        return None
+    return get(rules.value[0], "else", "then", "set_iter")
+
+
+def _is_whole(value: Node, loops: set[str]) -> bool:
+    """A loop's name alone, or with something in its place where it did not run."""
+    inner = expression(text_of(value)) or ""
+    name, _, rest = inner.partition("|")
+    return name.strip() in loops and (not rest or rest.strip().startswith(("default(", "d(")))
+
+
+def _reading(task: Node, bound: dict[str, Node]) -> Node:
+    args = get(task, "args")
+    if args is None or not is_map(args):
+        return task
+    put = {name: bound[text_of(value)] for name, value in items(args) if text_of(value) in bound}
+    return changed(task, {"args": changed(args, put)}) if put else task
 
 
 class _Spot(NamedTuple):

@@ -174,6 +174,8 @@ def policy(env: Env, retry: Retry, when: Any, then: Node, main: str, *, ends: bo
         retry.rules.append(rule(test, directive("jump", to=first, set_iter=patch)))
     else:
         retry.rules.append(rule(test, directive("jump", to=main, set_iter={**patch, **again})))
+    if collect is not None and not ends and env.edition > 2:  # no call follows, and the response is there all the same
+        retry.rules.append(rule(when, directive("continue", set_iter=gather(env, retry, collect, _at_success(retry)))))
 
 
 def _at_success(retry: Retry) -> Names:
@@ -267,4 +269,17 @@ def _part(env: Env, collect: Node, names: Names, path: str, given: str) -> str:
     view = names.plain["response"]
     if path and not _PATH.match(path):
         env.error(collect, "DSL204", f"path {path[:60]!r} is not a path", "write path: data.items")
-    return f"{view}.{path}" if path and _PATH.match(path) else names.plain["result"]
+    if not path or not _PATH.match(path):
+        return names.plain["result"]
+    if env.edition < 3 or path.partition(".")[0] != "data":
+        return f"{view}.{path}"
+    return _below_data(f"{view}.data", path)
+
+
+def _below_data(body: str, path: str) -> str:
+    """`data` of a response is its body (FX §6.1), and many bodies have a `data` of their own: `data` alone is theirs,
+    and so is what the body itself does not have."""
+    if path == "data":
+        return f"({body}.data if {body}.data is defined else {body})"
+    rest = path.removeprefix("data.")
+    return f"({body}.{rest} if {body}.{rest} is defined else {body}.data.{rest})"

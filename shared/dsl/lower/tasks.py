@@ -89,12 +89,12 @@ def _plain(env: Env, step: str, task: Node, before: str) -> Node:
     task = renamed_task(env, lower_program(env, lower_commands(env, task)), EVERYWHERE)
     rules = get(task, "spec", "policy", "rules")
     if rules is not None and is_list(rules):
-        put = replaced(rules, [_rule(each, before) for each in rules.value])
+        put = replaced(rules, [_rule(env, each, before) for each in rules.value])
         spec, policy = get(task, "spec"), get(task, "spec", "policy")
         assert spec is not None
         assert policy is not None
         task = changed(task, {"spec": changed(spec, {"policy": changed(policy, {"rules": put})})})
-    return _sets(task)
+    return _sets(env, task)
 
 
 def _unlabelled(env: Env, task: Node) -> Node:
@@ -105,10 +105,10 @@ def _unlabelled(env: Env, task: Node) -> Node:
     return without(task, ("task",))
 
 
-def _rule(node: Node, before: str) -> Node:
+def _rule(env: Env, node: Node, before: str) -> Node:
     if not is_map(node):
         return node
-    node = renamed_node(node, in_rules())
+    node = renamed_node(node, in_rules(env.edition))
     fallback = get(node, "else")
     if fallback is not None and is_map(fallback) and get(fallback, "then") is None and get(fallback, "do") is not None:
         fallback = build(fallback.position, {"then": fallback})
@@ -146,7 +146,7 @@ def _patched(node: Node, to_ctx: dict[str, Node], to_iter: dict[str, Node]) -> d
     return found
 
 
-def _sets(task: Node) -> Node:
+def _sets(env: Env, task: Node) -> Node:
     """`set`, `set_ctx`, `set_iter` on a task: written when it succeeded."""
     to_ctx, to_iter = patches(get(task, "set"))
     for key, patch in (("set_ctx", to_ctx), ("set_iter", to_iter)):
@@ -154,7 +154,7 @@ def _sets(task: Node) -> Node:
             patch |= dict(items(get(task, key)))
     if not to_ctx and not to_iter:
         return task
-    names = in_rules()
+    names = in_rules(env.edition)
     task = without(task, ("set", "set_ctx", "set_iter"))
     put: dict[str, Any] = {"set_ctx": {key: renamed_node(value, names) for key, value in to_ctx.items()},
                            "set_iter": {key: renamed_node(value, names) for key, value in to_iter.items()}}

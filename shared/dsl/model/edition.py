@@ -9,7 +9,8 @@ The log names the plan of an execution by the digest of its source, and from the
 2. Of a formal `case` the first rule that matched anything acted. `step.exit` was a success. `vars` of a loop step were
    those of each iteration. A workbook task's own `args` won over the call's. Admission saw no event. `output` was the
    outcome's result in some places alone, and these were nothing: the step's own name in its rules (it was the result of
-   the run before), `<step>.results.<task>`, `result` of the step before, `job.execution_id`, `now()`.
+   the run before), `<step>.results.<task>`, `result` of the step before, `job.execution_id`, `now()`. A template in the
+   workload saw the texts of the workload's other templates.
 3. `docs/dsl.md`.
 """
 

@@ -201,7 +201,8 @@ class Origin(Struct, frozen=True):
 
 class Plan(Struct, frozen=True, kw_only=True):
     """`reach[s]` are the steps a token at `s` can still get to by one or more arcs; `origins` the steps and
-    tasks that lowering generated."""
+    tasks that lowering generated; `workload_order` its keys in the order they are rendered, or nothing in the editions
+    in which all of them saw the texts of the others."""
 
     name: str
     path: str
@@ -217,6 +218,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     limit: Limit | None = None
     priority: int | None = None
     labels: dict[str, str] = {}
+    workload_order: tuple[str, ...] = ()
 
 
 class PlanMissing(Signal):

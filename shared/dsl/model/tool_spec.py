@@ -20,6 +20,7 @@ class KeySpec(Struct, frozen=True):
     choices: tuple[str, ...] = ()   # all it may be, unless it is a template
     most: int = 0  # characters of a text that is no template; the tool holds a rendered one to it. 0: any number
     rows: bool = False  # of `args`: a row, a list of rows, or an expression that gives either
+    program: bool = False  # its values are variables of a program, which is handed a whole loop with its counts
     fields: Mapping[str, "KeySpec"] = {}  # it is a mapping, and these are all its keys
 
 
@@ -46,6 +47,7 @@ class ToolSpec(Struct, frozen=True):
     one_of: tuple[str, ...] = ()  # exactly one of these keys is given
     aliases: bool = False         # `auth` may name several credentials, each with an alias
     waits: bool = False           # a call may be parked without a worker until something has happened
+    by_name: str = ""             # the key that a task's name stands for, where it has none of `one_of`
     claims: bool = False          # may give a loop its rows, claimed in a transaction (`loop.cursor`)
     blocks: Mapping[str, Mapping[str, Any]] = {}  # of an outcome, when there is nothing to say (`pg: {code: null}`)
 

@@ -129,6 +129,27 @@ def folded(name: Any) -> Any:
 def headers_view(headers: Any) -> Any:
     """The headers of an answer, whose names are told apart by their letters alone, not by their case."""
     return View({}, headers, headers, folds=True) if type(headers) is dict else headers
+class WholeLoop(list[Any]):
+    """The results of a loop as a program is handed them: it is told of how many `iterations` they are."""
+
+    __slots__ = ("failed", "iterations")
+
+    def __init__(self, results: list[Any], iterations: int, failed: int) -> None:
+        super().__init__(results)
+        self.iterations, self.failed = iterations, failed
+
+
+def for_programs(names: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The names with loops as they are handed to programs."""
+    loops = {name: each for name, each in names.items() if type(each) is View and type(each.own.get("results")) is list}
+    if not loops:
+        return names
+    whole = {name: View(each.own, each.payload, _whole(each.own), each.beside) for name, each in loops.items()}
+    return {**names, **whole}
+
+
+def _whole(own: Mapping[str, Any]) -> WholeLoop:
+    return WholeLoop(own["results"], own.get("count", len(own["results"])), own.get("failed", 0))
 
 
 def unwrap(value: Any) -> Any:
@@ -153,10 +174,19 @@ def view(result: Result) -> View:
         own = {key: each for key, each in value.items() if key in _ENVELOPES[result.shape] or key[:8] == "command_"}
         if "headers" in own:
             own["headers"] = headers_view(own["headers"])
+        if "commands" in value:
+            return _of_commands({**own, "data": payload}, payload, value, beside)
         return View({**own, "data": payload}, payload, value, beside)
     if result.shape == "secret" and isinstance(value, dict):
         return View({}, value, value, beside, {str(key): str(each) for key, each in value.items()})
     return View({}, value, value, beside)
+
+
+def _of_commands(own: dict[str, Any], payload: Any, value: Any, beside: Mapping[str, Any] | None) -> View:
+    """Of a task that gives the result of each of its statements, whoever reads `data` or `result` may mean those of the
+    last one, or go on to `command_0`: both are there. As a final value `result` is all of them."""
+    inner = View(own, payload, payload)
+    return View({**own, "data": inner, "result": View({**own, "data": inner}, payload, value)}, payload, value, beside)
 
 
 def pointer(ref: Ref) -> dict[str, Any]:

@@ -80,7 +80,10 @@ class Bring(Effect, frozen=True):
 
 
 class FindKeychain(Effect, frozen=True):
-    """Answered with the credentials that the playbook declares, by name."""
+    """Answered with the credentials that the playbook declares, by name. `names` are what the templates see that say
+    which credential is meant."""
+
+    names: Mapping[str, Any]
 
 
 class FindCredentials(Effect, frozen=True):

@@ -21,7 +21,7 @@ def prepare(task: Task, spec: ToolSpec, names: dict[str, Any], where: str) -> St
     secrets: dict[str, Any] = {}
     used: Set[str] = names_used(task.config).names if task.config else frozenset()
     if "keychain" in used:
-        secrets = yield FindKeychain()
+        secrets = yield FindKeychain(names)
         names = {**names, "keychain": secrets}
     try:
         if held := handles(used, names) if not (spec.pure or spec.waits) else {}:

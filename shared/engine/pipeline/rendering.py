@@ -7,6 +7,7 @@ from typing import Any
 from shared.dsl.model.texts import plain
 from shared.dsl.model.tool_spec import KeySpec
 from shared.dsl.templates.evaluate import evaluate, render_shell, render_sql
+from shared.dsl.templates.result_view import for_programs
 
 
 class Rendered:
@@ -41,7 +42,7 @@ class Rendered:
                 return [render_sql(item, self._names) for item in value]
         if spec is not None and spec.shell:
             return render_shell(value, self._names)
-        return evaluate(value, self._names)
+        return evaluate(value, for_programs(self._names) if spec is not None and spec.program else self._names)
 
 
 def _named(auth: Any) -> Any:

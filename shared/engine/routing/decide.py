@@ -82,7 +82,7 @@ def start(
     if unready is not None:
         return turn.refuse(*unready)
     try:
-        workload = merge_workload(plan.workload, request.payload, execution_id, turn.ts)
+        workload = merge_workload(plan, request.payload, execution_id, turn.ts)
     except TemplateError as error:
         return turn.refuse(error.kind, f"workload: {error}")
     size = len(msgspec.json.encode(workload))

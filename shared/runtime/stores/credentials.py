@@ -9,7 +9,7 @@ from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.errors import NoetlError
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAME = re.compile(r"(?=.{1,128}\Z)[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")  # also a path, as secret managers name secrets
 
 
 class BadName(NoetlError):
@@ -18,7 +18,7 @@ class BadName(NoetlError):
 
 def check_name(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise BadName(f"credential name {name!r} may hold letters, digits, _ and -, at most 64")
+        raise BadName(f"credential name {name!r} may hold letters, digits, _ and -, and / between them; at most 128")
 
 
 async def store(bus: Bus, name: str, value: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ SPEC = ToolSpec(
         "version": KeySpec(_UNUSED),
     },
     one_of=NAMES,
+    by_name="secret_name",
 )
 
 

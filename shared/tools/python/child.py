@@ -18,6 +18,7 @@ from shared.tools.base import warden
 from shared.tools.base.warden_watch import Keepers
 from shared.tools.python.code import run
 from shared.tools.python.leftovers import Leftovers
+from shared.tools.python.loop_results import Path, with_loops
 
 HEADER = struct.Struct(">I")
 FRAME_LIMIT = 33 * 1024 * 1024   # a result at its limit, and what goes with it
@@ -25,13 +26,15 @@ OUTPUT_LIMIT = 64 * 1024
 
 
 class Request(msgspec.Struct, frozen=True):
-    """`id` is this request's alone, `call` the idempotency key of its call, which the outcome names."""
+    """`id` is this request's alone, `call` the idempotency key of its call, which the outcome names. `loops` says which
+    of the args are whole loops (`loop_results`)."""
 
     code: str
     args: dict[str, Any]
     libs: dict[str, str]
     id: str = ""
     call: str = ""
+    loops: list[tuple[Path, int, int]] = []
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -107,6 +110,7 @@ def _done(request: Request) -> tuple[dict[str, Any], str]:
     """The fields of the reply, and what was printed. What the code sets in its context, and its filters of warnings,
     end with it."""
     output = Output()
+    with_loops(request.args, request.loops)
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), warnings.catch_warnings():
         done = contextvars.copy_context().run(run, request.code, request.args, request.libs)
     output.write(_written_below())

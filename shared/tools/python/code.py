@@ -11,6 +11,7 @@ import importlib
 import inspect
 import linecache
 import os
+import re
 import sys
 import traceback
 import types
@@ -30,6 +31,7 @@ BODY = "__task__"           # the function a code with a top-level `return` beco
 COMPILED = 256              # programs kept compiled
 TRACEBACK_LIMIT = 8 * 1024  # characters, the last ones
 MESSAGE_LIMIT = 8 * 1024    # characters of an error's own text, the first ones
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # the name that a requirement begins with
 _MISSING = object()
 _names = vars(builtins)
 _BUILTINS = dict(_names)
@@ -105,7 +107,11 @@ def _value(module: types.ModuleType, code: str, args: dict[str, Any], libs: dict
     sys.modules[MODULE] = module  # dataclasses and pickle look their module up
     names = module.__dict__
     for alias, target in libs.items():
-        _import(alias, target, names)
+        try:
+            _import(alias, target, names)
+        except ModuleNotFoundError as error:
+            if alias != target or error.name != target or not _is_installed(target):
+                raise
     variables: dict[str, Any] = {name: dict(args) for name in ALL_ARGS}
     variables |= {name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)}
     names.update(variables)
@@ -125,6 +131,18 @@ def _import(alias: str, target: str, names: dict[str, Any]) -> None:
     found = importlib.import_module(target)
     first = alias.partition(".")[0]
     names[first] = found if first == alias else sys.modules[target.partition(".")[0]]
+
+
+def _is_installed(package: str) -> bool:
+    """Whether pip knows a package of that name: the code itself imports the modules in it."""
+    from importlib import metadata  # heavy, and seldom needed
+
+    name = _REQUIREMENT.match(package)
+    try:
+        metadata.distribution(name[0] if name else package)
+    except (metadata.PackageNotFoundError, ValueError):
+        return False
+    return True
 
 
 def _member(module: types.ModuleType, name: str) -> Any:

@@ -1,8 +1,10 @@
 """`kind: python`: the author's code, in a warm process of its own."""
 
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from shared.dsl.templates.result_view import WholeLoop
 from shared.events.outcome import Outcome, failed, mark, ok
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, guarded, mapping
@@ -10,6 +12,11 @@ from shared.tools.scripts import loader as script
 
 if TYPE_CHECKING:
     from shared.tools.python.child import Reply
+    from shared.tools.python.loop_results import Path
+
+LOOKED_AT = 1_000  # nodes of the args, where whole loops may be
+LISTED = 100  # elements of a list that an author may have written
+_CONTAINERS = (dict, list, WholeLoop)
 
 SPEC = ToolSpec(
     kind="python",
@@ -20,9 +27,10 @@ SPEC = ToolSpec(
                         "of them.",
                         template=False),
         "script": script.key("Instead of code: where its text is loaded from when the task runs."),
-        "args": KeySpec("Mapping of variables the code sees."),
+        "args": KeySpec("Mapping of variables the code sees.", program=True),
         "libs": KeySpec("Modules to import: a list of names, or a mapping from alias to module, or to "
-                        "{from: module, import: name}."),
+                        "{from: module, import: name}. In a list also packages by the names they are installed by, "
+                        "such as psycopg2-binary: they must be there, and the code imports what it needs."),
         "auth": KeySpec("Credential the code sees as the variable `auth`; with aliases, a mapping of them."),
     },
     one_of=("code", "script"),
@@ -57,7 +65,8 @@ class PythonTool:
             args.setdefault("auth", dict(call.auth))
         try:
             libs = _libs(call.config.get("libs"))
-            return _outcome(await self._pool.ask(Request(code, args, libs, call=call.idempotency_key)))
+            asked = Request(code, args, libs, call=call.idempotency_key, loops=_whole_loops(args))
+            return _outcome(await self._pool.ask(asked))
         except self._crashed as error:
             return failed("crash", str(error), retryable=True, py=blank())
 
@@ -104,3 +113,20 @@ def _module(alias: str, given: Any) -> str:
             return module
         case _:
             raise BadCall(f"libs.{alias[:60]} must be a module's name or {{from: module, import: name}}")
+
+
+def _whole_loops(args: dict[str, Any]) -> "list[tuple[Path, int, int]]":
+    """Where the args hold a whole loop: the path, how many iterations it had, how many of them failed. Only the first
+    nodes are looked at: loops are where the author's args name them, not deep in data."""
+    found: list[tuple[Path, int, int]] = []
+    nodes = deque[tuple["Path", Any]]([([], args)])
+    for _ in range(LOOKED_AT):
+        if not nodes:
+            break
+        path, node = nodes.popleft()
+        if type(node) is WholeLoop:
+            found.append((path, node.iterations, node.failed))
+        elif type(node) is dict or (type(node) is list and len(node) <= LISTED):
+            entries = node.items() if type(node) is dict else enumerate(node)
+            nodes.extend(([*path, key], each) for key, each in entries if type(each) in _CONTAINERS)
+    return found

@@ -100,7 +100,7 @@ class Results:
             raise TooLarge(f"the results are over {RESULT_LIMIT} bytes")
 
     def result(self) -> dict[str, Any]:
-        return {**self._last, **self._each}
+        return {**self._last, **self._each, **({"commands": len(self._each)} if self._all else {})}
 
 
 class Rows:

@@ -140,6 +140,14 @@ async def test_libs_are_imported_by_name_and_alias(opened) -> None:
     assert (await _run(tool, "result = 1", libs={}, auth={})).result == 1
 
 
+async def test_a_package_by_the_name_it_is_installed_by_has_to_be_there(opened) -> None:
+    tool = opened("python")
+    assert (await _run(tool, "import yaml\nresult = 1", libs=["pytest-asyncio", "PyYAML"])).result == 1
+    missing = await _run(tool, "result = 1", libs=["no-such-package>=2"])
+    assert missing.error is not None
+    assert "No module named 'no-such-package>=2'" in missing.error["message"]
+
+
 async def test_output_is_captured_and_bounded(opened) -> None:
     tool = opened("python")
     outcome = await _run(tool, "import os, sys\nprint('one')\nprint('two', file=sys.stderr)\nos.system('echo three')")

@@ -19,6 +19,7 @@ from shared.dsl.model.plan import Plan
 from shared.engine.pipeline.call import rendered
 from shared.engine.routing import decide as routing
 from shared.engine.routing.state import Execution, evolve
+from shared.engine.routing.workload import merge_workload
 from shared.engine.scheduling import decide as scheduling
 from shared.engine.scheduling import state as schedule
 from shared.events import model as ev
@@ -109,3 +110,11 @@ workflow:
     (task,) = plan.steps["start"].tasks
     asked = rendered(task, registry.specs()["python"].keys, {})
     assert msgspec.json.decode(msgspec.json.encode(asked.config))["args"] == {"a": 2}
+
+
+def test_before_the_third_edition_a_workload_saw_the_texts_of_its_templates() -> None:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t}\n"
+    book = head + 'workload: {b: "{{ a }}", a: "{{ 1 }}"}\nworkflow: [{step: start, tool: {kind: noop}}]\n'
+    plans = [compile_playbook(book, kinds=registry.specs(), edition=edition).plan for edition in (1, 2, 3)]
+    found = [merge_workload(plan, {}, "x") for plan in plans if plan is not None]
+    assert found == [{"b": "{{ 1 }}", "a": 1}, {"b": "{{ 1 }}", "a": 1}, {"b": 1, "a": 1}]

@@ -31,6 +31,14 @@ def playbook(
     (playbook(step="emit: {events: []}"), "V10 §5.2.2", "add a task of kind nats or http"),
     (playbook(step="tracing: {enabled: true}"), "V10 §5.2.2", "trace id"),
     (playbook(step="quotas: {calls: 5}"), "V10 §5.2.2", "write limits: {key: …"),
+    *[(playbook(loop=written), clause, fix)
+      for key, clause, fix in (
+          ("reducers: {total: sum}", "V10 §5.3 and §15", "set_ctx: {total: {$add: …}}"),
+          ("reducer: sum", "V10 §5.3 and §15", "set_ctx: {total: {$add: …}}"),
+          ("backpressure: {max: 5}", "V10 §5.3", "max_in_flight"),
+          ("partitioning: {by: x}", "V10 §5.3", "limits: {key:"),
+          ("partition: x", "V10 §5.3", "limits: {key:"), ("ordering: strict", "V10 §5.3", "mode: sequential"),
+      ) for written in (key, f"policy: {{{key}}}")],
     (playbook(task="mode: inclusive"), "V10 §5.4", "mode: exclusive"),
     (playbook(task="on_unmatched: fail"), "V10 §5.4", "- else: {then: {do: fail}}"),
     (playbook(task="on_unmatched: retry"), "V10 §5.4", "- else: {then: {do: fail}}"),

@@ -217,6 +217,32 @@ def test_the_payload_is_merged_deep_over_the_workload_and_never_rendered() -> No
     assert run.state.workload == {"a": {"b": 5, "c": 2}, "url": "5/x", "text": "{{ 1 + 1 }}"}
 
 
+def workload_of(workload: str, payload: dict[str, object] | None = None) -> dict[str, object]:
+    return dict(Driver(plan_of("- {step: start, tool: {kind: noop}}", workload), payload=payload or {}).state.workload)
+
+
+def test_a_template_of_the_workload_sees_what_the_others_came_to() -> None:
+    found = workload_of('{c: "{{ b }}!", b: "{{ workload.a }}-{{ execution_id }}", a: "{{ 1 + 1 }}"}')
+    assert (found["a"], found["b"], found["c"]) == (2, "2-x1", "2-x1!")
+    assert list(found) == ["c", "b", "a"]
+
+
+def test_a_default_that_reads_its_own_key_asks_the_payload() -> None:
+    books = '{user: "{{ user | default(\'nobody\') }}", mail: "{{ user }}@{{ host }}", host: "{{ host or \'x\' }}"}'
+    assert workload_of(books) == {"user": "nobody", "mail": "nobody@x", "host": "x"}
+    assert workload_of(books, {"user": "ann"}) == {"user": "ann", "mail": "ann@x", "host": "x"}
+
+
+def test_a_default_that_the_payload_replaces_is_not_rendered() -> None:
+    assert workload_of('{user: "{{ user }}", role: {name: "{{ user }}", n: 1}}', {"user": "ann", "role": {"n": 2}}) == {
+        "user": "ann", "role": {"name": "ann", "n": 2}}
+
+
+def test_within_a_key_a_template_sees_what_is_plain_there() -> None:
+    assert workload_of('{a: {base: 3, url: "x/{{ a.base }}"}, b: "{{ c or 1 }}", c: "{{ b or 2 }}"}') == {
+        "a": {"base": 3, "url": "x/3"}, "b": 2, "c": 2}
+
+
 def test_an_unknown_playbook_is_a_failed_execution_that_says_why() -> None:
     events = routing.start("x1", Request("no/such"), "", "no playbook 'no/such' is registered", NOW)
     state = evolve(Execution("x1"), Record("x1", "router", 1, stamp(NOW), tuple(events)), 1)
