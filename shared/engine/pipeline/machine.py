@@ -9,8 +9,8 @@ Theory of operation
    first look. Every record accepted before the claim is in what is read then, and none that an earlier lease writes
    later counts. So the run continues after the last finished task. A step with `max_leases: 1` is always claimed:
    nothing of it may run before the log knows. The claim also counts the leases that were lost before it, and ends a run
-   that has lost too many. An iteration of a local loop is held with the loop: it is begun from what the loop's claim has
-   found (`before`).
+   that has lost too many. An iteration of a local loop is held with the loop: it is begun from what the loop's claim
+   has found (`before`).
 2. *One task.* Names, rendering, judging and folding are computed here; only the call is made outside. What a task with
    an effect resulted in is in the log before the next effect starts, and `task.started` is noted before the call, so
    that it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one
