@@ -170,6 +170,18 @@ def test_a_sink_stores_the_result_before_the_next_step_begins() -> None:
     assert ran.args("start_sink") == [{"kept": 7}]
 
 
+def test_a_sink_is_in_the_log_as_what_it_did() -> None:
+    """FS §10.1, §13.2: its call and its outcome; of one that was skipped there is none."""
+    workflow = """
+    - step: start
+      tool: {kind: noop, args: {n: 7}}
+      sink: {tool: {kind: postgres, table: t}, args: {kept: 1}, when: "{{ result.n == WANTED }}"}
+    """
+    kept, skipped = (run(workflow.replace("WANTED", n)).driver.find(ev.TaskDone) for n in ("7", "8"))
+    assert [(each.task, each.outcome.status) for each in kept if "sink" in each.task][-1] == ("start_sink", "ok")
+    assert "start_sink" not in [each.task for each in skipped]
+
+
 # -- layers -----------------------------------------------------------------------------------
 
 LAYERS = ("executor", "step", "loop", "task")
