@@ -39,7 +39,9 @@ def test_an_iteration_sees_its_element_by_name_its_index_and_the_execution_id() 
     seen: list[Any] = []
 
     def work(_step: str, _task: str, names: dict[str, Any]) -> Outcome:
-        seen.append([names["city"], names["iter"]["city"], names["loop_index"], names["job"]["uuid"]])
+        here = names["iter"]
+        seen.append([names["city"], here["city"], here["index"], names["loop_index"], names["execution_id"],
+                     names["job"]["uuid"]])
         return ok(None)
 
     workflow = """
@@ -48,7 +50,7 @@ def test_an_iteration_sees_its_element_by_name_its_index_and_the_execution_id() 
       tool: {kind: noop}
     """
     Driver(plan_of(workflow), work).run()
-    assert seen == [["Oslo", "Oslo", 0, "x1"], ["Rome", "Rome", 1, "x1"]]
+    assert seen == [["Oslo", "Oslo", 0, 0, "x1", "x1"], ["Rome", "Rome", 1, 1, "x1", "x1"]]
 
 
 def test_outside_a_loop_iter_is_an_empty_scratchpad() -> None:

@@ -162,7 +162,7 @@ def test_a_sink_stores_the_result_before_the_next_step_begins() -> None:
     ran = run("""
     - step: start
       tool: {kind: noop, args: {n: 7}}
-      sink: {tool: {kind: postgres, table: t}, args: {kept: "{{ result.n }}"}}
+      sink: {tool: {kind: postgres, table: t}, args: {kept: "{{ result.n | default(0) }}"}}
       next: after
     - {step: after, tool: {kind: noop}}
     """)

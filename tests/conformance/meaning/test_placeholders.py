@@ -39,7 +39,8 @@ def task(policy: str) -> str:
                  "routing hints", id="routing hints"),
     pytest.param(step(following="next: {arcs: [{step: start, spec: {weight: 1}}]}"), "DSL701", "spec on an arc",
                  id="arc spec"),
-    pytest.param(playbook("- {step: start, tool: {kind: noop}}", root=RESOURCES), "DSL701", "resources", id="resources"),
+    pytest.param(playbook("- {step: start, tool: {kind: noop}}", root=RESOURCES), "DSL701", "resources",
+                 id="resources"),
     pytest.param(step(tool="{kind: loop}"), "DSL405", "loop", id="loop as a kind"),
     pytest.param(step(tool="{kind: sink}"), "DSL405", "sink", id="sink as a kind"),
 ])

@@ -121,13 +121,13 @@ MUTANTS: dict[str, Mutant] = {
              "Failure(kind, message, retryable or None,"),
     ),
     "an error has no kind": Mutant(
-        ("PIPE outcome",),
+        ("PIPE outcome", "FX §10.2"),
         "tests/unit/events/test_failure.py::test_the_error_of_a_failed_call_always_says_whether_to_try_again",
         Edit("shared.events.failure:Failure.error", '{"kind": self.kind, "message": self.message}',
              '{"message": self.message}'),
     ),
     "a worker may write what is the server's": Mutant(
-        ("DSL2 §9.2", "FS §13.1", "V10 §1"),
+        ("V10 §1", "DSL2 §9.1", "DSL2 §9.2", "PIPE", "FX §10.1", "FS §13.1", "FS §13.2"),
         "tests/unit/events/test_records.py::test_each_writer_writes_its_own_events_alone",
         Edit("shared.events.authenticity:_wrong_event", "check = may.get(type(event), _never)",
              "check = may.get(type(event))"),

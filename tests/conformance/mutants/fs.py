@@ -1,6 +1,8 @@
 """Clauses of FS, the formal specification, each taken away."""
 
-from tests.conformance.mutants.mutant import Edit, Mutant
+from msgspec.structs import replace
+
+from tests.conformance.mutants.mutant import Constant, Edit, Mutant
 
 BROKEN = "tests/unit/dsl/test_broken_playbooks.py::test_broken_playbook_tells_every_mistake_with_its_place_and_fix"
 LANGUAGE = "tests/conformance/test_language.py"
@@ -16,6 +18,9 @@ ROUTE = "shared.engine.routing.decide"
 LOOPS = "shared.engine.scheduling.loops"
 READ = "shared.dsl.read"
 LOWER = "shared.dsl.lower"
+REQUESTS = "tests/unit/events/test_requests.py"
+TURN = "shared.engine.routing.decide:_Turn"
+ORDER = "tests/conformance/meaning/test_order.py"
 
 MUTANTS: dict[str, Mutant] = {
     "results come in the order of their ends": Mutant(
@@ -34,7 +39,7 @@ MUTANTS: dict[str, Mutant] = {
         ("FS §3.3", "FS §13.1"), f"{FROM_LOG}::test_the_first_events_of_an_execution_come_in_their_order",
         Edit(f"{ROUTE}:start", "turn.emit(ev.WorkflowStarted())", "pass"),
     ),
-    "no case, no next": Mutant(
+    "without a match nothing follows": Mutant(
         ("FS §8.2", "FX §7.2"), f"{CASE}::test_without_a_match_next_is_the_fallback",
         Edit(f"{LOWER}.case:arcs", "if rest is not None:", "if False:"),
     ),
@@ -68,7 +73,8 @@ MUTANTS: dict[str, Mutant] = {
              "rendered = dict(defaults) or evaluate({},"),
     ),
     "the first step does not get the workload": Mutant(
-        ("FS §3.2", "FS §3.3"), f"{PLACES}::test_args_of_a_step_read_workload_vars_results_and_the_execution",
+        ("FS §2.3", "FS §3.2", "FS §3.3"),
+        f"{PLACES}::test_args_of_a_step_read_workload_vars_results_and_the_execution",
         Edit("shared.engine.values.scope:narrow", "workload=_pick(workload, needs.workload, needs.names)",
              "workload={'w': 0}"),
     ),
@@ -97,5 +103,36 @@ MUTANTS: dict[str, Mutant] = {
     "async is one after the other": Mutant(
         ("FS §6.1",), f"{STEPS}::test_loop_mode_beside_in",
         Edit(f"{LOWER}.lower:_loop", 'build(mode.position, "parallel")', 'build(mode.position, "sequential")'),
+    ),
+    "a loop does not see the args of its step": Mutant(
+        ("FS §3.4",), f"{ORDER}::test_inputs_loop_tools_result_vars_and_routing_come_in_this_order",
+        Edit(f"{LOWER}.formal_step:_loop", '"in": renamed_node(over, names)', '"in": over'),
+    ),
+    "what is set leaves no event": Mutant(
+        ("FS §3.4", "FX §4.2", "FX §10.3"), f"{ORDER}::test_every_phase_of_a_step_leaves_an_event",
+        Edit(f"{TURN}.patch_ctx", "self.emit(ev.CtxPatched(run.run_id, patch))", "self.state.ctx = patched"),
+    ),
+    "a request need not name a playbook": Mutant(
+        ("FS §3.1",), f"{REQUESTS}::test_a_bad_request_is_corrupt_and_says_why",
+        Edit("shared.events.request:wrong", "if not request.path and not request.playbook_id:", "if False:"),
+    ),
+    "vars is no name": Mutant(
+        ("FS §2.3",), f"{PLACES}::test_args_of_a_step_read_workload_vars_results_and_the_execution",
+        Constant(f"{LOWER}.formal_step:EVERYWHERE", lambda names: replace(names, plain={})),
+    ),
+    "a sink runs first": Mutant(
+        ("FS §10.1",), f"{ORDER}::test_a_sink_stores_the_result_before_the_next_step_begins",
+        Edit(f"{LOWER}.formal_step:_pipeline", "[*first, *tasks, *rest,", "[*first, *rest, *tasks,"),
+    ),
+    "a retry does not say which attempt it was": Mutant(
+        ("FS §13.2",),
+        "tests/unit/engine/pipeline/test_pipeline.py::"
+        "test_retry_repeats_the_task_with_a_growing_delay_until_attempts_are_used_up_then_fails",
+        Edit("shared.engine.pipeline.decide:_by_rules", "ev.TaskRetried(task.name, progress.attempt,",
+             "ev.TaskRetried(task.name, 1,"),
+    ),
+    "an iteration ends as a step does": Mutant(
+        ("FS §13.2",), f"{ORDER}::test_every_phase_of_a_step_leaves_an_event",
+        Edit("shared.engine.pipeline.decide:ending", "ev.IterationDone(progress.prev, patches) if iteration else ", ""),
     ),
 }

@@ -32,7 +32,7 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{LOWER}.name_meanings:_names", 'f"{view}.result" if kind in SHAPED else view', "view"),
     ),
     "a refusal does not say why": Mutant(
-        ("FX §4.1", "FX §10.1"), f"{ROUTING}::test_an_unknown_playbook_is_a_failed_execution_that_says_why",
+        ("FX §4.1", "FX §10.1", "FS §3.2"), f"{ROUTING}::test_an_unknown_playbook_is_a_failed_execution_that_says_why",
         Edit(f"{TURN}.refuse", '"failed", None, error)', '"failed", None, None)'),
     ),
     "a request is not recorded": Mutant(
@@ -44,7 +44,7 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{TURN}.move", "self.emit(ev.WorkflowFinished())", "pass"),
     ),
     "a run that is taken over begins again": Mutant(
-        ("FX §5.3", "FX §9.4", "PIPE overview"),
+        ("FX §5.3", "FX §9.4", "PIPE overview", "FS §13.2"),
         f"{FROM_LOG}::test_whoever_takes_a_run_over_begins_after_the_last_task_that_is_done",
         Edit("shared.engine.pipeline.history:RunFold.take", "self._kept += record.events", "pass"),
     ),
@@ -102,7 +102,7 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{LOWER}.build:sink_task", '[rule(ERROR, directive("fail")), otherwise(after)]', "[otherwise(after)]"),
     ),
     "vars are forgotten": Mutant(
-        ("FX §8.1", "FS §11.2", "FS App. B"), f"{PLACES}::test_vars_of_a_step_read_its_result",
+        ("FX §8.1", "FS §11.2", "FS App. B", "FX §10.1"), f"{PLACES}::test_vars_of_a_step_read_its_result",
         Edit(f"{LOWER}.formal_step:_parts", 'for name in ("vars", "set_ctx"):', 'for name in ("set_ctx",):'),
     ),
     "an event has one name": Mutant(
@@ -141,8 +141,12 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{READ}.root:read_header", "and root[key] != value:", "and key == 'kind' and root[key] != value:"),
     ),
     "a sink is not per iteration": Mutant(
-        ("FX §5.4",), f"{PLACES}::test_in_a_loop_a_case_acts_on_every_iteration",
+        ("FX §5.4", "FX §10.2"), f"{PLACES}::test_in_a_loop_a_case_acts_on_every_iteration",
         Edit(f"{LOWER}.formal_tail:_case_tasks", "if case.enters or (case.retry is not None and not case.acts):",
              "if parts.looped or case.enters:"),
+    ),
+    "a limit limits nothing": Mutant(
+        ("FX §10.1",), "tests/unit/engine/scheduling/test_limit_ledger.py::test_as_many_get_a_place_as_there_are",
+        Edit("shared.engine.scheduling.limit_ledger:has_place", "len(holders) < want.limit.max", "True"),
     ),
 }

@@ -19,6 +19,8 @@ LOOPS = "shared.engine.scheduling.loops"
 STATE = "shared.engine.scheduling.state"
 READ = "shared.dsl.read"
 LOWER = "shared.dsl.lower"
+ORDER = "tests/conformance/meaning/test_order.py"
+LATER = "tests/conformance/meaning/test_placeholders.py::test_what_may_come_later_is_refused"
 
 MUTANTS: dict[str, Mutant] = {
     "a task names the next step": Mutant(
@@ -56,7 +58,7 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{DECIDE}:_by_rules", 'Directive("continue"), {}, {})]', 'Directive("fail"), {}, {})]'),
     ),
     "attempts are not counted": Mutant(
-        ("V10 §9.1", "DSL2 §6.5", "Retry bounds"),
+        ("V10 §9", "V10 §9.1", "DSL2 §6.5", "FX §10.2", "Retry bounds"),
         f"{PIPELINE}::test_retry_repeats_the_task_with_a_growing_delay_until_attempts_are_used_up_then_fails",
         Edit(f"{DECIDE}:_by_rules", "progress.attempt >= then.attempts", "False"),
     ),
@@ -156,5 +158,44 @@ MUTANTS: dict[str, Mutant] = {
         ("V10 §6.3", "DSL2 §7.2"), f"{LANGUAGE}::test_set_iter_stays_in_its_iteration",
         Edit(f"{DECIDE}:_patched", "set_iter, set_ctx = event.set_iter, event.set_ctx",
              "set_iter, set_ctx = event.set_iter, {**event.set_ctx, **event.set_iter}"),
+    ),
+    "a loop's spec does not reach its tasks": Mutant(
+        ("V10 §3",), f"{ORDER}::test_a_spec_of_every_layer_reaches_the_task",
+        Edit(f"{READ}.steps:read_step", "step_knobs, loop_knobs)", "step_knobs, {})"),
+    ),
+    "a spec of a step wins over that of its task": Mutant(
+        ("V10 §3.1",), f"{ORDER}::test_the_inner_spec_wins_and_keeps_what_it_does_not_name",
+        Edit(f"{READ}.tasks:read_task", "(*outer, knobs)", "(knobs, *outer)"),
+    ),
+    "a loop may have the policy of a step": Mutant(
+        ("V10 §3.2", "V10 §5"), f"{ORDER}::test_a_policy_of_another_scope_is_refused",
+        Edit(f"{READ}.loops:_spec", '("exec", "mode", "max_in_flight")',
+             '("exec", "mode", "max_in_flight", "failure")'),
+    ),
+    "hooks are ignored": Mutant(
+        ("V10 §5.4",), f"{LATER}[finally]",
+        Edit(f"{READ}.task_policy:read_task_policy", "if policy.get(hook, []) != []:", "if False:"),
+    ),
+    "emit is ignored": Mutant(
+        ("V10 §5.2.2",), f"{LATER}[emit]",
+        Edit(f"{READ}.step_policy:read_step_policy", '"limits", "compensate")', '"limits", "compensate", "emit")'),
+    ),
+    "a secret may be recorded": Mutant(
+        ("Keychain",), f"{REJECTED}[keychain in noop]",
+        Edit(f"{READ}.tasks:read_task", "secrets=tool is None or not (tool.pure or tool.waits)", "secrets=True"),
+    ),
+    "ctx hides the workload": Mutant(
+        ("V10 §6.1", "DSL2 §3.1"), f"{ORDER}::test_what_is_written_to_ctx_leaves_the_input_as_it_was",
+        Edit("shared.engine.values.scope:visible", 'found["workload"] = scope.workload',
+             'found["workload"] = {**scope.workload, **scope.ctx}'),
+    ),
+    "a task may have an eval": Mutant(
+        ("V10 §4", "V10 §13"), f"{BROKEN}[removed_words]",
+        Constant(f"{READ}.tasks:COMMON_KEYS", lambda keys: (*keys, "eval")),
+    ),
+    "a rule may have an expr": Mutant(
+        ("V10 §4", "DSL2 §12"), f"{BROKEN}[rules]",
+        Edit(f"{READ}.shapes:_rule",
+             'reader.key((*path, "expr"), "DSL303", "expr is not a key of a rule", "rename expr to when")', "pass"),
     ),
 }
