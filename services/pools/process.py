@@ -20,7 +20,7 @@ from shared.bus.ports import Clock
 from shared.dsl.documents.pools import Pool
 from shared.runtime.embedded.child import Child
 from shared.runtime.service.settings import Settings, passed_on
-from shared.runtime.service.supervise import HEALTHY_AFTER_S, supervise
+from shared.runtime.service.supervisor import HEALTHY_AFTER_S, supervise
 from shared.runtime.stores.pools import Crash, WorkerStatus
 
 COMMAND = (sys.executable, "-m", "services.worker")

@@ -15,7 +15,7 @@ from shared.errors import NoetlError
 from shared.events import subjects
 from shared.runtime.service.background import Tasks, run_until
 from shared.runtime.service.settings import Settings
-from shared.runtime.service.supervise import sleep_or_stop
+from shared.runtime.service.supervisor import sleep_or_stop
 
 TICK_S = 0.5  # workers and consumers change without notice
 SETTLE_S = 15.0  # by then it says that it is ready, whatever the workers do

@@ -14,7 +14,7 @@ from shared.bus.ports import Bus, Clock, Follower
 from shared.errors import Corrupt
 from shared.runtime.readmodel.batches import follow, store
 from shared.runtime.readmodel.database import Database
-from shared.runtime.readmodel.migrate import migrate
+from shared.runtime.readmodel.schema import migrate
 from shared.runtime.readmodel.store import Moved, cursor_of
 from shared.runtime.service.health import hindrance
 from shared.runtime.service.settings import BadSettings, Settings

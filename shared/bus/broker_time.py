@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from shared.bus import api, topology
-from shared.bus.request import Requests
+from shared.bus.api_requests import Requests
 from shared.errors import Unavailable
 from shared.events import subjects
 from shared.events.stamp import seconds

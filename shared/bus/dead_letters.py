@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from shared.bus import api, peek, topology
+from shared.bus import api, stored_messages, topology
 from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.memory.bus import MemoryBus
@@ -79,7 +79,7 @@ async def _make_room(bus: Bus, wanted: str) -> None:
 async def _oldest(bus: Bus, wanted: str) -> tuple[int, int]:
     """Its sequence, and how many there are."""
     if isinstance(bus, JetStreamBus):
-        found = await peek.first(bus, topology.DEAD, wanted)
+        found = await stored_messages.first(bus, topology.DEAD, wanted)
         return (found.seq, found.more + 1) if found is not None else (0, 0)
     kept = await bus.read(topology.DEAD, [wanted])
     return (kept[0].seq, len(kept)) if kept else (0, 0)

@@ -16,16 +16,16 @@ import structlog
 from nats.aio.subscription import Subscription
 
 from shared.bus import api, kv
+from shared.bus.api_requests import Requests
 from shared.bus.broker_time import Timekeeper
 from shared.bus.codes import NoMessage, NotFound
-from shared.bus.consume import QueueConsumer
-from shared.bus.follow import StreamFollower
-from shared.bus.polling_follow import LaggingFollower
+from shared.bus.direct_reader import Reader
+from shared.bus.polling_follower import LaggingFollower
 from shared.bus.ports import ConsumerState, Entry, Message, Storage, StreamState
 from shared.bus.publisher import NOBODY_S, Nobody, Publisher
-from shared.bus.read import Reader
+from shared.bus.queue_consumer import QueueConsumer
 from shared.bus.replicas import ReplicaReader
-from shared.bus.request import Requests
+from shared.bus.stream_follower import StreamFollower
 from shared.bus.subject import check_subject
 from shared.bus.wire import Connection, nanoseconds, parse_headers, pub, text
 from shared.errors import Conflict, Refused, Unavailable

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from shared.bus import api
+from shared.bus.api_requests import read_answer
 from shared.bus.jetstream import JetStreamBus
-from shared.bus.request import read_answer
 from shared.bus.wire import pub, status_of, text
 from shared.errors import Unavailable
 

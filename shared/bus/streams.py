@@ -5,11 +5,11 @@ from typing import Any
 from msgspec import Struct
 
 from shared.bus import api, kv, topology
+from shared.bus.api_requests import Requests
 from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.memory.bus import MemoryBus
 from shared.bus.ports import Bus
-from shared.bus.request import Requests
 from shared.events import subjects
 
 # Changing these neither loses messages nor weakens a promise.

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from services.cli.verify.walk import Checker, Summary, everything
+from services.cli.verify.checker import Checker, Summary, everything
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.permissions import worker_user

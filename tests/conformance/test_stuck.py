@@ -10,10 +10,9 @@ import pytest
 
 from services.cli.commands import verify
 from services.cli.console import exits
-from services.cli.verify import walk as verifying
-from services.cli.verify import watch as verify_watch
-from services.cli.verify.walk import Checker, everything
-from services.cli.verify.watch import Watch
+from services.cli.verify import checker, unfinished
+from services.cli.verify.checker import Checker, everything
+from services.cli.verify.unfinished import Watch
 from shared.bus import topology
 from shared.bus.membership import Notice
 from shared.bus.ports import Delivery
@@ -39,7 +38,7 @@ UNDER_WAY = ("running", "pending")
 @pytest.fixture(autouse=True)
 def young(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test has just begun is looked at too."""
-    monkeypatch.setattr(verifying, "STILL_S", -1.0)
+    monkeypatch.setattr(checker, "STILL_S", -1.0)
 
 
 def patient(stage: Stage) -> Watch:
@@ -50,7 +49,7 @@ def patient(stage: Stage) -> Watch:
         passed[0] += seconds
         await asyncio.sleep(0.02)
 
-    return Watch(lambda: verify_watch.look(stage.bus, stage.partitions), lambda: passed[0], sleep)
+    return Watch(lambda: unfinished.look(stage.bus, stage.partitions), lambda: passed[0], sleep)
 
 
 async def delivered(stage: Stage, *executions: str) -> dict[str, Delivery]:
@@ -84,8 +83,8 @@ async def test_a_command_that_its_consumer_takes_for_done_is_found(
     reason, _ = await stage.stalled(lost, "command.stranded")
     assert (reason.mover, reason.values["message"]) == ("itself", hands[lost].seq)
     assert reason.values["floor"] >= hands[lost].seq
-    checker = Checker(stage.bus, stage.partitions, None, 0.0, patient(stage))
-    assert await verify.verify_one(checker, lost, "json", 1) == exits.ERROR
+    verifier = Checker(stage.bus, stage.partitions, None, 0.0, patient(stage))
+    assert await verify.verify_one(verifier, lost, "json", 1) == exits.ERROR
     told = json.loads(capsys.readouterr().out)
     assert (told["verdict"], told["violations"][0]["rule"]) == ("violated", "stuck")
     assert "command.stranded" in told["violations"][0]["message"]

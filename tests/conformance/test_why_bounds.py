@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from services.cli.stack.remedies import words
-from services.cli.why import ask as why_ask
-from services.cli.why import unstarted
+from services.cli.why import questions, unstarted
 from services.cli.why import world as why_around
 from tests.conformance.stand.stage import Stage, stage
 
@@ -22,7 +21,7 @@ async def test_one_answer_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPat
     await stage.stalled(execution, "wait.child", lambda reason, _: reason.because)
     for limit, most in (("MAX_ANSWERS", 1), ("MAX_DEPTH", 0)):
         with monkeypatch.context() as patch:
-            patch.setattr(why_ask, limit, most)
+            patch.setattr(questions, limit, most)
             reason, _ = await stage.stalled(execution, "wait.child")
             assert reason.because == ()
             assert f"noetlctl why {reason.values['child']}" in words(reason.remedy)

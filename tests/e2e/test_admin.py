@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from services.cli.console import exits
+from services.cli.verify.checker import Checker
 from services.cli.verify.read_model import ReadModel
-from services.cli.verify.walk import Checker
 from shared.bus import dead_letters, topology
 from shared.errors import Unavailable
 from shared.events import subjects

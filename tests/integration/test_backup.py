@@ -14,8 +14,7 @@ from shared.bus.topology import REQUESTS, events_stream
 from shared.errors import NoetlError, Refused, Unavailable
 from shared.events import subjects
 from shared.events.request import derive_id
-from shared.runtime.backup import archive, restore
-from shared.runtime.backup import save as backup
+from shared.runtime.backup import archive, backup, restore
 from shared.runtime.embedded.nats_server import NatsServer
 from tests.support.servers.nats import clear
 from tests.support.waiting import until

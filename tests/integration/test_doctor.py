@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.cli.doctor import access, clock, disk, durability, examine, lag, members, streams
+from services.cli.doctor import access, clock, disk, durability, examination, lag, members, streams
 from services.cli.doctor.finding import Finding
 from services.cli.doctor.target import Patient
 from services.cli.stack.broker_files import BrokerFiles
@@ -218,7 +218,7 @@ async def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(patient
     await patient.bus.requests.api(f"STREAM.DELETE.{events_stream(0)}")
     await patient.bus.requests.api(f"STREAM.DELETE.{DEAD}")
     settings = msgspec.structs.replace(patient.settings, postgres_dsn="postgresql://127.0.0.1:1/none")
-    found = {finding.name: finding for finding in await examine.examine(Found(settings), "http://127.0.0.1:1")}
+    found = {finding.name: finding for finding in await examination.examine(Found(settings), "http://127.0.0.1:1")}
     for name in ("streams.missing", "lag", "log", "postgres.reachable", "members.router"):
         assert found[name].status == "problem", name
     assert found["broker.version"].status == "ok"
@@ -252,7 +252,7 @@ async def test_a_store_that_accepts_no_writes_is_said_first_and_nobody_is_blamed
     assert document is not None
     await pools.apply(patient.bus, document, plain("default", 1), "ada", time.time())
     with unwell("stream 'NOETL > KV_noetl_pools' write error: no space left on device") as monitor:
-        findings = await examine.examine(Found(patient.settings), monitor)
+        findings = await examination.examine(Found(patient.settings), monitor)
         refusal = await BrokerFiles(monitor=monitor).refusal(patient.bus)
     assert "no space left" in refusal
     first = ["broker.reachable", "disk.space", "disk.limits", "disk.writes"]
@@ -263,13 +263,13 @@ async def test_a_store_that_accepts_no_writes_is_said_first_and_nobody_is_blamed
     assert "services.pools" not in pool.fix
     assert "looks after it" not in pool.found
     assert named(findings, "members.router").fix == "start one: python -m services.router"  # heard without the store
-    well = await examine.examine(Found(patient.settings), "")
+    well = await examination.examine(Found(patient.settings), "")
     assert "services.pools" in named(well, "members.pool.default").fix
     assert await BrokerFiles().refusal(patient.bus) == ""
 
 
 async def test_no_broker_is_one_problem_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jetstream, "CONNECT_S", 0.3)
-    (found,) = await examine.examine(Found(Settings(nats_url="nats://u:secret@127.0.0.1:1")), "")
+    (found,) = await examination.examine(Found(Settings(nats_url="nats://u:secret@127.0.0.1:1")), "")
     assert (found.name, found.status) == ("broker.reachable", "problem")
     assert "secret" not in str(found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from shared.bus import peek
+from shared.bus import stored_messages
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Delivery, Follower, Message
 from shared.bus.topology import REQUESTS, events_stream
@@ -97,8 +97,8 @@ async def test_a_history_is_whole_whatever_stands_in_it(as_user: As, admin: JetS
     await shoot(worker, b"noetl.events.0.x.worker.default", BLOCKS[0])
     assert (await reader.get(STREAM, "noetl.events.0.x.worker.default")) is not None
     assert (await reader.find(STREAM, "noetl.events.0.*.worker.default")) is not None
-    assert (await peek.last(admin, STREAM, "noetl.events.0.x.worker.default")) is not None
-    assert (await peek.first(admin, STREAM, "noetl.events.0.x.worker.default")) is not None
+    assert (await stored_messages.last(admin, STREAM, "noetl.events.0.x.worker.default")) is not None
+    assert (await stored_messages.first(admin, STREAM, "noetl.events.0.x.worker.default")) is not None
     assert reader.connections == admin.connections == 1
 
 

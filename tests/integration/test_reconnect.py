@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shared.bus.consume import QueueConsumer
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.ports import Follower
+from shared.bus.queue_consumer import QueueConsumer
 from shared.bus.topology import COMMANDS, events_stream
 from shared.runtime.embedded.nats_server import NatsServer
 from tests.support.servers.proxy import HOST, Proxy

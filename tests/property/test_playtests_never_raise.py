@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.cli.testing.faults import FAULTS
-from services.cli.testing.run import Options, run_files
+from services.cli.testing.runner import Options, run_files
 from services.cli.testing.suites import Suite
 from services.cli.testing.text import show
 from shared.dsl.model.diagnostic_codes import CODES

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from services.cli.verify.walk import Checker
+from services.cli.verify.checker import Checker
 from shared.bus import dead_letters, topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.permissions import worker_user

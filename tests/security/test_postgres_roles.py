@@ -10,7 +10,7 @@ import pytest
 from shared.runtime.embedded import postgres
 from shared.runtime.embedded.postgres_programs import Programs
 from shared.runtime.embedded.postgres_roles import PROJECTOR, READER
-from shared.runtime.readmodel.migrate import migrate
+from shared.runtime.readmodel.schema import migrate
 
 Connection = asyncpg.Connection
 

@@ -83,7 +83,7 @@ GIVEN = {"AWS_SECRET_ACCESS_KEY": "cloud-key-1", "NOETL_NATS_PASSWORD": "plain-w
 STACK = """
 import asyncio, signal, sys
 from pathlib import Path
-from services.cli.stack import context, keep_up
+from services.cli.stack import context, keeper
 from services.cli.stack.embedded import SERVICES
 from shared.runtime.embedded.stack import Options, Stack
 
@@ -93,7 +93,7 @@ async def main():
     home = Path(sys.argv[1])
     async with Stack(Options(home, processes=True), [s for s in SERVICES if not s.needs_postgres]) as stack:
         await stack.ready()
-        context.write(home, keep_up.context_of(stack))
+        context.write(home, keeper.context_of(stack))
         await stop.wait()
 
 asyncio.run(main())

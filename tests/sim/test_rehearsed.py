@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from services.cli.testing.run import violations
+from services.cli.testing.runner import violations
 from shared.answers.playtests.expectations import Came, came
 from shared.answers.rehearsal.types import Need
 from shared.dsl.playtests.model import Case, PlayTest
 from shared.events.outcome import Outcome, ok
 from shared.tools.base.contract import Call
-from shared.tools.testing.run_case import Chance, Ran, run_case
+from shared.tools.testing.case_run import Chance, Ran, run_case
 from tests.sim.books.playbooks import BOOKS, Expected, Playbook, compiled
 from tests.sim.tools import answer, page
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from services.cli.stack import context, keep_up
+from services.cli.stack import context, keeper
 from services.cli.stack.embedded import SERVICES
+from services.cli.verify.checker import Checker
 from services.cli.verify.verdict import Verdict
-from services.cli.verify.walk import Checker
 from shared.bus import dead_letters
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.permissions import worker_user
@@ -63,7 +63,7 @@ async def stack(folder: Path) -> AsyncIterator[Running]:
         await one.ready()
         bus = await connect("test", one.settings_for("admin"))
         try:
-            run = Running(one, bus, context.write(folder, keep_up.context_of(one)))
+            run = Running(one, bus, context.write(folder, keeper.context_of(one)))
             await run.register("waits", WAITS)
             yield run
         finally:

@@ -1,8 +1,8 @@
 """`noetlctl verify --all` for the stacks of tests: whatever ran on one is proved before it goes down."""
 
+from services.cli.verify.checker import Checker, Summary, everything
 from services.cli.verify.read_model import ReadModel
-from services.cli.verify.walk import Checker, Summary, everything
-from services.cli.verify.watch import watch
+from services.cli.verify.unfinished import watch
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Bus
 

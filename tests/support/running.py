@@ -10,7 +10,7 @@ import msgspec
 
 from services.cli.executions import requests
 from services.cli.executions.records import history
-from services.cli.stack import context, keep_up
+from services.cli.stack import context, keeper
 from services.cli.stack.embedded import SERVICES
 from shared.answers.history.summary import Summary
 from shared.bus.jetstream import JetStreamBus
@@ -71,6 +71,6 @@ async def running(folder: Path, *, postgres: bool = False) -> AsyncIterator[Runn
         await stack.ready()
         bus = await connect("test", stack.settings_for("admin"))
         try:
-            yield Running(stack, bus, context.write(folder, keep_up.context_of(stack)))
+            yield Running(stack, bus, context.write(folder, keeper.context_of(stack)))
         finally:
             await bus.close()

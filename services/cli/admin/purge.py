@@ -9,7 +9,7 @@ from msgspec import Struct
 from services.cli.admin import retention
 from services.cli.admin.retention import Choice
 from services.cli.console.exits import CliError
-from shared.bus import api, peek, topology
+from shared.bus import api, stored_messages, topology
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.kv import stream_of
 from shared.events import subjects
@@ -67,7 +67,7 @@ class Purge:
         cursors = {row["partition"]: row["seq"] for row in rows}
         for partition in range(self._partitions):
             stream, after = topology.events_stream(partition), cursors.get(partition, 0)
-            unseen = await peek.first(self._bus, stream, f"{subjects.EVENTS}.>", after)
+            unseen = await stored_messages.first(self._bus, stream, f"{subjects.EVENTS}.>", after)
             if unseen is not None and unseen.at < self._before:
                 raise CliError(f"the read model is behind the log in partition {partition}: wait for the projector")
 
@@ -116,13 +116,13 @@ class Purge:
         return int(answer["purged"])
 
     async def _purge_letters(self) -> int:
-        young = await peek.since(self._bus, topology.DEAD, self._before)
+        young = await stored_messages.since(self._bus, topology.DEAD, self._before)
         body = {"seq": young.seq} if young is not None else None
         return int((await self._bus.requests.api(api.stream_purge(topology.DEAD), body))["purged"])
 
     async def _old_letters(self) -> int:
         state = (await self._bus.requests.api(api.stream_info(topology.DEAD)))["state"]
-        young = await peek.since(self._bus, topology.DEAD, self._before)
+        young = await stored_messages.since(self._bus, topology.DEAD, self._before)
         return int(state["messages"]) - (1 + young.more if young is not None else 0)
 
 

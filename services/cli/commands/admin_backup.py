@@ -30,7 +30,7 @@ def command(folder: Path, secrets: bool, output: str, context_file: Path | None)
 
 async def _backup(folder: Path, secrets: bool, output: str, context_file: Path | None) -> int:
     from shared.bus.jetstream import JetStreamBus
-    from shared.runtime.backup import save as backup
+    from shared.runtime.backup import backup
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:

@@ -34,10 +34,10 @@ def command(strict: bool, monitor: str, output: str, context_file: Path | None) 
 
 
 async def _doctor(found: "Found", strict: bool, monitor: str, output: str) -> int:
-    from services.cli.doctor import examine
+    from services.cli.doctor import examination
     from services.cli.doctor.finding import worst
 
-    findings = await examine.examine(found, monitor)
+    findings = await examination.examine(found, monitor)
     render.document(_shape(findings, found.settings.nats_url), output, "status", lambda: _show(findings, output))
     return exits.ERROR if worst(findings) in (("problem", "warning") if strict else ("problem",)) else exits.OK
 

@@ -15,9 +15,9 @@ from services.cli.console import exits
 )
 def command(file: Path, output: str) -> int:
     """Draw the steps and arcs of a playbook."""
-    from services.cli.playbooks import read as playbooks  # late: `--help` does without the compiler
+    from services.cli.playbooks import playbook_file  # late: `--help` does without the compiler
     from shared.dsl.authoring import diagram, diagram_svg
 
     draw = {"mermaid": diagram.mermaid, "dot": diagram.dot, "svg": diagram_svg.svg}[output]
-    click.echo(draw(playbooks.valid(file).plan))
+    click.echo(draw(playbook_file.valid(file).plan))
     return exits.OK

@@ -59,9 +59,9 @@ def command() -> None:
 def apply(files: tuple[Path, ...], generation: int | None, **rest: Any) -> int:
     """Store a pool, or change one. Exit code 8 when someone else changed it meanwhile: says who."""
     from services.cli.console import run_async
-    from services.cli.pools import change as pool_ops
+    from services.cli.pools import changes
 
-    return run_async.run(pool_ops.apply(files, generation, pool_ops.Manner(**rest)))
+    return run_async.run(changes.apply(files, generation, changes.Manner(**rest)))
 
 
 @command.command("create", epilog="Example: noetlctl pool create gpu --workers 2 --provides gpu,eu")
@@ -79,9 +79,9 @@ def create(
 ) -> int:
     """Make a new pool without a file. Exit code 8 when it is there."""
     from services.cli.console import run_async
-    from services.cli.pools import change as pool_ops
+    from services.cli.pools import changes
 
-    return run_async.run(pool_ops.create(name, backend, workers, slots, provides, pool_ops.Manner(**rest)))
+    return run_async.run(changes.create(name, backend, workers, slots, provides, changes.Manner(**rest)))
 
 
 @command.command("diff", epilog="Example: noetlctl pool diff -f etl.yaml --exit-code")
@@ -92,9 +92,9 @@ def create(
 def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_file: Path | None) -> int:
     """Show what `apply` would change."""
     from services.cli.console import run_async
-    from services.cli.pools import change as pool_ops
+    from services.cli.pools import changes
 
-    return run_async.run(pool_ops.diff(files, exit_code, output, context_file))
+    return run_async.run(changes.diff(files, exit_code, output, context_file))
 
 
 @command.command("list", epilog="Example: noetlctl pool list -o wide")
@@ -103,9 +103,9 @@ def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_file: Pa
 def list_(output: str, context_file: Path | None) -> int:
     """List the pools: workers, what waits, for how long."""
     from services.cli.console import run_async
-    from services.cli.pools import show as pool_show
+    from services.cli.pools import views
 
-    return run_async.run(pool_show.show_list(output, context_file))
+    return run_async.run(views.show_list(output, context_file))
 
 
 @command.command("describe", epilog="Example: noetlctl pool describe etl")
@@ -115,9 +115,9 @@ def list_(output: str, context_file: Path | None) -> int:
 def describe(name: str, output: str, context_file: Path | None) -> int:
     """Show a pool: its document, who paused it and why, its workers."""
     from services.cli.console import run_async
-    from services.cli.pools import show as pool_show
+    from services.cli.pools import views
 
-    return run_async.run(pool_show.describe(name, output, context_file))
+    return run_async.run(views.describe(name, output, context_file))
 
 
 @command.command("scale", epilog="Example: noetlctl pool scale etl 5")
@@ -129,9 +129,9 @@ def describe(name: str, output: str, context_file: Path | None) -> int:
 def scale(name: str, workers: int, **rest: Any) -> int:
     """Set how many workers a pool has. Workers that go finish what they hold first, the idle ones go first."""
     from services.cli.console import run_async
-    from services.cli.pools import change as pool_ops
+    from services.cli.pools import changes
 
-    return run_async.run(pool_ops.scale(name, workers, pool_ops.Manner(**rest)))
+    return run_async.run(changes.scale(name, workers, changes.Manner(**rest)))
 
 
 @command.command("pause", epilog='Example: noetlctl pool pause etl --note "database upgrade" --for 10m')
@@ -144,9 +144,9 @@ def scale(name: str, workers: int, **rest: Any) -> int:
 def pause(name: str, note: str, for_s: float | None, **rest: Any) -> int:
     """Deliver nothing to a pool; what its workers hold goes on."""
     from services.cli.console import run_async
-    from services.cli.pools import change as pool_ops
+    from services.cli.pools import changes
 
-    return run_async.run(pool_ops.pause(name, note, for_s, pool_ops.Manner(**rest)))
+    return run_async.run(changes.pause(name, note, for_s, changes.Manner(**rest)))
 
 
 @command.command("resume", epilog="Example: noetlctl pool resume etl")
@@ -157,9 +157,9 @@ def pause(name: str, note: str, for_s: float | None, **rest: Any) -> int:
 def resume(name: str, **rest: Any) -> int:
     """Deliver to a paused or drained pool again."""
     from services.cli.console import run_async
-    from services.cli.pools import change as pool_ops
+    from services.cli.pools import changes
 
-    return run_async.run(pool_ops.resume(name, pool_ops.Manner(**rest)))
+    return run_async.run(changes.resume(name, changes.Manner(**rest)))
 
 
 @command.command("drain", epilog="Example: noetlctl pool drain etl --timeout 5m")
@@ -173,9 +173,9 @@ def resume(name: str, **rest: Any) -> int:
 def drain(name: str, note: str, within_s: float, **rest: Any) -> int:
     """Deliver nothing, let running work finish, hand back the rest, end the workers; `resume` undoes it."""
     from services.cli.console import run_async
-    from services.cli.pools import change as pool_ops
+    from services.cli.pools import changes
 
-    return run_async.run(pool_ops.drain(name, note, within_s, pool_ops.Manner(**rest)))
+    return run_async.run(changes.drain(name, note, within_s, changes.Manner(**rest)))
 
 
 @command.command("restart", epilog="Example: noetlctl pool restart etl")
@@ -186,9 +186,9 @@ def drain(name: str, note: str, within_s: float, **rest: Any) -> int:
 def restart(name: str, **rest: Any) -> int:
     """Replace the workers one by one: each goes when a new one is ready."""
     from services.cli.console import run_async
-    from services.cli.pools import change as pool_ops
+    from services.cli.pools import changes
 
-    return run_async.run(pool_ops.restart(name, pool_ops.Manner(**rest)))
+    return run_async.run(changes.restart(name, changes.Manner(**rest)))
 
 
 @command.command("delete", epilog="Example: noetlctl pool delete etl")
@@ -200,9 +200,9 @@ def restart(name: str, **rest: Any) -> int:
 def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
     """Delete a pool. Refused with exit code 8 while work waits in it or is held by its workers."""
     from services.cli.console import run_async
-    from services.cli.pools import delete as pool_delete
+    from services.cli.pools import deletion
 
-    return run_async.run(pool_delete.delete(name, force, timeout, output, context_file))
+    return run_async.run(deletion.delete(name, force, timeout, output, context_file))
 
 
 @command.command("top", epilog="Example: noetlctl pool top --every 1s")
@@ -212,9 +212,9 @@ def delete(name: str, force: bool, timeout: float, output: str, context_file: Pa
 def top(every: float, output: str, context_file: Path | None) -> int:
     """Show the pools, those with the most waiting first; again and again on a terminal, once in a pipe."""
     from services.cli.console import run_async
-    from services.cli.pools import show as pool_show
+    from services.cli.pools import views
 
-    return run_async.run(pool_show.top(every, output, context_file))
+    return run_async.run(views.top(every, output, context_file))
 
 
 @command.command("workers", epilog="Example: noetlctl pool workers etl -o json")
@@ -224,9 +224,9 @@ def top(every: float, output: str, context_file: Path | None) -> int:
 def workers(name: str | None, output: str, context_file: Path | None) -> int:
     """List the workers of a pool, or of all: their slots, what they hold, since when they are there."""
     from services.cli.console import run_async
-    from services.cli.pools import show as pool_show
+    from services.cli.pools import views
 
-    return run_async.run(pool_show.workers(name or "", output, context_file))
+    return run_async.run(views.workers(name or "", output, context_file))
 
 
 @command.command("logs", epilog="Example: noetlctl pool logs etl --follow")

@@ -10,7 +10,7 @@ from services.cli.console import exits, options, progress, render
 from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from services.cli.playbooks.read import Valid
+    from services.cli.playbooks.playbook_file import Valid
     from shared.bus.ports import Bus
 
 COLUMNS = (
@@ -36,9 +36,9 @@ def command(files: tuple[Path, ...], dry_run: bool, output: str, context_file: P
 
 
 async def _register(files: tuple[Path, ...], dry_run: bool, output: str, context_file: Path | None) -> int:
-    from services.cli.playbooks import read as playbooks
+    from services.cli.playbooks import playbook_file
 
-    found = [playbooks.valid(file) for file in files]
+    found = [playbook_file.valid(file) for file in files]
     async with context.connected(context.find(context_file)) as bus:
         with progress.bar("register", len(found)) as done:
             rows = []

@@ -53,9 +53,9 @@ def command(
 
 
 def _plan(file: Path) -> "Plan":
-    from services.cli.playbooks import read as playbooks
+    from services.cli.playbooks import playbook_file
 
-    return playbooks.valid(file).plan
+    return playbook_file.valid(file).plan
 
 
 async def _replay(

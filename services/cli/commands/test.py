@@ -1,4 +1,4 @@
-"""noetlctl test: tests of playbooks, on the deciders of the services and with no server (`cli/testing/run.py`)."""
+"""noetlctl test: tests of playbooks, on the deciders of the services and with no server (`cli/testing/runner.py`)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from services.cli.testing.faults import FAULTS
 
 if TYPE_CHECKING:
     from services.cli.testing.coverage import Covered
-    from services.cli.testing.run import FileReport, Options
+    from services.cli.testing.runner import FileReport, Options
 
 MAX_SEEDS = 10_000
 
@@ -49,7 +49,7 @@ def command(
     Tests are *.test.yaml files, those here unless files or folders are named. No tool is called: mocks answer, and
     time is virtual.
     """
-    from services.cli.testing.run import Options  # late: `--help` does without the engine
+    from services.cli.testing.runner import Options  # late: `--help` does without the engine
 
     options = Options(faults, seeds, seed, fail_fast, select)
     return _run(files or (Path(),), options, coverage or coverage_min is not None, coverage_min, junit, output)
@@ -62,8 +62,7 @@ def _run(
 
     from services.cli.playbooks import diagnostics
     from services.cli.testing import coverage as testing_coverage
-    from services.cli.testing import run as suite_run
-    from services.cli.testing import suites
+    from services.cli.testing import runner, suites
     from services.cli.testing import text as suite_text
     from services.cli.testing.real_tools import RealTools
     from shared.answers.playtests.coverage import Coverage
@@ -74,7 +73,7 @@ def _run(
     coverage: dict[str, Coverage] = {}
     reports: list[FileReport] = []
     with RealTools() as tools:
-        for report in suite_run.run_files(files, options, tools.call, coverage):
+        for report in runner.run_files(files, options, tools.call, coverage):
             reports.append(report)
             diagnostics.report(report.diagnostics)
             if output == "text" and (report.cases or not report.valid):

@@ -1,4 +1,4 @@
-"""noetlctl up: its command line; `services/cli/stack/keep_up.py` does the work."""
+"""noetlctl up: its command line; `services/cli/stack/keeper.py` does the work."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def command(folder: Path, port: int, pools: tuple[str, ...]) -> int:
     Every service is a process of its own; one that dies is started again.
     """
     from services.cli.console import exits, run_async
-    from services.cli.stack import keep_up  # late: `--help` does without the engine
+    from services.cli.stack import keeper  # late: `--help` does without the engine
 
-    code = run_async.run(keep_up.keep(folder, port, tuple(dict.fromkeys(pools)) or ("default",)))
+    code = run_async.run(keeper.keep(folder, port, tuple(dict.fromkeys(pools)) or ("default",)))
     return exits.OK if code == exits.INTERRUPTED else code  # being stopped is how it ends well

@@ -55,8 +55,7 @@ def _pools(context_file: Path | None) -> dict[str, frozenset[str]]:
 
 def _check(file: Path, strict: bool, pools: Collection[str] | None) -> "tuple[Sequence[Diagnostic], str]":
     """What is wrong, and one line about the file if it can be used."""
-    from services.cli.playbooks import documents
-    from services.cli.playbooks import read as playbooks
+    from services.cli.playbooks import documents, playbook_file
     from services.cli.testing import suites
     from shared.dsl.documents.compile import TEST
 
@@ -67,6 +66,6 @@ def _check(file: Path, strict: bool, pools: Collection[str] | None) -> "tuple[Se
     if kind:
         found = documents.check(file, kind)
         return found.diagnostics, documents.summary(found.document) if found.document is not None else ""
-    checked = playbooks.check(file, strict=strict, pools=pools)
+    checked = playbook_file.check(file, strict=strict, pools=pools)
     plan = checked.plan
     return checked.diagnostics, f"{len(plan.steps)} steps, path {plan.path}" if plan is not None else ""

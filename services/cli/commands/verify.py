@@ -13,7 +13,7 @@ from services.cli.console.times import Moment
 from services.cli.stack import context
 
 if TYPE_CHECKING:
-    from services.cli.verify.walk import Checker, Summary
+    from services.cli.verify.checker import Checker, Summary
     from shared.runtime.service.settings import Settings
 
 WAIT_S = 10.0
@@ -57,9 +57,9 @@ async def _verify(
     execution: str | None, settings: "Settings", log_only: bool, wait_s: float, since: datetime | None, output: str,
     most: int | None,
 ) -> int:
+    from services.cli.verify.checker import Checker
     from services.cli.verify.read_model import ReadModel
-    from services.cli.verify.walk import Checker
-    from services.cli.verify.watch import watch
+    from services.cli.verify.unfinished import watch
     from shared.bus.jetstream import JetStreamBus
 
     async with context.connected(settings) as bus, ReadModel("" if log_only else settings.postgres_dsn) as model:
@@ -88,7 +88,7 @@ async def verify_one(checker: "Checker", execution_id: str, output: str, most: i
 
 async def verify_all(checker: "Checker", output: str, most: int | None, since: datetime | None = None) -> int:
     from services.cli.verify import text as verify_text
-    from services.cli.verify.walk import everything
+    from services.cli.verify.checker import everything
 
     summary = await everything(checker, _progress if sys.stderr.isatty() else lambda _: None, since)
     if sys.stderr.isatty():

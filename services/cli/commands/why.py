@@ -41,7 +41,7 @@ async def _why(execution_id: str, output: str, found: "Found") -> int:
 async def answered(execution_id: str, settings: "Settings", folder: Path | None = None) -> "Answer":
     """`folder` is that of an embedded stack."""
     from services.cli.stack.broker_files import BrokerFiles
-    from services.cli.why.ask import Asker
+    from services.cli.why.questions import Asker
     from shared.bus.jetstream import JetStreamBus
 
     async with context.connected(settings) as bus:

@@ -8,7 +8,7 @@ from services.cli.doctor import worker_beats
 from services.cli.doctor.database import CONNECT_S
 from services.cli.doctor.finding import Finding, duration, ok, problem, warning
 from services.cli.doctor.target import Patient
-from shared.bus import peek, topology
+from shared.bus import stored_messages, topology
 from shared.errors import Corrupt
 from shared.events import subjects
 from shared.events.record import Kept, decode
@@ -92,7 +92,7 @@ async def _writer(patient: Patient, writer: str) -> list[Skew]:
     found, now = [], await patient.bus.time()
     for partition in range(patient.settings.partitions):
         stream = topology.events_stream(partition)
-        last = [await peek.last(patient.bus, stream, each) for each in subjects.events_by(partition, writer)]
+        last = [await stored_messages.last(patient.bus, stream, each) for each in subjects.events_by(partition, writer)]
         message = max((each for each in last if each is not None), key=lambda each: each.seq, default=None)
         if message is None or now - message.at > RECENT_S:
             continue

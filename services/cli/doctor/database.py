@@ -10,7 +10,7 @@ from services.cli.doctor.finding import Finding, duration, ok, problem, skipped,
 from services.cli.doctor.lag import Behind
 from services.cli.doctor.target import Patient
 from services.cli.executions.readmodel import words
-from shared.bus import peek, topology
+from shared.bus import stored_messages, topology
 from shared.events import subjects
 from shared.runtime.embedded import postgres
 
@@ -76,7 +76,7 @@ async def read(dsn: str) -> Facts:
 async def _behind(patient: Patient, facts: Facts, partition: int) -> Behind:
     stream, cursor = topology.events_stream(partition), facts.cursors.get(partition, 0)
     last = await patient.bus.last_seq(stream)
-    first = await peek.first(patient.bus, stream, f"{subjects.EVENTS}.>", cursor) if cursor < last else None
+    first = await stored_messages.first(patient.bus, stream, f"{subjects.EVENTS}.>", cursor) if cursor < last else None
     return Behind(partition, cursor, last, max(0, last - cursor), await patient.bus.time() - first.at if first else 0.0)
 
 
@@ -126,7 +126,7 @@ def connections(free: int) -> Finding:
 
 
 def migrated(applied: frozenset[int], wanted: Mapping[int, object] | None = None) -> Finding:
-    from shared.runtime.readmodel.migrate import migrations
+    from shared.runtime.readmodel.schema import migrations
 
     name, files = "postgres.migrations", frozenset(wanted if wanted is not None else migrations())
     if pending := sorted(files - applied):

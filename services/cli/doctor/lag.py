@@ -7,7 +7,7 @@ from msgspec import Struct
 from services.cli.doctor import dead_letters
 from services.cli.doctor.finding import Finding, duration, ok, problem, warning
 from services.cli.doctor.target import Patient
-from shared.bus import api, peek, topology
+from shared.bus import api, stored_messages, topology
 from shared.bus.codes import NotFound
 from shared.events import subjects
 from shared.events.readers import INPUTS
@@ -41,7 +41,8 @@ async def _behind(patient: Patient, service: str, inputs: Sequence[str], partiti
     cursor = decode_cursor(entry.value).seq if entry else 0
     last = await bus.last_seq(stream)
     filters = subjects.events_by(partition, *inputs)
-    firsts = [first for each in filters if (first := await peek.first(bus, stream, each, cursor)) is not None]
+    each_first = [await stored_messages.first(bus, stream, each, cursor) for each in filters]
+    firsts = [first for first in each_first if first is not None]
     now = await bus.time()
     oldest = max((now - first.at for first in firsts), default=0.0)
     return Behind(partition, cursor, last, sum(1 + first.more for first in firsts), oldest)
@@ -72,7 +73,7 @@ async def _requests(patient: Patient) -> Finding:
         return requests(0, 0.0)  # reported by the check of the streams
     waiting = int(info["num_pending"]) + int(info["num_ack_pending"])
     after = int(info["ack_floor"]["stream_seq"])
-    first = await peek.first(bus, stream, f"{subjects.REQUESTS}.>", after) if waiting else None
+    first = await stored_messages.first(bus, stream, f"{subjects.REQUESTS}.>", after) if waiting else None
     return requests(waiting, await bus.time() - first.at if first else 0.0)
 
 

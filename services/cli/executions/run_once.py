@@ -20,8 +20,8 @@ from services.cli.console import exits
 from services.cli.console.exits import CliError
 from services.cli.executions import control_requests, display, requests
 from services.cli.executions import result_output as output
-from services.cli.playbooks import read as playbooks
-from services.cli.playbooks.read import Valid
+from services.cli.playbooks import playbook_file
+from services.cli.playbooks.playbook_file import Valid
 from services.cli.stack.embedded import SERVICES
 from shared.answers.history.summary import Summary
 from shared.bus.ports import Bus
@@ -56,7 +56,7 @@ class Wish(Struct, frozen=True):
 
 async def run(wish: Wish) -> int:
     hardening.protect()  # the worker is a part of this process
-    playbook, others = playbooks.valid(wish.file), [playbooks.valid(file) for file in wish.others]
+    playbook, others = playbook_file.valid(wish.file), [playbook_file.valid(file) for file in wish.others]
     with ExitStack() as cleanup:
         place = wish.folder or Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="noetl-")))
         place = cleanup.enter_context(folder.held(place))

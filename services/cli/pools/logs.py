@@ -9,7 +9,7 @@ import click
 
 from services.cli.console import exits
 from services.cli.console.exits import CliError
-from services.cli.pools import look as pool_look
+from services.cli.pools import states
 from services.cli.stack import context
 from shared.runtime.stores.pool_state import PoolState
 
@@ -18,7 +18,7 @@ POLL_S = 0.3
 
 async def logs(name: str, worker: str, follow: bool, lines: int, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        files = _files(await pool_look.one(bus, name), worker)
+        files = _files(await states.one(bus, name), worker)
     places = {file: print_last(title, file, lines) for title, file in files.items()}
     while follow:
         await asyncio.sleep(POLL_S)

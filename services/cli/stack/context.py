@@ -88,9 +88,9 @@ def write(folder: Path, context: Context) -> Path:
 
 def write_private(path: Path, value: Struct) -> None:
     """Readable by the owner alone."""
-    from shared.runtime.service import private
+    from shared.runtime.service import privacy
 
-    private.write_private(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    privacy.write_private(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 class Found(NamedTuple):

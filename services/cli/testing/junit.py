@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as xml
 
-from services.cli.testing.run import CaseReport, FileReport
+from services.cli.testing.runner import CaseReport, FileReport
 from services.cli.testing.text import path
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -9,7 +9,7 @@ import click
 import yaml
 
 from services.cli.console import screen
-from services.cli.testing.run import CaseFailure, CaseReport, Explored, FileReport
+from services.cli.testing.runner import CaseFailure, CaseReport, Explored, FileReport
 
 PLAIN = ("mock", "unused", "stuck", "history", "faults")  # failures that are a sentence
 MAX_VALUE = 400  # characters of a value on one line

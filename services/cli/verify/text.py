@@ -7,8 +7,8 @@ import click
 
 from services.cli.console import render
 from services.cli.console.render import Column
+from services.cli.verify.checker import Summary
 from services.cli.verify.verdict import shown
-from services.cli.verify.walk import Summary
 
 MAX_RECORD = 600
 SIGNS = {"verified": "✓", "unfinished": "…", "violated": "✗", "unverifiable": "?"}

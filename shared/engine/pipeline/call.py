@@ -13,7 +13,7 @@ from shared.dsl.templates.budget import one_decision
 from shared.dsl.templates.evaluate import evaluate
 from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.decide import Progress
-from shared.engine.pipeline.render import Rendered
+from shared.engine.pipeline.rendering import Rendered
 from shared.engine.pipeline.task_loop import elements
 from shared.engine.values.stored_values import Unstorable, Values, stored_ref
 from shared.events import model as ev

@@ -38,7 +38,7 @@ from shared.engine.pipeline.history import History
 from shared.engine.pipeline.machine import SpecOf
 from shared.engine.pipeline.notes import Notes
 from shared.engine.pipeline.ownership import Fenced
-from shared.engine.pipeline.prepare import prepare
+from shared.engine.pipeline.preparation import prepare
 from shared.errors import NoetlError, Unavailable
 from shared.events import model as ev
 from shared.events.command import Command

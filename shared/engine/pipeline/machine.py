@@ -36,7 +36,7 @@ from msgspec.structs import replace
 from shared.dsl.model.plan import Step, Task
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.engine.leases import lost_leases
-from shared.engine.pipeline import assertions, ownership, park
+from shared.engine.pipeline import assertions, ownership, wait_event
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.call import MAX_RUN_S, PARK_S, Times
@@ -64,7 +64,7 @@ from shared.engine.pipeline.effects import (
 )
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.notes import Notes
-from shared.engine.pipeline.prepare import prepare
+from shared.engine.pipeline.preparation import prepare
 from shared.engine.values.stored_values import Unstorable, value_of
 from shared.errors import Signal
 from shared.events import model as ev
@@ -278,7 +278,7 @@ class RunMachine:
         now: float = yield Now()
         until = min(now + delay, self.due)
         if self._parks(delay):
-            yield from self._park(park.pause(progress, until))
+            yield from self._park(wait_event.pause(progress, until))
             raise _Parked
         yield Flush()
         yield Sleep(until)
@@ -287,7 +287,7 @@ class RunMachine:
         now: float = yield Now()
         event = yield from brought(
             self._values,
-            lambda: park.event(self._command, progress, waits, key, self._values, now, self._late))
+            lambda: wait_event.event(self._command, progress, waits, key, self._values, now, self._late))
         yield from self._park(event)
 
     def _park(self, event: ev.TaskWaiting) -> Steps[None]:

@@ -18,7 +18,7 @@ from shared.events import request, subjects
 from shared.events.headers import MESSAGE_ID
 from shared.runtime.backup import archive
 from shared.runtime.backup.archive import Manifest, Part
-from shared.runtime.backup.save import DERIVED
+from shared.runtime.backup.backup import DERIVED
 from shared.runtime.stores.pools import LEADER
 
 ABOUT_EXECUTIONS = frozenset({subjects.CANCEL, subjects.PAUSE, subjects.RESUME, subjects.SIGNAL})

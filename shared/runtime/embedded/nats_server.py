@@ -19,7 +19,7 @@ from shared.bus.permissions import CONTROL, Cluster, Server, server_config, work
 from shared.bus.topology import PARTITIONS
 from shared.errors import Unavailable
 from shared.runtime.embedded import store_limit
-from shared.runtime.service.private import plain_environment, write_private
+from shared.runtime.service.privacy import plain_environment, write_private
 
 HOST = "127.0.0.1"
 READY_S = 10.0

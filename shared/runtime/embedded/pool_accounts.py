@@ -18,7 +18,7 @@ from shared.errors import Conflict, NoetlError, Unavailable
 from shared.runtime.embedded.nats_server import NatsServer
 from shared.runtime.service.main import connect
 from shared.runtime.service.settings import Settings
-from shared.runtime.service.supervise import sleep_or_stop
+from shared.runtime.service.supervisor import sleep_or_stop
 from shared.runtime.stores import pools
 
 RETRY_S = 1.0

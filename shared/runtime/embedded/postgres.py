@@ -24,7 +24,7 @@ from shared.errors import Unavailable
 from shared.runtime.embedded.orphan_server import command_line
 from shared.runtime.embedded.postgres_programs import Programs
 from shared.runtime.embedded.postgres_roles import HBA, new_passwords, statements
-from shared.runtime.service.private import write_private
+from shared.runtime.service.privacy import write_private
 
 START_S = 15  # after which one that still replays its log is left to it
 STOP_TIMEOUT_S = 10.0

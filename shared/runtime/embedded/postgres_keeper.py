@@ -10,7 +10,7 @@ import structlog
 from shared.errors import Unavailable
 from shared.runtime.embedded import postgres
 from shared.runtime.embedded.postgres_roles import READER
-from shared.runtime.service.supervise import sleep_or_stop, supervise
+from shared.runtime.service.supervisor import sleep_or_stop, supervise
 
 NAME = "PostgreSQL"
 POLL_S = 0.2

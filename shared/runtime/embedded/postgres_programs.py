@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from shared.errors import Refused, Unavailable
-from shared.runtime.service.private import plain_environment
+from shared.runtime.service.privacy import plain_environment
 
 USER = "pgserver"  # the system user as whom it runs for root; made when it is missing
 WITHIN_S = 60.0

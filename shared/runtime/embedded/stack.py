@@ -33,7 +33,7 @@ from shared.runtime.embedded.postgres_roles import PROJECTOR, READER
 from shared.runtime.embedded.unit import Service, Unit
 from shared.runtime.service.main import connect
 from shared.runtime.service.settings import Level, Settings
-from shared.runtime.service.supervise import sleep_or_stop, supervise
+from shared.runtime.service.supervisor import sleep_or_stop, supervise
 
 READY_S = 30.0
 RECOVERY_S = 600.0  # what PostgreSQL gets to replay its log before `ready` gives up

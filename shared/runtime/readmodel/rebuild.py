@@ -10,7 +10,7 @@ from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.runtime.readmodel.batches import follow, store
 from shared.runtime.readmodel.database import Database
-from shared.runtime.readmodel.migrate import migrate
+from shared.runtime.readmodel.schema import migrate
 from shared.runtime.readmodel.store import SQL, Moved, cursor_of
 
 log = structlog.get_logger()

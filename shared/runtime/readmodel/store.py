@@ -6,7 +6,7 @@
 2. The row of the cursor is the lock of its partition: two projectors take turns. Whoever gets it and finds the cursor
    not where it left off has been overtaken, or its own commit whose answer was lost was applied, or somebody rebuilds.
    It does not matter which: `Moved`, and it follows again from where the cursor is.
-3. Only the rows that a batch may change are loaded (`touched.py`), and the fold is pure
+3. Only the rows that a batch may change are loaded (`touched_rows.py`), and the fold is pure
    (`shared/answers/readmodel/fold.py`). It has to load every row that the fold may read: a missing one would look new.
 4. One bad message must not stop a partition. A batch that PostgreSQL refuses for its values is halved until the culprit
    is alone; that one goes to `corrupt`, and the cursor passes it in the same transaction. What passes by itself (no
@@ -31,7 +31,7 @@ from shared.bus.ports import Message
 from shared.errors import Corrupt, Forged, Signal
 from shared.events.run_index import is_iteration
 from shared.runtime.readmodel.failures import REFUSED
-from shared.runtime.readmodel.touched import Touched
+from shared.runtime.readmodel.touched_rows import Touched
 
 QUERIES = Path(__file__).parent / "queries"
 

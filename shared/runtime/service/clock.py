@@ -22,7 +22,7 @@ from msgspec import Struct
 from shared.bus.ports import Bus
 from shared.errors import NoetlError, Unavailable
 from shared.events.stamp import stamp
-from shared.runtime.service.supervise import sleep_or_stop
+from shared.runtime.service.supervisor import sleep_or_stop
 
 FIRST = 5  # round trips at the start; the shortest counts
 AGAIN_S = 5.0

@@ -24,7 +24,7 @@ from shared.runtime.service import hardening, logging
 from shared.runtime.service.clock import WrongClock, followed
 from shared.runtime.service.health import Health, endpoint, is_of
 from shared.runtime.service.settings import BadSettings, Settings, take_settings
-from shared.runtime.service.supervise import sleep_or_stop
+from shared.runtime.service.supervisor import sleep_or_stop
 
 if TYPE_CHECKING:
     from shared.bus.jetstream import JetStreamBus

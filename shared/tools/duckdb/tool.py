@@ -17,8 +17,8 @@ from shared.tools.base.threads import on_thread
 from shared.tools.duckdb import guard as duck_guard
 from shared.tools.duckdb.extensions import attached, for_secrets, loaded
 from shared.tools.duckdb.guard import MEMORY, MEMORY_LIMIT, SETTING, TempFolder
-from shared.tools.duckdb.open import Session
 from shared.tools.duckdb.secrets import secrets
+from shared.tools.duckdb.session import Session
 from shared.tools.scripts.loader import Scripts
 from shared.tools.sql import call as sql_call
 from shared.tools.sql.call import BATCH, Results, Rows, no_rows

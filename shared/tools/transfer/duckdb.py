@@ -14,7 +14,7 @@ from shared.tools.base.guard import BadCall
 from shared.tools.base.threads import on_thread
 from shared.tools.duckdb import guard as duck_guard
 from shared.tools.duckdb.guard import MEMORY, Guard, TempFolder
-from shared.tools.duckdb.open import Session
+from shared.tools.duckdb.session import Session
 from shared.tools.duckdb.tool import LOCKED, refused
 from shared.tools.sql.call import plain
 from shared.tools.sql.rows import Batch, Query, key_columns, last_of_each, row_query, target_columns

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from services.cli.verify.checker import Checker, Summary, everything
 from services.cli.verify.read_model import ReadModel
-from services.cli.verify.walk import Checker, Summary, everything
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
 from shared.runtime.service import logging

@@ -13,7 +13,7 @@ import pytest_asyncio
 import structlog
 
 from services.cli.stack.embedded import SERVICES
-from services.cli.why.ask import Asker
+from services.cli.why.questions import Asker
 from shared.answers.why.facts import Answer, Reason
 from shared.bus import pool_consumer
 from shared.bus.jetstream import JetStreamBus

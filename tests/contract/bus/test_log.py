@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from shared.bus.direct_reader import FEW
 from shared.bus.ports import Bus
-from shared.bus.read import FEW
 from shared.bus.topology import RESULTS, events_stream
 from shared.errors import Conflict, Corrupt, Duplicate, Refused, Unavailable
 from tests.support.following import lazy, take

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from shared.bus.consume import AHEAD_S, HOLD_S, Pace
 from shared.bus.jetstream import JetStreamBus, connect
+from shared.bus.queue_consumer import AHEAD_S, HOLD_S, Pace
 from shared.bus.topology import COMMANDS
 from shared.runtime.embedded.nats_server import NatsServer
 

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from shared.runtime.readmodel.database import connect
-from shared.runtime.readmodel.migrate import migrate
+from shared.runtime.readmodel.schema import migrate
 from tests.support.servers.nats import admin, nats_server
 from tests.support.servers.postgres import postgres_dsn
 

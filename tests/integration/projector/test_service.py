@@ -11,8 +11,8 @@ from shared.bus.ports import Message
 from shared.errors import Corrupt, Refused
 from shared.runtime.readmodel import database
 from shared.runtime.readmodel.batches import MAX_BATCH, MAX_BATCH_BYTES, chunks
-from shared.runtime.readmodel.migrate import migrate, migrations
 from shared.runtime.readmodel.rebuild import rebuild
+from shared.runtime.readmodel.schema import migrate, migrations
 from shared.runtime.service.settings import BadSettings, Settings
 from tests.integration.projector.history import PARTITIONS, Log, random_log
 from tests.integration.projector.tables import dump, folded, projected, until_projected

@@ -10,13 +10,13 @@ import msgspec
 from nats.aio.subscription import Subscription
 from structlog.testing import capture_logs
 
-from shared.bus.consume import QueueConsumer
-from shared.bus.follow import StreamFollower
+from shared.bus.api_requests import Requests
 from shared.bus.jetstream import CoreInbox
 from shared.bus.ports import Delivery, Message
 from shared.bus.publisher import Publisher
 from shared.bus.pull import ack_subject
-from shared.bus.request import Requests
+from shared.bus.queue_consumer import QueueConsumer
+from shared.bus.stream_follower import StreamFollower
 from shared.bus.wire import Connection, Handler
 from shared.errors import Corrupt, NoetlError
 from shared.events.letter import read, write

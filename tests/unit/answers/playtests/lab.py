@@ -3,7 +3,7 @@
 from textwrap import dedent
 from typing import Any
 
-from services.cli.testing.run import CaseReport, FileReport, Options, run_files
+from services.cli.testing.runner import CaseReport, FileReport, Options, run_files
 from services.cli.testing.suites import Book, Suite
 from shared.answers.playtests.coverage import Coverage, Reached
 from shared.answers.rehearsal.types import Need

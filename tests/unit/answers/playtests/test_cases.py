@@ -223,7 +223,7 @@ def test_a_signal_that_does_not_come_is_told() -> None:
 
 
 def test_a_playbook_that_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.tools.testing.run_case.MAX_EVENTS", 200)
+    monkeypatch.setattr("shared.tools.testing.case_run.MAX_EVENTS", 200)
     endless = """
     metadata: {name: endless, path: endless}
     workflow: [{step: start, tool: {kind: http, url: http://x}, next: {arcs: [{step: start}]}}]

@@ -7,7 +7,7 @@ import pytest
 from services.cli.testing.coverage import covered
 from services.cli.testing.faults import FAULTS
 from services.cli.testing.real_tools import RealTools
-from services.cli.testing.run import Options, run_files
+from services.cli.testing.runner import Options, run_files
 from services.cli.testing.suites import Library
 from shared.answers.playtests.coverage import Coverage
 from tests.support.examples import TESTS

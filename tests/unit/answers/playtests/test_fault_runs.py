@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from services.cli.testing.faults import FAULTS
-from services.cli.testing.run import MAX_FINDINGS, Options
+from services.cli.testing.runner import MAX_FINDINGS, Options
 from shared.answers.rehearsal.step_run import Hold
 from tests.unit.answers.playtests.lab import SHOP, book, one
 from tests.unit.answers.playtests.test_cases import CALLER, GOOD, PATIENT

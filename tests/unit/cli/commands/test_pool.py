@@ -4,7 +4,7 @@ import click
 import pytest
 
 from services.cli.commands.pool import Length, command
-from services.cli.pools.show import worker_line, worker_row
+from services.cli.pools.views import worker_line, worker_row
 from shared.events.stamp import stamp
 from shared.runtime.stores.pool_state import WorkerState
 

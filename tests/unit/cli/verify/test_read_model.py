@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from services.cli.verify.checker import Checker, everything
 from services.cli.verify.read_model import MAX_TOLD, Found, ReadModel
 from services.cli.verify.verdict import Verdict
-from services.cli.verify.walk import Checker, everything
 from shared.answers.readmodel.entry import read
 from shared.answers.readmodel.fold import fold
 from shared.answers.readmodel.rows import Rows
 from shared.answers.readmodel.tables import JSON_COLUMNS, Tables, tables
 from shared.bus.memory.bus import MemoryBus
 from shared.events import subjects
-from shared.runtime.readmodel.migrate import FOLDER
+from shared.runtime.readmodel.schema import FOLDER
 from tests.support.planted import PARTITIONS, planted, put
 from tests.unit.answers.histories import CHAIN, PARALLEL, good_day, history, simulated, stored_values
 

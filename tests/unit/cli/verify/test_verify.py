@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from services.cli.commands import verify
 from services.cli.console import exits
 from services.cli.console.exits import CliError
-from services.cli.verify import walk as verifying
+from services.cli.verify import checker
+from services.cli.verify.checker import Checker, everything
 from services.cli.verify.text import totals
-from services.cli.verify.walk import Checker, everything
 from shared.answers.verify.verify import Rule
 from shared.bus import topology
 from shared.bus.memory.bus import MemoryBus
@@ -37,12 +37,12 @@ KEYS = {
 }
 
 
-def checker(bus: MemoryBus) -> Checker:
+def checker_of(bus: MemoryBus) -> Checker:
     return Checker(bus, PARTITIONS, None, 0.0)
 
 
 async def shown(bus: MemoryBus, execution_id: str, capsys: pytest.CaptureFixture[str], most: int | None = 1) -> Any:
-    code = await verify.verify_one(checker(bus), execution_id, "json", most)
+    code = await verify.verify_one(checker_of(bus), execution_id, "json", most)
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -71,7 +71,7 @@ async def test_proof_counts_what_was_proved(capsys: pytest.CaptureFixture[str]) 
 
 
 async def test_text_of_a_proof_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    assert await verify.verify_one(checker(await everyone()), CHAIN, "table", 1) == exits.OK
+    assert await verify.verify_one(checker_of(await everyone()), CHAIN, "table", 1) == exits.OK
     text = capsys.readouterr().out
     assert text.startswith(f"✓ {CHAIN} sim/chain completed: verified\n")
     assert "made again, each the same: router" in text
@@ -94,7 +94,7 @@ async def test_every_corrupted_history_is_found(name: str, capsys: pytest.Captur
 async def test_text_of_a_violation_has_rule_place_and_record(capsys: pytest.CaptureFixture[str]) -> None:
     execution_id, make, _, _ = CORRUPTED["a run ended twice"]
     bus = await planted({execution_id: make(history(execution_id))})
-    assert await verify.verify_one(checker(bus), execution_id, "table", 1) == exits.ERROR
+    assert await verify.verify_one(checker_of(bus), execution_id, "table", 1) == exits.ERROR
     text = capsys.readouterr().out
     assert text.startswith(f"✗ {execution_id} sim/chain completed: violated\n")
     assert "more (--all-violations tells them)" in text
@@ -105,7 +105,7 @@ async def test_unfinished_execution_is_verified_as_far_as_it_goes(capsys: pytest
     entries = history(CHAIN)[:4]
     code, found = await shown(await planted({CHAIN: entries}), CHAIN, capsys)
     assert (code, found["verdict"], found["status"]) == (exits.OK, "unfinished", "running")
-    await verify.verify_one(checker(await planted({CHAIN: entries})), CHAIN, "table", 1)
+    await verify.verify_one(checker_of(await planted({CHAIN: entries})), CHAIN, "table", 1)
     assert f"is not over; verified up to sequence {entries[-1][0]}" in capsys.readouterr().out
 
 
@@ -144,7 +144,7 @@ async def test_missing_playbook_cannot_be_verified(capsys: pytest.CaptureFixture
     code, found = await shown(bus, CHAIN, capsys)
     assert (code, found["verdict"]) == (exits.ERROR, "unverifiable")
     assert "there is no playbook source with digest" in found["reason"]
-    await verify.verify_one(checker(bus), CHAIN, "table", 1)
+    await verify.verify_one(checker_of(bus), CHAIN, "table", 1)
     assert "cannot be verified: its playbook cannot be had" in capsys.readouterr().out
 
 
@@ -159,7 +159,7 @@ async def test_without_its_playbook_the_rules_that_need_none_still_hold(capsys: 
 
 async def test_unknown_execution_is_not_found() -> None:
     with pytest.raises(CliError) as error:
-        await verify.verify_one(checker(await everyone()), "nosuch", "json", 1)
+        await verify.verify_one(checker_of(await everyone()), "nosuch", "json", 1)
     assert error.value.code == exits.NOT_FOUND
 
 
@@ -182,7 +182,7 @@ async def test_all_counts_and_lists_what_is_not_right(capsys: pytest.CaptureFixt
     for seq, record in history(CHAIN)[:4]:
         as_of = record.as_of and record.as_of + 20_000
         put(bus, seq + 20_000, "e200", replace(record, execution_id="e200", as_of=as_of))
-    assert await verify.verify_all(checker(bus), "json", 1) == exits.ERROR
+    assert await verify.verify_all(checker_of(bus), "json", 1) == exits.ERROR
     found = json.loads(capsys.readouterr().out)
     whole = len(good_day()[0])
     assert set(found) == {
@@ -192,7 +192,7 @@ async def test_all_counts_and_lists_what_is_not_right(capsys: pytest.CaptureFixt
     counts = [found[word] for word in ("executions", "verified", "unfinished", "violated", "unverifiable")]
     assert counts == [whole + 2, whole, 1, 1, 0]
     assert [(each["execution_id"], len(each["violations"])) for each in found["listed"]] == [(name, 1)]
-    assert await verify.verify_all(checker(bus), "table", 1) == exits.ERROR
+    assert await verify.verify_all(checker_of(bus), "table", 1) == exits.ERROR
     text = capsys.readouterr().out
     assert f"{whole + 2} executions: {whole} verified, 1 unfinished, 1 violated, 0 unverifiable" in text
     assert name in text
@@ -201,47 +201,47 @@ async def test_all_counts_and_lists_what_is_not_right(capsys: pytest.CaptureFixt
 async def test_all_since_a_time_leaves_out_what_began_before() -> None:
     begins = sorted(datetime.fromisoformat(entries[0][1].ts) for entries in good_day()[0].values())
     for since in (begins[0], begins[len(begins) // 2], begins[-1] + timedelta(microseconds=1)):
-        summary = await everything(checker(await everyone()), since=since)
+        summary = await everything(checker_of(await everyone()), since=since)
         assert len(summary.known) == sum(begin >= since for begin in begins)
 
 
 async def test_names_of_all_are_those_that_are_not_right(capsys: pytest.CaptureFixture[str]) -> None:
     bus = await planted({CHAIN: CORRUPTED["a dropped record"].make(history(CHAIN)), PARALLEL: history(PARALLEL)})
-    assert await verify.verify_all(checker(bus), "name", 1) == exits.ERROR
+    assert await verify.verify_all(checker_of(bus), "name", 1) == exits.ERROR
     assert capsys.readouterr().out == f"{CHAIN}\n"
 
 
 async def test_late_record_makes_an_execution_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was verified and let go before the record came that its router cannot have written."""
-    monkeypatch.setattr(verifying, "MAX_LATELY", 0)
-    monkeypatch.setattr(verifying, "BATCH", 1)
+    monkeypatch.setattr(checker, "MAX_LATELY", 0)
+    monkeypatch.setattr(checker, "BATCH", 1)
     bus = await everyone()
     last = history(CHAIN)[-1][1]
     late = replace(last, n=last.n + len(last.events), events=(ev.WorkflowStarted(),))
     put(bus, 30_000, CHAIN, late)
-    summary = await everything(checker(bus))
+    summary = await everything(checker_of(bus))
     assert [verdict.violations[0].rule for verdict in summary.listed.values()] == ["decision"]
     assert totals(summary, None)["executions"] == len(good_day()[0])
 
 
 async def test_memory_is_bounded_and_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too much to hold is read by itself, and the totals are the same."""
-    whole = totals(await everything(checker(await everyone())), None)
-    monkeypatch.setattr(verifying, "MAX_HELD_BYTES", 2000)
-    assert totals(await everything(checker(await everyone())), None) == whole
+    whole = totals(await everything(checker_of(await everyone())), None)
+    monkeypatch.setattr(checker, "MAX_HELD_BYTES", 2000)
+    assert totals(await everything(checker_of(await everyone())), None) == whole
 
 
 async def test_empty_log_has_nothing_to_verify() -> None:
-    assert totals(await everything(checker(await planted({}))), None)["executions"] == 0
+    assert totals(await everything(checker_of(await planted({}))), None)["executions"] == 0
 
 
 async def test_stream_that_lost_its_end_is_an_error_and_no_endless_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "SILENCE_S", 0.05)
+    monkeypatch.setattr(checker, "SILENCE_S", 0.05)
     bus = await everyone()
     stream = bus.broker.streams[topology.events_stream(subjects.partition_of(CHAIN, PARTITIONS))]
     stream.last += 1
     with pytest.raises(Exception, match="gives none in"):
-        await everything(checker(bus))
+        await everything(checker_of(bus))
 
 
 def test_every_rule_is_documented_and_no_other() -> None:

@@ -9,10 +9,10 @@ from services.cli.commands.test import MAX_SEEDS
 from services.cli.testing import real_tools, suites
 from services.cli.testing.faults import FAULTS
 from services.cli.testing.real_tools import RealTools
-from services.cli.testing.run import Options, run_files
+from services.cli.testing.runner import Options, run_files
 from shared.answers.rehearsal.setting import Limits
 from shared.dsl.playtests import model as playtest
-from shared.tools.testing.run_case import MAX_EVENTS
+from shared.tools.testing.case_run import MAX_EVENTS
 from tests.support import paths
 
 DOCS = (paths.DOCS / "testing.md").read_text(encoding="utf-8")

@@ -12,8 +12,7 @@ from shared.bus.ports import Message
 from shared.bus.snapshot import Saved
 from shared.errors import Corrupt, Refused
 from shared.events.request import derive_id
-from shared.runtime.backup import archive
-from shared.runtime.backup import save as backup
+from shared.runtime.backup import archive, backup
 from shared.runtime.backup.archive import FORMAT, Manifest, Part, Requests
 from shared.runtime.backup.restore import check, derived_id
 

@@ -18,10 +18,10 @@ from shared.runtime.embedded.broker_watch import BrokerWatch
 from shared.runtime.embedded.stack import Options, Stack
 from shared.runtime.embedded.unit import Service
 from shared.runtime.service import secrets as service_secrets
-from shared.runtime.service import supervise
+from shared.runtime.service import supervisor
 from shared.runtime.service.main import Serve
 from shared.runtime.service.settings import BadSettings, Settings, passed_on, read_settings
-from shared.runtime.service.supervise import GaveUp
+from shared.runtime.service.supervisor import GaveUp
 from tests.support.services import obedient
 from tests.support.waiting import until
 
@@ -57,7 +57,7 @@ async def test_every_service_gets_its_own_user_and_the_streams_are_there(tmp_pat
 
 
 async def test_a_service_that_breaks_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.001)
     lives = []
 
     async def shaky(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
@@ -72,7 +72,7 @@ async def test_a_service_that_breaks_is_started_again(tmp_path: Path, monkeypatc
 
 
 async def test_a_service_that_always_breaks_fails_the_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.001)
 
     async def broken(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Ready) -> None:
         raise OSError("never")

@@ -9,7 +9,7 @@ from services.worker.credentials import NoCredential, resolve
 from shared.bus import topology
 from shared.bus.memory.broker import MemoryBroker
 from shared.bus.memory.bus import MemoryBus
-from shared.engine.pipeline.render import Rendered
+from shared.engine.pipeline.rendering import Rendered
 from shared.runtime.service.clock import SystemClock
 from shared.tools import registry
 from shared.tools.scripts import loader as script

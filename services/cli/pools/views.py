@@ -10,7 +10,7 @@ import click
 
 from services.cli.console import exits, render, screen, times
 from services.cli.console.render import Column
-from services.cli.pools import look as pool_look
+from services.cli.pools import states
 from services.cli.stack import context
 from services.cli.stack.remedies import pool_message
 from shared.events.run_index import in_brackets
@@ -90,16 +90,16 @@ def worker_row(worker: WorkerState) -> dict[str, Any]:
 
 async def show_list(output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        states = await pool_look.everyone(bus)
-    render.rows([pool_row(state) for state in states], COLUMNS, output, "name")
+        found = await states.everyone(bus)
+    render.rows([pool_row(state) for state in found], COLUMNS, output, "name")
     return exits.OK
 
 
 async def top(every: float, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
         while True:
-            states = await pool_look.everyone(bus)
-            rows = sorted(map(pool_row, states), key=lambda row: (-(row["pending"] or 0), row["name"]))
+            found = await states.everyone(bus)
+            rows = sorted(map(pool_row, found), key=lambda row: (-(row["pending"] or 0), row["name"]))
             if not sys.stdout.isatty() or output in ("json", "jsonl"):
                 render.rows(rows, COLUMNS, output, "name")
                 return exits.OK
@@ -111,15 +111,15 @@ async def top(every: float, output: str, context_file: Path | None) -> int:
 
 async def workers(name: str, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        states = [await pool_look.one(bus, name)] if name else await pool_look.everyone(bus)
-    rows = [worker_row(worker) for state in states for worker in state.workers]
+        found = [await states.one(bus, name)] if name else await states.everyone(bus)
+    rows = [worker_row(worker) for state in found for worker in state.workers]
     render.rows(rows, WORKERS, output, "name")
     return exits.OK
 
 
 async def describe(name: str, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        state = await pool_look.one(bus, name)
+        state = await states.one(bus, name)
     shown = described(state)
     render.document(shown, output, "name", lambda: _tell(shown))
     return exits.OK

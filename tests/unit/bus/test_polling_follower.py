@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from shared.bus.polling_follow import MAX_HELD, LaggingFollower
+from shared.bus.direct_reader import BATCH
+from shared.bus.polling_follower import MAX_HELD, LaggingFollower
 from shared.bus.ports import Message
 from shared.bus.pull import BEHIND_TRIES, Backoff
-from shared.bus.read import BATCH
 from shared.errors import Corrupt, Unavailable
 
 SUBJECT = "noetl.events.0.x.router"

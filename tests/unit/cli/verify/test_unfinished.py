@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from services.cli.verify.watch import LOOK_S, MAX_LOOKS, Ask, Watch
+from services.cli.verify.unfinished import LOOK_S, MAX_LOOKS, Ask, Watch
 from shared.answers.why.facts import Answer, Reason
 from shared.answers.why.pools import MENDED_S
 from shared.answers.why.stuck import STILL_S

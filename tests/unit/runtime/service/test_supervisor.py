@@ -4,19 +4,19 @@ import asyncio
 
 import pytest
 
-from shared.runtime.service import supervise as module
-from shared.runtime.service.supervise import GaveUp, pause_before, supervise
+from shared.runtime.service import supervisor
+from shared.runtime.service.supervisor import GaveUp, pause_before, supervise
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.001)
 
 
 def test_pauses_grow_and_are_bounded() -> None:
     pauses = [pause_before(n) for n in range(1, 40)]
     assert pauses == sorted(pauses)
-    assert pauses[-1] == module.LONGEST_PAUSE_S
+    assert pauses[-1] == supervisor.LONGEST_PAUSE_S
 
 
 async def test_a_life_that_ends_is_started_again_until_stop() -> None:
@@ -54,7 +54,7 @@ async def test_giving_up_names_the_child_and_the_last_reason() -> None:
 
 
 async def test_stop_during_a_pause_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_PAUSE_S", 60.0)
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 60.0)
     stop = asyncio.Event()
 
     async def run() -> int:

@@ -20,8 +20,8 @@ from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.playtests.model import Case
 from shared.dsl.playtests.playbooks import BY_ITSELF
 from shared.events.outcome import Outcome
+from shared.tools.testing.case_run import Chance, Ran, Real, run_case
 from shared.tools.testing.mocks import BrokenMock
-from shared.tools.testing.run_case import Chance, Ran, Real, run_case
 
 MAX_FINDINGS = 3  # reported of one case
 

@@ -17,9 +17,9 @@ import structlog
 from nats.aio.subscription import Subscription
 
 from shared.bus import api
+from shared.bus.api_requests import Requests
 from shared.bus.ports import Message
 from shared.bus.pull import SILENCE_S, Backoff, StreamEnd, Waiter, ack_subject, pull_request, unserved
-from shared.bus.request import Requests
 from shared.bus.wire import Connection, pub, status_of, stored_headers, text
 from shared.errors import Corrupt, NoetlError, Unavailable
 

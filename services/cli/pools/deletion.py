@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from services.cli.console import exits
 from services.cli.console.exits import CliError
 from services.cli.executions.control_requests import me
-from services.cli.pools import look as pool_look
-from services.cli.pools.change import change, row, tell, until
+from services.cli.pools import states
+from services.cli.pools.changes import change, row, tell, until
 from services.cli.stack import context
 from shared.bus import pool_consumer
 from shared.bus.ports import Bus
@@ -19,7 +19,7 @@ from shared.runtime.stores.pools import Entry
 
 async def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        state = await pool_look.one(bus, name)
+        state = await states.one(bus, name)
         if not force:
             _refuse_with_work(state)
         entry = state.entry or Entry("", 0, me(), await bus.time(), 0)
@@ -37,7 +37,7 @@ async def _without_workers(
     if not entry.deleting:
         entry = await change(bus, name, lambda entry, _: replace(entry, deleting=True))
     await until(bus, name, entry, lambda state: not state.status.workers, timeout)
-    state = await pool_look.one(bus, name)
+    state = await states.one(bus, name)
     if not force and _work(state):  # it came while the workers went
         await pools.change(bus, name, me(), await bus.time(), lambda entry: replace(entry, deleting=False))
         _refuse_with_work(state)

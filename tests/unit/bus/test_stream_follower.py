@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from shared.bus.follow import StreamFollower
+from shared.bus.stream_follower import StreamFollower
 from shared.errors import Corrupt
 from tests.support.waiting import until
 
@@ -50,7 +50,7 @@ async def test_a_message_that_cannot_be_taken_ends_the_follower_and_is_not_skipp
     reading = asyncio.create_task(follower.batch())
     await until(lambda: broker.asked, "messages are asked for", 5.0)
     broker.deliver(b"a.b", b"$JS.ACK.S.c.1.1.1.0.0", b"", b"")
-    monkeypatch.setattr("shared.bus.follow.stored_headers", lambda _: 1 // 0)
+    monkeypatch.setattr("shared.bus.stream_follower.stored_headers", lambda _: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         broker.deliver(b"a.b", b"$JS.ACK.S.c.1.2.2.0.0", b"", b"")
     broker.deliver(b"a.b", b"$JS.ACK.S.c.1.3.3.0.0", b"", b"")

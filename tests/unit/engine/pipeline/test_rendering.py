@@ -6,7 +6,7 @@ import pytest
 
 from shared.dsl.model.tool_spec import KeySpec
 from shared.dsl.templates.sql import Sql
-from shared.engine.pipeline.render import Rendered
+from shared.engine.pipeline.rendering import Rendered
 
 END = {"auth": KeySpec("", credential=True), "query": KeySpec("", sql=True), "table": KeySpec("")}
 KEYS = {"source": KeySpec("", fields=END), "commands": KeySpec("", sql=True), "code": KeySpec("", template=False),

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from services.cli.verify.read_model import ReadModel, compare
+from services.cli.verify.unfinished import MAX_WATCHED, Watch
 from services.cli.verify.verdict import Projection, Sources, Verdict, Word, examine
-from services.cli.verify.watch import MAX_WATCHED, Watch
 from shared.answers.why.stuck import STILL_S
 from shared.bus.ports import Bus, Follower, Message
 from shared.bus.topology import events_stream

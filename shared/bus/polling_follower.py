@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import structlog
 
+from shared.bus.direct_reader import Reader
 from shared.bus.ports import Message
 from shared.bus.pull import Backoff, StreamEnd, Waiter
-from shared.bus.read import Reader
 from shared.bus.replicas import cover
 from shared.bus.subject import matches
 from shared.bus.wire import Connection

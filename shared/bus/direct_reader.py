@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import msgspec
 
 from shared.bus import api
+from shared.bus.api_requests import Answer, Requests
 from shared.bus.codes import NoMessage
 from shared.bus.ports import Message
 from shared.bus.replicas import Ends, cover
-from shared.bus.request import Answer, Requests
 from shared.bus.subject import matches
 from shared.bus.wire import nanoseconds, number, parse_headers, status_of
 from shared.errors import Corrupt, Refused, Unavailable

@@ -14,7 +14,7 @@ from services.cli.console import exits, render
 from services.cli.console.exits import CliError
 from services.cli.executions.control_requests import me
 from services.cli.playbooks import diagnostics
-from services.cli.pools import look as pool_look
+from services.cli.pools import states
 from services.cli.stack import context
 from services.cli.stack.remedies import pool_message
 from shared.bus.ports import Bus
@@ -212,7 +212,7 @@ async def until(bus: Bus, name: str, entry: Entry, done: Done, within_s: float) 
     """The pool once the pools service has done what this generation asks; exit code 6 when it takes too long."""
     deadline = time.monotonic() + within_s
     while True:
-        state = await pool_look.one(bus, name)
+        state = await states.one(bus, name)
         if state.status.generation >= entry.generation and done(state):
             return state
         if time.monotonic() > deadline:

@@ -5,7 +5,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
-from services.cli.why.ask import Asker
+from services.cli.why.questions import Asker
 from services.cli.why.world import Around
 from shared.answers.history.history import Violation
 from shared.answers.why.facts import Answer, Pool, Worker

@@ -10,7 +10,7 @@ from shared.events.headers import NUM_PENDING, SEQUENCE, SUBJECT, TIME_STAMP
 from shared.events.stamp import stamp
 
 
-class Peeked(Struct, frozen=True):
+class StoredMessage(Struct, frozen=True):
     """`more` is how many of the same filter come after it."""
 
     subject: str
@@ -20,17 +20,17 @@ class Peeked(Struct, frozen=True):
     more: int = 0
 
 
-async def first(bus: JetStreamBus, stream: str, subject: str, after: int = 0) -> Peeked | None:
+async def first(bus: JetStreamBus, stream: str, subject: str, after: int = 0) -> StoredMessage | None:
     """The first message of the filter beyond a sequence."""
     return await _next(bus, stream, {"seq": after + 1, "next_by_subj": subject})
 
 
-async def since(bus: JetStreamBus, stream: str, at: float) -> Peeked | None:
+async def since(bus: JetStreamBus, stream: str, at: float) -> StoredMessage | None:
     """The first message that is not older."""
     return await _next(bus, stream, {"start_time": stamp(at), "next_by_subj": ">"})
 
 
-async def _next(bus: JetStreamBus, stream: str, what: dict[str, object]) -> Peeked | None:
+async def _next(bus: JetStreamBus, stream: str, what: dict[str, object]) -> StoredMessage | None:
     body = msgspec.json.encode({**what, "batch": 1})
     answers = await bus.requests.run(api.subject(api.direct_get(stream)), body)
     messages = [answer for answer in answers if status_of(answer[0]) == 0]
@@ -38,16 +38,16 @@ async def _next(bus: JetStreamBus, stream: str, what: dict[str, object]) -> Peek
         return None
     ends = [parse_headers(answer[0]) or {} for answer in answers if status_of(answer[0])]
     more = number(ends[0].get(NUM_PENDING, "")) if ends else 0
-    return _peeked(messages[0], more)
+    return _stored(messages[0], more)
 
 
-async def last(bus: JetStreamBus, stream: str, subject: str) -> Peeked | None:
+async def last(bus: JetStreamBus, stream: str, subject: str) -> StoredMessage | None:
     body = msgspec.json.encode({"last_by_subj": subject})
     answer = await bus.requests.one(api.subject(api.direct_get(stream)), body)
-    return None if status_of(answer[0]) else _peeked(answer)
+    return None if status_of(answer[0]) else _stored(answer)
 
 
-def _peeked(answer: tuple[bytes, bytes], more: int = 0) -> Peeked:
+def _stored(answer: tuple[bytes, bytes], more: int = 0) -> StoredMessage:
     headers = parse_headers(answer[0]) or {}
     at = nanoseconds(headers.get(TIME_STAMP, "")) / 1e9
-    return Peeked(headers.get(SUBJECT, ""), number(headers.get(SEQUENCE, "")), at, answer[1], more)
+    return StoredMessage(headers.get(SUBJECT, ""), number(headers.get(SEQUENCE, "")), at, answer[1], more)
