@@ -24,7 +24,8 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{DECIDE}:_by_rules", 'if outcome.status == "error":', "if False:"),
     ),
     "no policy continues": Mutant(
-        ("DSL2 §6.3", "PIPE rules"), f"{PIPELINE}::test_without_policy_an_error_fails_the_run_and_names_the_task",
+        ("DSL2 §6.3", "PIPE rules", "No policy"),
+        f"{PIPELINE}::test_without_policy_an_error_fails_the_run_and_names_the_task",
         Edit(f"{DECIDE}:decide", '"continue" if outcome.status == "ok" else "fail"', '"continue"'),
     ),
     "the last rule decides": Mutant(
@@ -61,7 +62,7 @@ MUTANTS: dict[str, Mutant] = {
              "next((i for i, rule in reversed(tuple(enumerate(step.admit))) if"),
     ),
     "a label is no name": Mutant(
-        ("DSL2 §5.1", "V10 §7.4"), f"{COMPILE}::test_three_task_shapes_and_labels",
+        ("DSL2 §5.1", "V10 §7.4", "Task shape"), f"{COMPILE}::test_three_task_shapes_and_labels",
         Edit(f"{READ}.shapes:_item", "return _labelled(reader, label, body, (*path, label))",
              "return TaskSource(f'task_{index}', body, (*path, label), path)"),
     ),
@@ -95,7 +96,8 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{ROUTE}:takes", "arc.when is None or truth", "arc.when is not None and truth"),
     ),
     "an arc does not see the event": Mutant(
-        ("DSL2 §8.2", "DSL2 §8.1"), f"{LANGUAGE}::test_an_arc_reads_the_error_and_the_result_of_its_event",
+        ("DSL2 §8.2", "DSL2 §8.1", "Event in arcs"),
+        f"{LANGUAGE}::test_an_arc_reads_the_error_and_the_result_of_its_event",
         Edit(f"{TURN}.names_at_end", "event=event_view(end, self.values)",
              "event=event_view(End('step.done', end.seq), self.values)"),
     ),
@@ -131,5 +133,42 @@ MUTANTS: dict[str, Mutant] = {
         "tests/unit/events/test_records.py::test_each_writer_writes_its_own_events_alone",
         Edit("shared.events.authenticity:_wrong_event", "check = may.get(type(event), _never)",
              "check = may.get(type(event))"),
+    ),
+    "an end needs a tool": Mutant(
+        ("End",), f"{LANGUAGE}::test_the_end_step_needs_no_tool_and_ends_only_its_own_token",
+        Edit("shared.dsl.read.steps:_complete", 'and name != "end"', ""),
+    ),
+    "a done step needs an arc": Mutant(
+        ("Done without an arc",), f"{LANGUAGE}::test_a_done_step_that_no_arc_takes_ends_its_token_quietly",
+        Edit(f"{TURN}.finish", 'if end.event == "step.failed" and not arcs:', "if step.arcs and not arcs:"),
+    ),
+    "the result is that of the first step": Mutant(
+        ("Result of an execution",), f"{ROUTING}::test_the_result_is_that_of_the_last_step_with_a_tool",
+        Edit("shared.engine.routing.state:_close", "state.result = run.end.result",
+             "state.result = state.result or run.end.result"),
+    ),
+    "any lets all in": Mutant(
+        ("Other joins",), "tests/unit/engine/routing/test_joins.py::test_any_lets_the_first_in_and_absorbs_the_rest",
+        Edit("shared.engine.routing.joins:_at_once", "if late:", "if False:"),
+    ),
+    "a denied token says no rule": Mutant(
+        ("Admission denied",),
+        f"{ROUTING}::test_a_denied_token_is_consumed_with_the_rule_that_decided_and_the_rest_goes_on",
+        Edit(f"{TURN}.admitted", "ev.TokenRejected(token_id, step.name, decided)",
+             "ev.TokenRejected(token_id, step.name)"),
+    ),
+    "a child does not know its parent": Mutant(
+        ("Sub-playbooks",), "tests/unit/engine/scheduling/test_waits.py::"
+        "test_a_waiting_run_has_no_command_and_gets_one_when_its_child_has_ended",
+        Edit("shared.engine.scheduling.waits:asked", "child.execution_id, parent, priority)",
+             "child.execution_id, None, priority)"),
+    ),
+    "a workload may be of any size": Mutant(
+        ("Limits",), f"{LANGUAGE}::test_a_workload_over_its_limit_is_refused_before_it_runs",
+        Edit("shared.engine.routing.decide:start", "if size > MAX_WORKLOAD_BYTES:", "if False:"),
+    ),
+    "ctx may be of any size": Mutant(
+        ("Limits",), f"{ROUTING}::test_a_ctx_over_its_limit_fails_the_step",
+        Edit(f"{TURN}.patch_ctx", "if size > MAX_CTX_BYTES:", "if False:"),
     ),
 }

@@ -93,7 +93,7 @@ MUTANTS: dict[str, Mutant] = {
              'for name in ("stop_when",):\n        when'),
     ),
     "a list of tasks is no workbook": Mutant(
-        ("FS §5", "FS §4.2"), f"{WORKBOOK}::test_a_workbook_task_runs_with_the_args_of_its_reference",
+        ("FS §5", "FS §4.2", "Workbook"), f"{WORKBOOK}::test_a_workbook_task_runs_with_the_args_of_its_reference",
         Edit(f"{LOWER}.root:_read_workbook", "if is_list(workbook) or is_list(tasks):", "if False:"),
     ),
     "iterator is no kind": Mutant(

@@ -106,7 +106,7 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{LOWER}.formal_step:_parts", 'for name in ("vars", "set_ctx"):', 'for name in ("set_ctx",):'),
     ),
     "an event has one name": Mutant(
-        ("FX §9.2",), f"{LANGUAGE}::test_a_boundary_event_answers_to_its_name_and_its_formal_ones",
+        ("FX §9.2", "Event in arcs"), f"{LANGUAGE}::test_a_boundary_event_answers_to_its_name_and_its_formal_ones",
         Edit("shared.engine.routing.boundary_event:EventName.__eq__", "other in BOUNDARY[str.__str__(self)]",
              "str.__eq__(self, other)"),
     ),

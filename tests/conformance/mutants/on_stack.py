@@ -33,7 +33,8 @@ MUTANTS: dict[str, Mutant] = {
         Edit("services.router.requests:Requests._unready", "await self._readiness.unready(plan) if", "None if"),
     ),
     "every result is in the log": Mutant(
-        ("V10 §5.1", "V10 §10", "DSL2 §10.1"), f"{ON_STACK}::test_max_payload_bytes_says_what_is_large",
+        ("V10 §5.1", "V10 §10", "DSL2 §10.1", "Large results"),
+        f"{ON_STACK}::test_max_payload_bytes_says_what_is_large",
         Edit("shared.engine.pipeline.machine:RunMachine.__init__", "lease, step.max_payload_bytes)",
              "lease, 1_000_000)"),
     ),

@@ -108,21 +108,22 @@ MUTANTS: dict[str, Mutant] = {
              "return deep_merge(rendered, evaluate(dict(payload), {}))"),
     ),
     "parallel writes may clash": Mutant(
-        ("V10 §6.2", "DSL2 §6.6"),
+        ("V10 §6.2", "DSL2 §6.6", "set_ctx in parallel loops"),
         f"{SCHEDULING}::test_a_second_plain_write_of_a_key_fails_that_iteration_of_a_parallel_loop",
         Constant(f"{STATE}:plain_keys", lambda _: lambda _patch: set()),
     ),
     "reducers clash as well": Mutant(
-        ("V10 §15", "V10 §6.2", "DSL2 §6.6"), f"{SCHEDULING}::test_reducers_are_always_allowed_in_parallel_loops",
+        ("V10 §15", "V10 §6.2", "DSL2 §6.6", "set_ctx in parallel loops"),
+        f"{SCHEDULING}::test_reducers_are_always_allowed_in_parallel_loops",
         Constant(f"{STATE}:plain_keys", lambda _: set),
     ),
     "an inner loop hides the outer one": Mutant(
-        ("V10 §6.4", "DSL2 §3.5"),
+        ("V10 §6.4", "DSL2 §3.5", "Nested loops"),
         "tests/unit/engine/scheduling/test_nesting.py::test_every_iteration_of_three_levels_knows_where_it_stands",
         Edit("shared.engine.scheduling.nesting:iteration", '{**found, "parent": parent} if parent else found', "found"),
     ),
     "unnamed tasks count from one": Mutant(
-        ("V10 §7",), f"{COMPILE}::test_three_task_shapes_and_labels",
+        ("V10 §7", "Task shape"), f"{COMPILE}::test_three_task_shapes_and_labels",
         Edit(f"{READ}.shapes:_item", 'f"task_{index}"', 'f"task_{index + 1}"'),
     ),
     "a single task is called task_0": Mutant(
@@ -130,7 +131,7 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{READ}.shapes:_single", 'f"{step}_task"', '"task_0"'),
     ),
     "a loop is done with its first iteration": Mutant(
-        ("V10 §8", "DSL2 §7.2"),
+        ("V10 §8", "DSL2 §7.2", "Owner of loop.done", "Result of a step"),
         f"{SCHEDULING}::test_loop_done_comes_once_after_the_last_iteration_with_results_in_index_order",
         Edit(f"{LOOPS}:_proceed", "is_over = loop.ended == left.below(count)", "is_over = loop.ended > 0"),
     ),
@@ -197,5 +198,14 @@ MUTANTS: dict[str, Mutant] = {
         ("V10 §4", "DSL2 §12"), f"{BROKEN}[rules]",
         Edit(f"{READ}.shapes:_rule",
              'reader.key((*path, "expr"), "DSL303", "expr is not a key of a rule", "rename expr to when")', "pass"),
+    ),
+    "every loop is local": Mutant(
+        ("V10 §5.3", "V10 §11"), f"{SCHEDULING}::test_a_parallel_loop_never_has_more_than_max_in_flight_at_once",
+        Edit(f"{READ}.loops:read_loop", 'local = policy.get("exec") == "local"', "local = True"),
+    ),
+    "no loop is local": Mutant(
+        ("V10 §5.3",),
+        "tests/unit/engine/pipeline/test_local_loops.py::test_all_iterations_are_one_command_and_one_window",
+        Edit(f"{READ}.loops:read_loop", 'local = policy.get("exec") == "local"', "local = False"),
     ),
 }
