@@ -15,9 +15,16 @@ def check_subject(subject: str) -> str:
     """A space or a line break would end the protocol line; one that is too long ends the connection."""
     if len(subject) > MAX_SUBJECT // 4 and len(subject.encode(errors="replace")) > MAX_SUBJECT:
         raise Refused(f"a name of {len(subject)} characters, over the broker's limit: {subject[:MAX_SHOWN]!r}…")
-    if not _SUBJECT.fullmatch(subject):
+    if not (_is_plain(subject) or _SUBJECT.fullmatch(subject)):
         raise Refused(f"not a subject: {subject[:MAX_SHOWN]!r}")
     return subject
+
+
+def _is_plain(subject: str) -> bool:
+    """Most subjects by far; several times as fast as the expression, which has the last word."""
+    if not (subject.isascii() and subject.isprintable()) or " " in subject or ".." in subject:
+        return False
+    return subject != "" and subject[0] != "." and subject[-1] != "."
 
 
 @lru_cache(maxsize=65536)

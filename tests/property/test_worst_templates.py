@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from shared.dsl.templates.budget import MAX_WORK, shared_budget
+from shared.dsl.templates.budget import MAX_WORK, Budget
 from shared.dsl.templates.evaluate import evaluate
 from shared.errors import TemplateError
 from tests.security.worst_templates import SCOPE, WORST
@@ -23,7 +23,7 @@ def _told(template: str) -> str:
 @pytest.mark.parametrize("template", WORST)
 def test_the_worst_templates_end_at_their_budget(template: str) -> None:
     began = time.thread_time()
-    with shared_budget(None) as spent:
+    with Budget(None) as spent:
         told = _told(template)
     assert told == "" or "limit" in told or "no filter" in told
     assert time.thread_time() - began < SLOW_S

@@ -11,7 +11,7 @@ from shared.dsl.documents.header import PlaybookRef
 from shared.dsl.documents.schedules import Schedule
 from shared.dsl.documents.triggers import Trigger
 from shared.dsl.model.plan import Task
-from shared.dsl.templates.budget import shared_budget
+from shared.dsl.templates.budget import Budget
 from shared.dsl.templates.evaluate import evaluate, truth
 from shared.engine.automation import schedules as automation_schedules
 from shared.engine.automation.triggers import Arrived, Broken, react
@@ -201,8 +201,8 @@ def test_a_trigger_and_a_task_have_one_budget_too() -> None:
 
 
 def test_a_decision_within_another_pays_for_itself_and_tells() -> None:
-    with shared_budget(None) as around:
-        with shared_budget() as inner:
+    with Budget(None) as around:
+        with Budget() as inner:
             evaluate("{{ 1 + 1 }}", {})
         assert 0 < inner.used == around.used
 

@@ -4,9 +4,8 @@ Units are counted, never time: the same decision over the same values always end
 from the log. One unit is at most about 50 ns of work (`template_costs`), so a budget is about 50 ms.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextvars import ContextVar, Token
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -26,14 +25,29 @@ class Limit(Signal):
 
 
 class Budget:
-    """What a decision has used of its units, and may use at most. `most` None: they are only counted."""
+    """What a decision has used of its units, and may use at most. `most` None: they are only counted.
 
-    __slots__ = ("most", "refusal", "used")
+    Entered, it is that of everything evaluated within. What a decision within another spends is charged to the one
+    around, and not limited by it. (Methods and no generator: every decision and every call of a task enters one.)"""
+
+    __slots__ = ("_around", "_token", "most", "refusal", "used")
+    _token: "Token[Budget | None]"
 
     def __init__(self, most: int | None = MAX_DECISION_WORK, refusal: str = TOO_MUCH_TOGETHER) -> None:
         self.refusal = refusal
         self.most = _ENDLESS if most is None else most
         self.used = 0
+        self._around: Budget | None = None
+
+    def __enter__(self) -> "Budget":
+        self._around = _current.get()
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
+        if self._around is not None:
+            self._around.used += self.used
 
 
 _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
@@ -51,27 +65,12 @@ def spend(units: int) -> None:
         raise OverLimit(budget.refusal)
 
 
-@contextmanager
-def shared_budget(most: int | None = MAX_DECISION_WORK, refusal: str = TOO_MUCH_TOGETHER) -> Iterator[Budget]:
-    """One budget for everything evaluated within. What a decision within another spends is charged to the one around,
-    and not limited by it."""
-    around = _current.get()
-    budget = Budget(most, refusal)
-    token = _current.set(budget)
-    try:
-        yield budget
-    finally:
-        _current.reset(token)
-        if around is not None:
-            around.used += budget.used
-
-
 def one_decision(function: Callable[P, T]) -> Callable[P, T]:
     """All templates a call evaluates share one budget."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with shared_budget():
+        with Budget():
             return function(*args, **kwargs)
 
     return run

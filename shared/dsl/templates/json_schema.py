@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from shared.dsl.templates.budget import Limit, shared_budget, spend
+from shared.dsl.templates.budget import Budget, Limit, spend
 from shared.dsl.templates.measure import measure
 from shared.errors import OverLimit, Signal
 
@@ -43,7 +43,7 @@ def misfit(payload: Any, schema: dict[str, Any], most: int) -> str:
     from jsonschema.exceptions import best_match
 
     try:
-        with shared_budget(MAX_CHECK_WORK, "too much work"):
+        with Budget(MAX_CHECK_WORK, "too much work"):
             found = best_match(_validator(schema).iter_errors(payload))
     except (Limit, OverLimit, RecursionError):
         return f"the payload takes too much work to check (limit {MAX_CHECK_WORK} units)"

@@ -32,6 +32,8 @@ _OF_WAIT: Kinds = _TASKS | {ev.TaskWaiting}
 _OF_WHOLE: Kinds = _ANY | {ev.LoopHalted}
 _OF_FRAME: Kinds = _ANY | {ev.FrameClaimed, ev.FrameFailed}
 _LAST: Kinds = frozenset(get_args(ENDS_LEASE))
+_SHAPED: Kinds = frozenset({ev.TaskDone, ev.TaskRetried, ev.StepDone, ev.IterationDone})  # have a result
+_WITH_CLAIMS: Kinds = frozenset({ev.FrameClaimed, ev.LoopHalted, ev.TaskWaiting})  # say more than a lease may claim
 MAX_DIGITS = 9  # of the number of a run
 MAX_SHOWN = 80  # characters of a name that a reason repeats
 
@@ -51,11 +53,26 @@ class Known(Struct, frozen=True):
     rows: int | None = None
 
 
+class _Latest:
+    """The answer that was given last: the fold of a record asks, and then whoever writes letters about it."""
+
+    record: Record | None = None
+    about: tuple[int, Known | None] = (0, None)
+    answer = ""
+
+
 def misfit(seq: int, record: Record, known: Known | None) -> str:
     """Why a record of a lease does not fit; empty when it does. `seq` 0: it is read in the order of the log."""
-    lease = record.lease
-    if lease is None:
+    if record.lease is None:
         return ""
+    about = (seq, known)
+    if _Latest.record is not record or _Latest.about != about:
+        _Latest.answer = _misfit(seq, record, record.lease, known)
+        _Latest.record, _Latest.about = record, about
+    return _Latest.answer
+
+
+def _misfit(seq: int, record: Record, lease: Lease, known: Known | None) -> str:
     if known is None or not known.pool:
         return f"run {_short(lease.run_id)} was not scheduled for a worker"
     if seq and seq <= known.since:
@@ -83,15 +100,16 @@ def _misplaced(record: Record, lease: Lease, known: Known) -> str:
 
 
 def _misspoken(record: Record, lease: Lease, known: Known) -> str:
-    sayable = _sayable(record, lease)
-    for place, event in enumerate(record.events, 1):
-        if type(event) not in sayable:
+    sayable, events = _sayable(record, lease), record.events
+    for event in events:
+        kind = type(event)
+        if kind not in sayable:
             return f"{_named(lease)} has no {event_type(event)}"
-        if place < len(record.events) and type(event) in _LAST:
+        if kind in _LAST and event is not events[-1]:
             return f"{_named(lease)} goes on after its {event_type(event)}"
-        if _is_misshapen(event):
+        if kind in _SHAPED and _is_misshapen(event):
             return f"{_named(lease)} has a result in the shape of a loop that is none"
-    return _wrong_end(record, lease, known)
+    return _wrong_end(record, lease, known) if type(events[-1]) in _WITH_CLAIMS else ""
 
 
 def _sayable(record: Record, lease: Lease) -> Kinds:

@@ -83,7 +83,10 @@ def begin(step: Step, command: Command, values: Values) -> Progress:
 
 
 def task_at(step: Step, progress: Progress) -> Task:
-    return next(task for task in step.tasks if task.name == progress.task)
+    for task in step.tasks:
+        if task.name == progress.task:
+            return task
+    raise LookupError(progress.task)
 
 
 def entered(progress: Progress) -> Progress:
@@ -288,10 +291,11 @@ def _follows(step: Step, progress: Progress, event: ev.TaskRetried | ev.TaskDone
         return False
     if isinstance(event, ev.TaskDone) and event.do == "jump" and all(task.name != event.to for task in step.tasks):
         return False
-    try:
-        apply_patch(progress.ctx, event.set_ctx)
-    except TemplateError:
-        return False
+    if event.set_ctx:
+        try:
+            apply_patch(progress.ctx, event.set_ctx)
+        except TemplateError:
+            return False
     return True
 
 

@@ -146,7 +146,8 @@ class RunMachine:
                 start = Progress(step.tasks[0].name, state="failed", error=error)
         else:
             # before anything is noted: then nothing has to be taken back
-            if (task := pipeline_call.next_call(step, start)) is not None:
+            task = pipeline_call.next_call(step, start)
+            if task is not None and not self._spec_of(task.kind).pure:
                 yield TakeTurn(task, begun=False)
             self.notes.note(ev.StepStarted())
         if self._timed:

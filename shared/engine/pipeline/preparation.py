@@ -7,6 +7,7 @@ from shared.dsl.model.plan import Task
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.templates.needs import names_used
 from shared.engine.pipeline import call as pipeline_call
+from shared.engine.pipeline.call import Asked
 from shared.engine.pipeline.effects import FindCredentials, FindKeychain, Found, Prepared, Steps
 from shared.engine.pipeline.secret_handles import SECRET, handles, opened
 from shared.errors import TemplateError
@@ -15,6 +16,8 @@ from shared.events.outcome import Outcome, failed
 
 def prepare(task: Task, spec: ToolSpec, names: dict[str, Any], where: str) -> Steps[Prepared | Outcome]:
     """An Outcome is that of a call that cannot be made; `where` says whose it is."""
+    if not task.config and not task.spec:
+        return Prepared(Asked({}, {}, None, {}), Found(), {})
     secrets: dict[str, Any] = {}
     used: Set[str] = names_used(task.config).names if task.config else frozenset()
     if "keychain" in used:

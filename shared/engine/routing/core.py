@@ -68,7 +68,11 @@ class RouterCore:
 
     def stale(self, state: Execution, records: Sequence[Entry]) -> bool:
         """A report about a run that this state has never seen scheduled."""
-        return any(not was_scheduled(state.counts, run_id) for _, record in records for run_id in _runs(record))
+        for _, record in records:
+            for run_id in _runs(record):
+                if run_id not in state.runs and not was_scheduled(state.counts, run_id):
+                    return True
+        return False
 
     def unfit(self, state: Execution, entry: Entry) -> str:
         return execution.unfit(state, entry[1], entry[0])

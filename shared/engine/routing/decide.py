@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from shared.dsl.model.plan import Arc, Plan, Step
-from shared.dsl.templates.budget import one_decision, shared_budget, spend
+from shared.dsl.templates.budget import Budget, one_decision, spend
 from shared.dsl.templates.evaluate import evaluate, truth
 from shared.dsl.templates.needs import names_used
 from shared.engine.routing import cancel_and_pause, compensation
@@ -213,7 +213,7 @@ class _Turn:
     def compensated(self) -> list[ev.Event]:
         """With a budget of its own: a decision that failed by using up its budget must still be compensated."""
         if self.state.status == "compensating":
-            with shared_budget():
+            with Budget():
                 compensation.advance(self)
         return self.events
 

@@ -33,6 +33,10 @@ class Move(Struct, frozen=True):
 def next_move(plan: Plan, state: Execution) -> Move | None:
     if not state.tokens:
         return None
+    if len(state.tokens) == 1 and not state.runs:  # by far the most frequent: nothing else can come
+        alone = [*state.tokens.values()]
+        step = plan.steps[alone[0].step]
+        return _at_once(step, alone, state) or _settle(step, alone)
     places: dict[str, list[Token]] = {}
     for token in state.tokens.values():
         places.setdefault(token.step, []).append(token)

@@ -11,7 +11,6 @@
    them on in another order. A cancel cannot be withdrawn: the first one counts.
 """
 
-from copy import copy
 from typing import Any, Literal
 
 import msgspec
@@ -131,10 +130,10 @@ class Execution(Struct):
 
 def draft(state: Execution) -> Execution:
     """A copy that may be changed."""
-    new = copy(state)
-    new.results, new.tokens = dict(state.results), dict(state.tokens)
-    new.runs, new.counts = dict(state.runs), dict(state.counts)
-    return new
+    return replace(
+        state, results=state.results.copy(), tokens=state.tokens.copy(), runs=state.runs.copy(),
+        counts=state.counts.copy(),
+    )
 
 
 def evolve(state: Execution, record: Record, seq: int) -> Execution:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from shared.dsl.model.plan import Limit, Plan, Step
-from shared.dsl.templates.budget import shared_budget, spend
+from shared.dsl.templates.budget import Budget, spend
 from shared.dsl.templates.evaluate import evaluate, is_template
 from shared.engine.scheduling.waits import place
 from shared.engine.values.scope import visible
@@ -62,7 +62,7 @@ def holder(execution_id: str, at: str) -> str:
 
 def limited(limit: Limit, names: Mapping[str, Any]) -> ev.Limited:
     """The limit with its key rendered; TemplateError when that gives no key."""
-    with shared_budget(MAX_KEY_WORK, _TOO_MUCH):
+    with Budget(MAX_KEY_WORK, _TOO_MUCH):
         key = evaluate(limit.key, names)
     spend(0)  # the budget of the whole decision applies as well: many keys together may be too much
     if not _is_key(key):

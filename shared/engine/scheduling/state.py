@@ -11,7 +11,6 @@
 5. What is over leaves the state. Of a cancelled loop, `stopping` keeps what still runs, until all of it has stopped.
 """
 
-from copy import copy
 from typing import Any
 
 import msgspec
@@ -146,10 +145,10 @@ def _copy(loop: Loop) -> Loop:
 
 def draft(state: Schedule) -> Schedule:
     """A copy that may be changed."""
-    new = copy(state)
-    new.runs, new.waits, new.orphans = dict(state.runs), dict(state.waits), dict(state.orphans)
-    new.signals, new.granted = dict(state.signals), dict(state.granted)
-    new.taken, new.counts = dict(state.taken), dict(state.counts)
+    new = replace(
+        state, runs=state.runs.copy(), waits=state.waits.copy(), orphans=state.orphans.copy(),
+        signals=state.signals.copy(), granted=state.granted.copy(), taken=state.taken.copy(), counts=state.counts.copy(),
+    )
     new.loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
     new.stopping = {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {}
     return new

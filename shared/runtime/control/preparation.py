@@ -64,14 +64,14 @@ class Preparing(Generic[S]):
             if actor.state is None:
                 await self._load(actor)
             return await self.brought(
-                actor, lambda: made_ready(self._core, actor, self._clock, self._horizon.seq, before))
+                actor, lambda: made_ready(self._core, actor, self._clock.now(), self._horizon.seq, before))
 
     async def _load(self, actor: Actor[S]) -> None:
         delivered = [*actor.carried, *(seq for seq, _ in actor.inbox)]
         state, actor.saved = await self._loader.load(actor.execution_id, delivered, whole=actor.whole)
 
         def recover() -> list[Outgoing]:
-            with actor.pace.counting(self._clock):
+            with actor.pace.counting(self._clock.now()):
                 return list(self._core.recover(state, actor.values))
 
         actor.due = await self.brought(actor, recover)

@@ -126,11 +126,16 @@ class Shell(Generic[S]):
         fresh = self.horizon.fresh_times()
         for message in batch:
             self._seen = message.seq
-            record = await self._decoded(message)
-            if record is None or self._is_aside(record):
+            try:
+                record = decode(message, self.partitions)
+            except Corrupt as error:
+                await self._unreadable(message, error)
+                continue
+            actor = self.actors.get(record.execution_id)
+            if actor is not None and actor.aside:
+                self._skip(actor, record)
                 continue
             self.horizon.pass_old(message.seq, record, fresh)
-            actor = self.actors.get(record.execution_id)
             if actor is None:
                 actor = self._new_actor(record)
             actor.inbox.append((message.seq, record))
@@ -141,34 +146,27 @@ class Shell(Generic[S]):
                 self.loads.hurry(actor.execution_id)
             else:
                 await self.turn(actor)
-                await actor.pace.give_way()
+                if actor.pace.heavy:
+                    await actor.pace.give_way()
 
-    async def _decoded(self, message: Message) -> Record | None:
-        try:
-            return decode(message, self.partitions)
-        except Corrupt as error:
-            await self._burials.room()
-            self._bury(message, str(error))
-            execution_id = record_subject(message.subject, self.partitions).execution_id
-            if execution_id and not isinstance(error, Forged):
-                actor = self.actors.setdefault(execution_id, Actor(execution_id))
-                self._set_aside(actor, error, message.seq)
-            return None
+    async def _unreadable(self, message: Message, error: Corrupt) -> None:
+        await self._burials.room()
+        self._bury(message, str(error))
+        execution_id = record_subject(message.subject, self.partitions).execution_id
+        if execution_id and not isinstance(error, Forged):
+            actor = self.actors.setdefault(execution_id, Actor(execution_id))
+            self._set_aside(actor, error, message.seq)
 
     def _bury(self, message: Message, reason: str) -> None:
         """It is handled when its letter is there."""
         self._open[message.seq] = None
         self._burials.add(message, reason, partial(self._handled, [message.seq]))
 
-    def _is_aside(self, record: Record) -> bool:
+    def _skip(self, actor: Actor[S], record: Record) -> None:
         """The execution was set aside: its record waits in the log for the next start. Its end removes the entry."""
-        actor = self.actors.get(record.execution_id)
-        if actor is None or not actor.aside:
-            return False
         if is_end(record):
-            del self.actors[record.execution_id]
-            self.asides.drop(record.execution_id)
-        return True
+            del self.actors[actor.execution_id]
+            self.asides.drop(actor.execution_id)
 
     def _new_actor(self, record: Record) -> Actor[S]:
         state = self.core.empty(record.execution_id) if self.core.first(record) else None
@@ -195,10 +193,11 @@ class Shell(Generic[S]):
 
     async def turn(self, actor: Actor[S]) -> None:
         """Folds the inbox and decides, at the execution's pace; never waits for the broker's answer."""
-        if actor.state is None or actor.pace.is_over(self.clock.now()):
+        now = self.clock.now()
+        if actor.state is None or actor.pace.is_over(now):
             return self._prepare_soon(actor)
         try:
-            ready = made_ready(self.core, actor, self.clock, self.horizon.seq)
+            ready = made_ready(self.core, actor, now, self.horizon.seq)
         except (Missing, PlanMissing):
             return self._prepare_soon(actor)
         except Exception as error:
@@ -212,6 +211,7 @@ class Shell(Generic[S]):
             return self._prepare_soon(actor)
         turn = ready.turn
         if not turn.blobs.keys() <= actor.stored:
+            ready.at = self.clock.now()
             return self._prepare_soon(actor, ready)
         taken = self._taken(actor, turn)
         if turn.record is None:

@@ -5,11 +5,9 @@ whoever makes it again from the log gets the same result.
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from shared.bus.ports import Clock
-from shared.dsl.templates.budget import MAX_DECISION_WORK, shared_budget
+from shared.dsl.templates.budget import MAX_DECISION_WORK, Budget
 
 SHARE = 1_000_000            # units of templates that an execution has in a second: a twentieth of a service
 BURST = 2 * MAX_DECISION_WORK  # that it may be ahead
@@ -25,16 +23,14 @@ class Pace:
         self.used = self.at = 0.0
         self.heavy = False
 
-    @contextmanager
-    def counting(self, clock: Clock) -> Iterator[None]:
-        with shared_budget(None) as spent:
-            try:
-                yield
-            finally:  # what gave no result was work as well
-                now = clock.now()
-                self.used = self._left(now) + spent.used
-                self.at = now
-                self.heavy = spent.used > HEAVY
+    def counting(self, now: float) -> "_Counting":
+        """Around work that begins now."""
+        return _Counting(self, now)
+
+    def spent(self, units: int, now: float) -> None:
+        self.used = self._left(now) + units
+        self.at = now
+        self.heavy = units > HEAVY
 
     def is_over(self, now: float) -> bool:
         return self._left(now) > BURST
@@ -53,4 +49,18 @@ class Pace:
 
     def _left(self, now: float) -> float:
         """A clock that was set back reduces nothing."""
-        return max(0.0, self.used - SHARE * max(0.0, now - self.at))
+        return max(0.0, self.used - SHARE * max(0.0, now - self.at)) if self.used else 0.0
+
+
+class _Counting(Budget):
+    """Counts also what gave no result: it was work as well."""
+
+    __slots__ = ("_now", "_pace")
+
+    def __init__(self, pace: Pace, now: float) -> None:
+        super().__init__(None)
+        self._pace, self._now = pace, now
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self._pace.spent(self.used, self._now)

@@ -5,7 +5,6 @@ from typing import Generic
 
 from msgspec import Struct
 
-from shared.bus.ports import Clock
 from shared.engine.core import Core, Outgoing, S
 from shared.engine.values.stored_values import shrink
 from shared.events.record import Entry, Record, encode
@@ -28,7 +27,8 @@ class Turn(Struct, Generic[S]):
 
 
 class Ready(Struct, Generic[S]):
-    """A turn, and what it was made of: good as long as nothing of that has changed."""
+    """A turn, and what it was made of: good as long as nothing of that has changed. `at`: when it was made; whoever
+    comes back to it says when it was put by, since making it may have taken long."""
 
     turn: Turn[S]
     state: S
@@ -38,18 +38,17 @@ class Ready(Struct, Generic[S]):
 
 
 def made_ready(
-    core: Core[S], actor: Actor[S], clock: Clock, horizon: int, before: Ready[S] | None = None
+    core: Core[S], actor: Actor[S], now: float, horizon: int, before: Ready[S] | None = None
 ) -> Ready[S] | None:
     """The turn that was made `before`, if it would come out the same: a costly decision is made once. Otherwise a new
-    one. None: the state is not what it should be, and has to be loaded. May raise Missing and PlanMissing; and
-    anything, for an execution that the service cannot continue."""
+    one, as of `now`. None: the state is not what it should be, and has to be loaded. May raise Missing and PlanMissing;
+    and anything, for an execution that the service cannot continue."""
     assert actor.state is not None
-    now = clock.now()
     if before is not None and _is_good(before, actor, now, horizon):
         return before
-    with actor.pace.counting(clock):
+    with actor.pace.counting(now):
         turn = _turn(core, actor, now, horizon)
-    return None if turn is None else Ready(turn, actor.state, actor.inbox[:], horizon, clock.now())
+    return None if turn is None else Ready(turn, actor.state, actor.inbox[:], horizon, now)
 
 
 def _is_good(ready: Ready[S], actor: Actor[S], now: float, horizon: int) -> bool:

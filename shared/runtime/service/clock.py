@@ -88,7 +88,7 @@ class BrokerClock:
 
     def now(self) -> float:
         at = self._host.monotonic()
-        return at + self._offset + self._slewed(at)
+        return at + self._offset + self._slewed(at) if self._left else at + self._offset
 
     async def sleep(self, seconds: float) -> None:
         await self._host.sleep(seconds)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shared.dsl.templates.budget import MAX_WORK, shared_budget
+from shared.dsl.templates.budget import MAX_WORK, Budget
 from shared.dsl.templates.evaluate import check, evaluate, render_shell, render_sql, truth
 from shared.dsl.templates.needs import names_used
 from shared.dsl.templates.result_view import view
@@ -95,7 +95,7 @@ def promise(case: Case) -> Seen:
 
 def _evaluated(run: Run, template: str, scope: dict[str, Any]) -> tuple[Seen, Any]:
     kind, result = "a value", None
-    with shared_budget(None) as spent:
+    with Budget(None) as spent:
         try:
             result = run(template, scope)
         except OverLimit:

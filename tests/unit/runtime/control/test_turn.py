@@ -68,12 +68,12 @@ def _all() -> tuple[Any, Actor[Any], Any]:
 
 def test_it_is_decided_once() -> None:
     core, actor, clock = _all()
-    before = made_ready(core, actor, clock, 0)
+    before = made_ready(core, actor, clock.now(), 0)
     assert before is not None
-    assert made_ready(core, actor, clock, 0, before) is before
+    assert made_ready(core, actor, clock.now(), 0, before) is before
     assert core.decided == 1
     assert actor.pace.used == UNITS
-    assert made_ready(core, actor, clock, 0) is not None
+    assert made_ready(core, actor, clock.now(), 0) is not None
     assert core.decided == 2, "a new turn is a new decision"
 
 
@@ -104,9 +104,9 @@ def _horizon(_: Actor[Any], __: Any) -> int:
 @pytest.mark.parametrize("change", [_message, _state, _time, _back, _horizon])
 def test_it_is_decided_again_when_something_has_changed(change: Any) -> None:
     core, actor, clock = _all()
-    before = made_ready(core, actor, clock, 0)
+    before = made_ready(core, actor, clock.now(), 0)
     horizon = change(actor, clock)
-    assert made_ready(core, actor, clock, horizon, before) is not None
+    assert made_ready(core, actor, clock.now(), horizon, before) is not None
     assert core.decided == 2
 
 
@@ -114,10 +114,10 @@ def test_what_came_to_nothing_counts_for_the_pace_too() -> None:
     core, actor, clock = _all()
     core.lacks = Ref("nats", "k", "a1" * 32, 9)
     with pytest.raises(Missing):
-        made_ready(core, actor, clock, 0)
+        made_ready(core, actor, clock.now(), 0)
     assert actor.pace.used == UNITS
     actor.values["a1" * 32] = 1
-    made_ready(core, actor, clock, 0)
+    made_ready(core, actor, clock.now(), 0)
     assert actor.pace.used == 2 * UNITS
 
 
@@ -130,9 +130,9 @@ def test_what_does_not_fit_is_judged_by_the_whole_log_alone() -> None:
     read."""
     core, actor, clock = _all()
     actor.inbox.append((5, Report()))  # type: ignore[arg-type]  # a record that nobody reads
-    assert made_ready(core, actor, clock, 0) is None, "it has to be loaded"
+    assert made_ready(core, actor, clock.now(), 0) is None, "it has to be loaded"
     actor.state = State(as_of=5)
-    ready = made_ready(core, actor, clock, 0)
+    ready = made_ready(core, actor, clock.now(), 0)
     assert ready is not None
     (((seq, _), reason),) = ready.turn.unfit
     assert (seq, reason) == (5, "a record that does not fit: it was not started")
