@@ -42,9 +42,10 @@ MUTANTS: dict[str, Mutant] = {
         ("V10 §5.2.2", "Timeouts"), f"{ON_STACK}::test_a_step_over_its_time_fails_with_kind_timeout[timeout]",
         Edit("shared.engine.pipeline.call:limits", "if step.timeout_s is not None and", "if False and"),
     ),
-    "a service listens": Mutant(
+    "a worker listens": Mutant(
         ("FX §10.2",), f"{ON_LOG}::test_a_worker_needs_no_port_of_its_own",
-        Edit("shared.runtime.service.main:_main", "if settings.health_port:", "if True:"),
+        Edit("services.worker.service:serve", "    tools = Tools(",
+             "    await asyncio.start_server(lambda *_: None, '127.0.0.1', 0)\n    tools = Tools("),
     ),
     "events can be deleted": Mutant(
         ("FX §10.1",), "tests/integration/test_streams.py::test_an_event_stream_offers_no_way_around_a_permission",
