@@ -26,20 +26,16 @@ class Rooms:
         self._clock, self._share, self._changed = clock, share, changed
         self._heard: dict[str, Heard] = {}
 
-    def room(self, pool: str) -> int:
-        """How many commands may be under way beyond the first of each family."""
-        known = self._of(pool)
-        return self._part(sum(heard.room for heard in known) if known else UNKNOWN_SLOTS)
-
-    def most(self, pool: str) -> int:
-        known = self._of(pool)
-        return self._part(FIRSTS * (sum(heard.slots for heard in known) if known else UNKNOWN_SLOTS))
-
-    def _of(self, pool: str) -> list[Heard]:
-        return [heard for heard in self._heard.values() if heard.pool == pool]
-
-    def _part(self, whole: int) -> int:
-        return max(1, round(whole * self._share()))
+    def bounds(self, pool: str) -> tuple[int, int]:
+        """How many commands may be under way at most, and how many beyond the first of each family."""
+        slots, room, known = 0, 0, False
+        for heard in self._heard.values():
+            if heard.pool == pool:
+                slots, room, known = slots + heard.slots, room + heard.room, True
+        if not known:
+            slots = room = UNKNOWN_SLOTS
+        share = self._share()
+        return _part(FIRSTS * slots, share), _part(room, share)
 
     def forget_silent(self) -> None:
         oldest = self._clock.now() - topology.WORKER_TTL_S
@@ -57,3 +53,7 @@ class Rooms:
         self._heard[worker] = Heard(beat.pool, beat.slots, room, self._clock.now())
         if known is None or known.room != room:
             self._changed()
+
+
+def _part(whole: int, share: float) -> int:
+    return max(1, round(whole * share))

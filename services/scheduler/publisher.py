@@ -171,7 +171,9 @@ def stale(item: Outgoing) -> Outgoing:
 def message_of(item: Outgoing, instead: int = 0) -> tuple[str, bytes, str]:
     """Subject, data and id. The ids are for two schedulers that both believe they own the partition. The broker
     remembers them for longer than twice FRESH_S, and in that time stores no second fresh command of a run, no second
-    command after the same wait, and no second replacement of the same message. Requests have none: others write to
+    command after the same wait, and no second replacement of the same message. What was never sent before goes out
+    under the id of the run alone, fresh or not: a fresh one that comes late, from a scheduler that was stopped before
+    its publish, is then refused although the run has left the queue. Requests have none: others write to
     their stream too, and the broker would take a stranger's message of that id for ours. The router knows them
     again."""
     match item:

@@ -117,7 +117,7 @@ class CommandQueue:
     def _pump(self) -> None:
         for pool, fair in self._pools.items():
             if fair.is_holding:
-                for waiting in fair.released(self._rooms.most(pool), self._rooms.room(pool)):
+                for waiting in fair.released(*self._rooms.bounds(pool)):
                     waiting.held = False
                     self._publishing.add(waiting)
 

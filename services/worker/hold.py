@@ -228,6 +228,13 @@ class Hold:
         with suppress(NoetlError):  # it may get lost
             await self._around.bus.publish(subjects.claims(self._around.pool), msgspec.json.encode(claim))
 
+    def is_certain(self, looked: int) -> bool:
+        """Nothing has happened since the last look because of which another worker could have the run."""
+        presence = self._around.presence
+        if self.doubt or presence.absences() != looked:
+            return False
+        return looked == self.mark or not presence.doubts(self.mark)
+
     async def stay(self, looked: int, known: Callable[[], Awaitable[object]]) -> int:
         """Raises Fenced if another worker has the run since an absence: its tools are not ours to call then. `looked`
         is the number of absences at the last look; the number now is returned."""
@@ -236,7 +243,7 @@ class Hold:
         if absences != looked:
             await self.delivery.extend()
             await self._around.clock.sleep(SETTLE_S)
-        elif not self.doubt and not presence.doubts(self.mark):
+        elif self.is_certain(looked):
             return looked
         self.doubt = False
         try:

@@ -115,7 +115,9 @@ class Interpreter:
                         driver.answer = None
                         await self._journal.flush()
                     elif type(effect) is ef.Stay:
-                        self._looked = driver.answer = await self._hold.stay(self._looked, self._known)
+                        if not self._hold.is_certain(self._looked):
+                            self._looked = await self._hold.stay(self._looked, self._known)
+                        driver.answer = self._looked
                     elif type(effect) is ef.IsFresh:
                         driver.answer = self._hold.is_fresh()
                     else:

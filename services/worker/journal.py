@@ -128,6 +128,7 @@ class Journal:
                 tries += 1
             try:
                 if await self._is_there(subject, self._notes.n + 1):
+                    self._sent = None
                     return
             except Unavailable:
                 continue

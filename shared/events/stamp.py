@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 
+@lru_cache(maxsize=16)  # a decision and its record have one time
 def stamp(seconds: float) -> str:
     whole, micros = divmod(round(seconds * 1e6), 1_000_000)
     return f"{_second(whole)}.{micros:06d}Z"
@@ -12,6 +13,11 @@ def stamp(seconds: float) -> str:
 @lru_cache(maxsize=64)
 def _second(whole: int) -> str:
     return datetime.fromtimestamp(whole, UTC).isoformat()[:-6]
+
+
+def recorded(seconds: float) -> float:
+    """The time as whoever reads its stamp has it."""
+    return round(seconds * 1e6) / 1_000_000
 
 
 def seconds(text: str) -> float:

@@ -146,10 +146,12 @@ class World:
             if execution_id:
                 await self._wish(asked)
 
-    async def ask_for_a_slow_one(self) -> None:
-        asked = Asked(SLOW, SLOW.payload(9), "", f"s{len(self.asked)}")
+    async def ask_for(self, name: str) -> Asked:
+        book = next(book for book in BOOKS if book.name == name)
+        asked = Asked(book, book.payload(9), "", f"s{len(self.asked)}")
         self.asked.append(asked)
         await self.publish(asked)
+        return asked
 
     async def _wish(self, asked: Asked) -> None:
         """Someone wants the execution to wait, or to end."""
@@ -209,6 +211,7 @@ class World:
         self.healed = True
         self.network.odds = Odds()
         self.network.apart.clear()
+        self.network.stops.clear()
         self.broker.set_down(False)
         for process in self.processes:
             if process.client is None or process.client.dead:

@@ -33,7 +33,7 @@ from shared.events.stamp import seconds, stamp
 PlanOf = Callable[[str], Plan]
 
 
-class Place(Struct, frozen=True):
+class RunAt(Struct, frozen=True):
     """A run, or an iteration of it, as far as its workers had got."""
 
     key: Key
@@ -106,17 +106,17 @@ class Moment:
 
     # -- runs --------------------------------------------------------------------------
 
-    def places(self) -> Iterator[Place]:
+    def runs_at(self) -> Iterator[RunAt]:
         """Every run and iteration that is not over, as far as this record goes."""
         for run_id in self.schedule.runs:
-            if (found := self.place(Key(run_id))) is not None:
+            if (found := self.run_at(Key(run_id))) is not None:
                 yield found
         for run_id, loop in self.schedule.loops.items():
             for index in sorted(loop.live):
-                if (found := self.place(Key(run_id, index))) is not None:
+                if (found := self.run_at(Key(run_id, index))) is not None:
                     yield found
 
-    def place(self, key: Key) -> Place | None:
+    def run_at(self, key: Key) -> RunAt | None:
         """Also of a run that is over; None when it has not come into being."""
         if key.run_id not in self._scheduled:
             return None
@@ -132,7 +132,7 @@ class Moment:
         progress = known.progress(step, pipeline.begin(step, command, self.values))
         leases = [each.lease for each in records if each.lease is not None and each.lease.index == key.index]
         lease = next((each for each in reversed(leases) if each.epoch == known.epoch), None)
-        return Place(key, step, command, progress, lease, known.over)
+        return RunAt(key, step, command, progress, lease, known.over)
 
     def _records(self, key: Key) -> list[Record]:
         """What was said of it, and of the local loop that it may be a part of."""
@@ -153,7 +153,7 @@ class Moment:
         """Of a loop that is over: as it was before the record that ended it."""
         if run_id in self.schedule.loops:
             return self.schedule.loops[run_id]
-        end = next((place for place, (_, record) in enumerate(self.entries)
+        end = next((number for number, (_, record) in enumerate(self.entries)
                     for event in record.events if isinstance(event, ENDS_RUN) and event.run_id == run_id), None)
         return None if end is None else _scheduled(self.execution_id, self.entries[:end]).loops.get(run_id)
 

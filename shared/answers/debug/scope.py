@@ -35,14 +35,14 @@ def names_of(moment: Moment, key: Key | None) -> dict[str, Any]:
         caller = state.parent.iter if state.parent is not None else {}
         scope = ev.Scope(state.workload, state.ctx, state.results, caller)
         return visible(state.execution_id, resolve_scope(scope, None, moment.values), {})
-    place = moment.place(key)
-    if place is None:
+    run = moment.run_at(key)
+    if run is None:
         raise NoSuchRun(f"there is no run {key.run_id}{iteration_part(key.index)} with tasks at record "
                        f"#{moment.position}{_iterations(moment, key)}")
-    progress = place.progress
-    if progress.state == "running" and pipeline.task_at(place.step, progress).loop is not None:
+    progress = run.progress
+    if progress.state == "running" and pipeline.task_at(run.step, progress).loop is not None:
         progress = _at_element(moment, key)
-    return pipeline.names(place.command, progress, moment.values)
+    return pipeline.names(run.command, progress, moment.values)
 
 
 def _iterations(moment: Moment, key: Key) -> str:
@@ -52,11 +52,11 @@ def _iterations(moment: Moment, key: Key) -> str:
 
 
 def _at_element(moment: Moment, key: Key) -> pipeline.Progress:
-    place = moment.place(key)
-    assert place is not None
-    task = pipeline.task_at(place.step, place.progress)
-    found = pipeline_call.arrived(task, place.command, place.progress, moment.values, {})
-    return place.progress if isinstance(found, ev.TaskDone) else found
+    run = moment.run_at(key)
+    assert run is not None
+    task = pipeline.task_at(run.step, run.progress)
+    found = pipeline_call.arrived(task, run.command, run.progress, moment.values, {})
+    return run.progress if isinstance(found, ev.TaskDone) else found
 
 
 def evaluated(moment: Moment, expression: str, key: Key | None = None) -> Any:

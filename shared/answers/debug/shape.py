@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.answers.debug.moment import Moment, Place, plain
+from shared.answers.debug.moment import Moment, RunAt, plain
 from shared.answers.history.summary import awaited
 from shared.engine.routing.state import Run
 from shared.engine.scheduling.state import Loop
@@ -15,7 +15,7 @@ from shared.events.record import envelopes, event_type
 
 def shape(moment: Moment) -> dict[str, Any]:
     state = moment.state
-    places = {(place.key.run_id, place.key.index): place for place in moment.places()}
+    at = {(each.key.run_id, each.key.index): each for each in moment.runs_at()}
     plan = moment.plan
     return {
         "execution_id": moment.execution_id,
@@ -33,8 +33,8 @@ def shape(moment: Moment) -> dict[str, Any]:
         "result": _value(state.result),
         "error": state.error,
         "tokens": [{"token_id": each.token_id, "step": each.step, "args": each.args} for each in state.tokens.values()],
-        "runs": [_run(run, places.get((run.run_id, -1))) for run in state.runs.values()],
-        "loops": [_loop(moment, run_id, places) for run_id in moment.schedule.loops],
+        "runs": [_run(run, at.get((run.run_id, -1))) for run in state.runs.values()],
+        "loops": [_loop(moment, run_id, at) for run_id in moment.schedule.loops],
         "waits": [_wait(wait) for wait in moment.schedule.waits.values() if not wait.over],
         "places": [{"key": want.limit.key, "run_id": want.run_id, "index": want.index, "granted": want.granted}
                    for want in moment.places_wanted()],
@@ -74,37 +74,37 @@ def _value(result: Result | None) -> Any:
     return result.value["results"] if result.shape == "loop" else result.value
 
 
-def _run(run: Run, place: Place | None) -> dict[str, Any]:
+def _run(run: Run, at: RunAt | None) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "run_id": run.run_id, "step": run.step, "state": _state(run, place), "loop": run.loop, "pool": run.pool,
+        "run_id": run.run_id, "step": run.step, "state": _state(run, at), "loop": run.loop, "pool": run.pool,
         "args": run.args, "compensates": run.compensates or None,
         "end": None if run.end is None else {"event": run.end.event, "error": run.end.error},
     }
-    return {**found, **_progress(place)}
+    return {**found, **_progress(at)}
 
 
-def _state(run: Run, place: Place | None) -> str:
+def _state(run: Run, found: RunAt | None) -> str:
     if run.end is not None:
         return "ended"
     if run.loop:
         return "running"
-    if place is None or place.lease is None:
+    if found is None or found.lease is None:
         return "scheduled"
-    return "waiting" if run.parked or place.progress.waiting else "running"
+    return "waiting" if run.parked or found.progress.waiting else "running"
 
 
-def _progress(place: Place | None) -> dict[str, Any]:
-    if place is None or place.lease is None:
+def _progress(found: RunAt | None) -> dict[str, Any]:
+    if found is None or found.lease is None:
         return {"task": None, "attempt": None, "worker": None, "epoch": None, "set_ctx": [], "iter": {}, "tasks": {}}
-    at = place.progress
+    at = found.progress
     return {
         "task": at.task if at.state == "running" else None, "attempt": at.attempt if at.state == "running" else None,
-        "worker": place.lease.worker, "epoch": list(place.lease.epoch), "set_ctx": list(at.patches),
+        "worker": found.lease.worker, "epoch": list(found.lease.epoch), "set_ctx": list(at.patches),
         "iter": sketched(at.iter), "tasks": {name: _value(result) for name, result in at.results.items()},
     }
 
 
-def _loop(moment: Moment, run_id: str, places: dict[tuple[str, int], Place]) -> dict[str, Any]:
+def _loop(moment: Moment, run_id: str, at: dict[tuple[str, int], RunAt]) -> dict[str, Any]:
     loop = moment.schedule.loops[run_id]
     started = loop.started
     return {
@@ -112,7 +112,7 @@ def _loop(moment: Moment, run_id: str, places: dict[tuple[str, int], Place]) -> 
         "max_in_flight": started.max_in_flight if started is not None else None,
         "parallel": loop.parallel, "next": loop.next, "done": loop.results.size, "failed": loop.failures.size,
         "stopped": loop.stopped, "local": loop.is_local, "cursor": _cursor(loop),
-        "iterations": [{"index": index, **_progress(places.get((run_id, index)))} for index in sorted(loop.live)],
+        "iterations": [{"index": index, **_progress(at.get((run_id, index)))} for index in sorted(loop.live)],
     }
 
 

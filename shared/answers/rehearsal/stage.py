@@ -224,7 +224,7 @@ class Stage:
     def _resumes(self, key: Key) -> bool:
         if key not in self._parked:
             return False
-        wait = self.scheduler.state.waits.get(waiting.place(*key))
+        wait = self.scheduler.state.waits.get(waiting.run_key(*key))
         return wait is not None and wait.over and wait.event.wait == self._parked[key]
 
     def _outstanding(self, wanted: Wanted) -> list[Command]:

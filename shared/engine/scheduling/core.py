@@ -113,7 +113,7 @@ class SchedulerCore:
 
     def _for_wait(self, state: Schedule, lease: Lease, values: Values) -> Sequence[Message]:
         """A child is requested. If the wait was over before this worker came to it, the run needs another command."""
-        wait = state.waits.get(waiting.place(lease.run_id, lease.index))
+        wait = state.waits.get(waiting.run_key(lease.run_id, lease.index))
         if wait is None or wait.epoch != lease.epoch:
             return []
         if wait.over:
@@ -168,7 +168,7 @@ class SchedulerCore:
 
     def _for_place(self, state: Schedule, run_id: str, index: int, values: Values) -> Sequence[Message]:
         """What may be sent now. Not fresh: the same grant may be in the log twice."""
-        if waiting.place(run_id, index) not in state.granted:
+        if waiting.run_key(run_id, index) not in state.granted:
             return []
         if not run_id:
             return [*self.wants(state, values), *self.commands(state, values)]

@@ -38,11 +38,15 @@ NO_VALUES: Values = {}
 Plans = Callable[[str], Plan]
 
 
-@one_decision
 def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
     """Everything that follows for the loops and waits of one execution."""
     if state.finished or not (state.loops or state.waits or state.stopping or _has_bounds(state)):
         return []
+    return _decide(plans, state, now, values)
+
+
+@one_decision
+def _decide(plans: Plans, state: Schedule, now: float, values: Values) -> list[ev.Event]:
     late = [*_late(state, now)]
     gone = {event.run_id for event in late}
     events: list[ev.Event] = [*late, *_stopped(state)]
@@ -245,13 +249,23 @@ def outstanding(
             if loop.claims is not None and loop.claims.open and wanted(run_id, of_frame(loop.claims.asked - 1)):
                 commands.append(frame_command(state, loop, fresh=False))
             live = [index for index in sorted(loop.live) if wanted(run_id, index) and is_due(state, loop, index)]
-            since = state.seq if state.waits else 0
             step = _step(plans, loop)
-            commands += loop_commands(step, state, loop, live, values, fresh=False, since=since)
+            for since, indexes in _by_since(state, run_id, live).items():
+                commands += loop_commands(step, state, loop, indexes, values, fresh=False, since=since)
     for loop in () if state.paused else local_loops(state):
         if wanted(loop.event.run_id, RUN):
             commands.append(local_command(_step(plans, loop), state, loop, values, fresh=False))
     return commands
+
+
+def _by_since(state: Schedule, run_id: str, indexes: Iterable[int]) -> dict[int, list[int]]:
+    """Iterations by the `since` of their commands. One that has never waited has none, whatever the others do: its
+    command must have the id of its fresh one, so that the broker accepts one of the two (`scheduler/publisher.py`)."""
+    found: dict[int, list[int]] = {}
+    for index in indexes:
+        waited = state.waits and waiting.run_key(run_id, index) in state.waits
+        found.setdefault(state.seq if waited else 0, []).append(index)
+    return found
 
 
 def is_due(state: Schedule, loop: Loop, index: int) -> bool:

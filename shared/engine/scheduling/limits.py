@@ -21,7 +21,7 @@ from msgspec import Struct
 from shared.dsl.model.plan import Limit, Plan, Step
 from shared.dsl.templates.budget import Budget, spend
 from shared.dsl.templates.evaluate import evaluate, is_template
-from shared.engine.scheduling.waits import place
+from shared.engine.scheduling.waits import run_key
 from shared.engine.values.scope import visible
 from shared.engine.values.stored_values import Values, resolve_scope
 from shared.errors import TemplateError
@@ -53,7 +53,7 @@ class Want(Struct, frozen=True):
 
     @property
     def holder(self) -> str:
-        return holder(self.execution_id, place(self.run_id, self.index))
+        return holder(self.execution_id, run_key(self.run_id, self.index))
 
 
 def holder(execution_id: str, at: str) -> str:
@@ -86,7 +86,7 @@ def is_free(state: "Schedule", event: ev.StepScheduled, index: int = -1) -> bool
     """The run, or the iteration, may be sent to its pool."""
     if is_closed(state):
         return False
-    return not event.limited or place(event.run_id, index) in state.granted
+    return not event.limited or run_key(event.run_id, index) in state.granted
 
 
 def is_live(state: "Schedule", at: str) -> bool:
@@ -105,7 +105,7 @@ def fold_granted(state: "Schedule", event: ev.LimitGranted) -> None:
     if event.run_id and event.run_id not in state.runs and (loop is None or event.index not in loop.live):
         return
     if not state.finished:
-        state.granted[place(event.run_id, event.index)] = event.key
+        state.granted[run_key(event.run_id, event.index)] = event.key
 
 
 def forget(state: "Schedule", run_id: str) -> None:
@@ -163,7 +163,7 @@ def loop_wants(
     step = plans(loop.event.digest).steps[loop.event.step]
     for index in indexes:
         limit = limit_of(step, state.execution_id, loop.event, values, iter_of(step, loop, index, values))
-        granted = place(run_id, index) in state.granted
+        granted = run_key(run_id, index) in state.granted
         yield Want(state.execution_id, limit, run_id, index, state.priority, loop.at, granted)
 
 

@@ -147,7 +147,8 @@ def draft(state: Schedule) -> Schedule:
     """A copy that may be changed."""
     new = replace(
         state, runs=state.runs.copy(), waits=state.waits.copy(), orphans=state.orphans.copy(),
-        signals=state.signals.copy(), granted=state.granted.copy(), taken=state.taken.copy(), counts=state.counts.copy(),
+        signals=state.signals.copy(), granted=state.granted.copy(), taken=state.taken.copy(),
+        counts=state.counts.copy(),
     )
     new.loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
     new.stopping = {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {}
@@ -303,7 +304,7 @@ def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> Non
     if lease.index not in loop.live:
         if not loop.is_local and (loop.has_more or loop.next < loop.total):
             loop.recent = (*loop.recent, (seq, lease.index))
-        at = waiting.place(lease.run_id, lease.index)
+        at = waiting.run_key(lease.run_id, lease.index)
         state.waits.pop(at, None)
         state.granted.pop(at, None)
 

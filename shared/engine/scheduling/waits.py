@@ -51,7 +51,7 @@ class Wait(Struct, frozen=True):
     over: bool = False
 
 
-def place(run_id: str, index: int) -> str:
+def run_key(run_id: str, index: int) -> str:
     """The key under which a run, or an iteration, waits and holds its place of a limit."""
     return run_id + iteration_part(index)
 
@@ -63,7 +63,7 @@ def fold_report(state: "Schedule", record: Record, lease: Lease) -> None:
             state.stopping[lease.run_id].live.pop(lease.index, None)
         return
     event = record.events[-1]
-    at = place(lease.run_id, lease.index)
+    at = run_key(lease.run_id, lease.index)
     known = state.waits.get(at)
     if not isinstance(event, ev.TaskWaiting) or not _is_live(state, lease):
         return
@@ -95,7 +95,7 @@ def fold_control(state: "Schedule", record: Record) -> None:
             state.orphans.pop(event.child, None)
             if event.run_id in state.stopping:
                 state.stopping[event.run_id].live.pop(event.index, None)
-            at = place(event.run_id, event.index)
+            at = run_key(event.run_id, event.index)
             known = state.waits.get(at)
             if known is not None and known.answer is None and _asks_for(known, event):
                 state.waits[at] = replace(known, answer=event)
@@ -130,7 +130,7 @@ def forget(state: "Schedule", run_id: str) -> None:
 
 
 def is_waiting(state: "Schedule", run_id: str, index: int = -1) -> bool:
-    wait = state.waits.get(place(run_id, index))
+    wait = state.waits.get(run_key(run_id, index))
     return wait is not None and not wait.over
 
 
@@ -167,7 +167,7 @@ def misfit(payload: Any, schema: dict[str, Any]) -> str:
 
 def resumed(state: "Schedule", event: ev.TaskResumed) -> None:
     """In place, on a draft."""
-    at = place(event.run_id, event.index)
+    at = run_key(event.run_id, event.index)
     state.signals.pop(event.signal, None)
     if at in state.waits:
         _orphan(state, state.waits[at], "its time is over")

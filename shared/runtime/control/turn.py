@@ -8,7 +8,7 @@ from msgspec import Struct
 from shared.engine.core import Core, Outgoing, S
 from shared.engine.values.stored_values import shrink
 from shared.events.record import Entry, Record, encode
-from shared.events.stamp import seconds, stamp
+from shared.events.stamp import recorded, stamp
 from shared.runtime.control.actor import Actor
 
 SOON_S = 1.0  # a turn is as of the time of its record; what time alone adds within this is the next turn's
@@ -64,17 +64,16 @@ def _turn(core: Core[S], actor: Actor[S], now: float, horizon: int) -> Turn[S] |
         return None
     state = core.fold(actor.state, news) if news else actor.state
     unfit = list(_unfit(core, state, actor.inbox))
-    if any(seq > actor.state.as_of for (seq, _), _ in unfit):
+    if unfit and any(seq > actor.state.as_of for (seq, _), _ in unfit):
         return None  # it may follow from a record of another instance, which is read with the whole log
     messages = list(core.outgoing(state, news, actor.values, horizon))
-    ts = stamp(now)
-    events = core.decide(state, seconds(ts), actor.values)  # as anyone can re-derive it
+    now = recorded(now)
+    events = core.decide(state, now, actor.values)  # as anyone can re-derive it
+    if not events:
+        return Turn(state, messages, unfit)
     events, blobs = shrink(actor.execution_id, events)
-    turn = Turn(state, messages, unfit, blobs=blobs)
-    if events:
-        turn.record = Record(actor.execution_id, core.writer, state.n + 1, ts, tuple(events), state.as_of)
-        turn.data = encode(turn.record)
-    return turn
+    record = Record(actor.execution_id, core.writer, state.n + 1, stamp(now), tuple(events), state.as_of)
+    return Turn(state, messages, unfit, record, encode(record), blobs)
 
 
 def _unfit(core: Core[S], state: S, inbox: list[Entry]) -> Iterator[tuple[Entry, str]]:

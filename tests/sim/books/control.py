@@ -30,6 +30,17 @@ workflow:
       - {name: two, kind: python, code: "-", args: {give: "{{ call }}{{ iter.item }}"}}
 """
 
+NAPS = """
+workload: {items: []}
+workflow:
+  - step: start
+    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 2}}
+    tool:
+      - {name: one, kind: python, code: "-", args: {give: "{{ iter.item }}"}}
+      - {name: nap, kind: wait, for: "{{ iter.item }}s"}
+      - {name: two, kind: python, code: "-", args: {give: "{{ one * 2 }}"}}
+"""
+
 WAITS = """
 workflow:
   - step: start

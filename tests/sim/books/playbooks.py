@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from shared.dsl.compile import Compiled, compile_playbook
 from shared.tools import registry
-from tests.sim.books.control import CALLS, FAMILY, JOINS, PATIENT, SAGA, WAITS
+from tests.sim.books.control import CALLS, FAMILY, JOINS, NAPS, PATIENT, SAGA, WAITS
 from tests.sim.books.limits import ONE_AT_A_TIME, PLACES
 from tests.sim.books.loops import (
     BEST_EFFORT,
@@ -360,6 +360,7 @@ BOOKS = [
     _book("slow", SLOW, lambda k: {"takes": 2.0 + k / 4}, _always(_done(4))),
     _book("calls", CALLS, lambda k: {"x": k}, _calls),
     _book("family", FAMILY, lambda k: {"items": [k, 2, 7]}, _family),
+    _book("naps", NAPS, lambda k: {"items": [1, 12 + k, 6, 6]}, lambda p: _done([2 * item for item in p["items"]])),
     _book("waits", WAITS, _none, _always(_done(2))),
     _book("patient", PATIENT, _none, _always(_done("fine"))),
     _book("joins", JOINS, _none, _always(_done({"v": [3, 1, 1]}, alone=3, first=1, pair=1))),

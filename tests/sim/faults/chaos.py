@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 OUTAGE_S = 150.0  # longer than the window in which the broker knows message ids
 PAUSES_S = (2.0, 25.0)
 AROUND_S = (10.0, 15.5)  # around the end of a lease
+FRESH_STILL_S = (4.0, 9.5)  # longer than a member may be silent, and less than a command is fresh
 NEARLY_S = (10.0, 13.0)  # most of a lease: what is left is less than the time between two extensions
 
 
@@ -84,7 +85,7 @@ async def nearly_lose_a_lease(world: "World") -> None:
     for process in world.processes:
         if process.kind == "worker" and process.client is not None and not process.client.dead:
             process.client.pauses["take"] = world.rng.uniform(*NEARLY_S)
-    await world.ask_for_a_slow_one()
+    await world.ask_for("sim/slow")
     await asyncio.sleep(topology.COMMAND_LEASE_S + 1.0)
 
 
@@ -92,6 +93,14 @@ async def pause_at_a_word(world: "World") -> None:
     """A router or scheduler is stopped between its last look and what it says, or right after it."""
     if (client := _one_of(world, "router", "scheduler")) is not None:
         client.pauses[world.rng.choice(("deliver", "read", "send"))] = world.rng.uniform(*PAUSES_S)
+
+
+async def stop_with_a_fresh_command(world: "World") -> None:
+    """A scheduler is stopped with a fresh command in hand, and goes on while that is still believed: another one may
+    have sent it, and its run may have left the queue for a wait."""
+    asked = await world.ask_for("sim/naps")
+    command = subjects.command("default", asked.execution_id, "start:1", world.rng.randint(1, 2))
+    world.network.stops[command] = world.rng.uniform(*FRESH_STILL_S)
 
 
 async def silence(world: "World") -> None:
@@ -179,8 +188,8 @@ async def deliver_again(world: "World") -> None:
 
 FAULTS: dict[Callable[["World"], Awaitable[None]], int] = {
     crash_now: 3, crash_in_a_call: 6, freeze: 4, zombie: 2, outage: 2, lose_queue: 3, wipe_cursors: 1, deliver_again: 3,
-    pause_at_a_command: 7, nearly_lose_a_lease: 3, pause_at_a_word: 3, silence: 4, split: 2, move_floor: 2,
-    cancel_and_kill: 3,
+    pause_at_a_command: 7, nearly_lose_a_lease: 3, pause_at_a_word: 3, stop_with_a_fresh_command: 3, silence: 4,
+    split: 2, move_floor: 2, cancel_and_kill: 3,
 }
 
 

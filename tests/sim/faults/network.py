@@ -52,6 +52,7 @@ class Network(Faults):
         self.lagging: set[str] = set()  # clients whose every read lags
         self.apart: set[str] = set()  # clients on the other side of a split
         self.stored_at: dict[tuple[str, int], float] = {}  # whatever the broker's clock said
+        self.stops: dict[str, float] = {}  # who is about to send this fresh command is stopped, for so many seconds
         self.on_ack: Callable[[str], None] = lambda _subject: None
         self.trace: Callable[[str], None] | None = None
 
@@ -173,6 +174,14 @@ class SimBus(MemoryBus):
     @property
     def connections(self) -> int:
         return super().connections + self.client.line.reconnects
+
+    async def send(
+        self, subject: str, data: bytes, *, expected: int | None = None, headers: dict[str, str] | None = None,
+        on: int | None = None,
+    ) -> "asyncio.Future[int]":
+        if on is not None and (seconds := self._network.stops.pop(subject, 0.0)):
+            self.client.pause(seconds)
+        return await super().send(subject, data, expected=expected, headers=headers, on=on)
 
     async def read(self, stream: str, filters: Sequence[str], after: int = 0) -> list[Message]:
         if self._network.odds.holes:

@@ -1,6 +1,6 @@
-"""Promises that matter only with stopped workers, cancelled executions or a cluster of brokers: each taken away."""
+"""Promises that matter only with stopped services, cancelled executions or a cluster of brokers: each taken away."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -13,6 +13,8 @@ from shared.bus import codes, topology
 from shared.bus.memory.bus import MemoryBus
 from shared.bus.ports import Delivery, Message
 from shared.bus.replicas import ReplicaReader
+from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling.state import Schedule
 from shared.events import subjects
 from shared.events.stop import Stop
 from tests.sim.faults.replicas import SimCopies
@@ -88,6 +90,18 @@ def unknown_conflict() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_wait_for_all() -> Iterator[None]:
+    """Once a run of an execution has waited, every iteration is sent again as if it had: under an id that does not keep
+    its fresh command out of the queue."""
+
+    def by_since(state: Schedule, _run_id: str, indexes: Iterable[int]) -> dict[int, list[int]]:
+        return {state.seq if state.waits else 0: list(indexes)}
+
+    with mock.patch.object(scheduling, "_by_since", by_since):
+        yield
+
+
 MUTANTS: dict[str, tuple[Mutant, tuple[str, ...]]] = {
     "no mending": (no_mending, ("for ever",)),
     "stops that purge": (stops_that_purge, ("for ever",)),
@@ -95,5 +109,6 @@ MUTANTS: dict[str, tuple[Mutant, tuple[str, ...]]] = {
     "claims that extend nothing": (claims_that_extend_nothing, ("lease",)),
     "reads that do not belong together": (
         reads_that_do_not_belong_together, ("for ever", "decision", "call", "broke", "nobody forged")),
+    "one wait for all": (one_wait_for_all, ("pipeline", "call")),
     "unknown conflict": (unknown_conflict, ("for ever", "never started")),
 }

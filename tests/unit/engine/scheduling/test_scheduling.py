@@ -6,6 +6,7 @@ from shared.engine.scheduling import decide as scheduling
 from shared.engine.scheduling.state import Schedule, evolve
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
+from shared.events.record import Lease
 from tests.unit.engine.support import NOW, Driver, plan_of
 
 LOOP = """
@@ -180,6 +181,18 @@ def test_outstanding_lists_exactly_what_no_terminal_answers() -> None:
     assert not any(c.fresh for c in due)
     finished = Driver(loop(), echo).run()
     assert scheduling.outstanding(lambda _: finished.plan, finished.schedule) == []
+
+
+def test_the_wait_of_one_iteration_changes_no_command_of_another() -> None:
+    """What never waited is sent under one id, fresh or again, so that the queue accepts it once."""
+    run = Driver(loop(), echo)
+    run.control()
+    waits = run.queue.pop(0)
+    run.append("waiting", [ev.StepStarted(), ev.TaskStarted("start", 1), ev.TaskWaiting("start", 1, "start/1")],
+               Lease(waits.run_id, waits.step, (1, 1), "w1", waits.index))
+    run.append("scheduler", [ev.TaskResumed(waits.run_id, "start/1", waits.index, ok(None))])
+    due = scheduling.outstanding(lambda _: run.plan, run.schedule)
+    assert {c.index: c.since for c in due} == {0: run.schedule.seq, 1: 0, 2: 0}
 
 
 def test_the_fold_of_the_whole_log_gives_the_same_schedule_in_one_go() -> None:

@@ -10,6 +10,7 @@ from services.worker.journal import Journal
 from shared.bus import topology
 from shared.bus.memory.bus import MemoryBroker, MemoryBus
 from shared.engine.pipeline.notes import Notes
+from shared.errors import Unknown
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Lease, decode
@@ -76,3 +77,36 @@ async def test_a_lease_that_has_said_nothing_hands_back_without_a_word() -> None
     journal = Journal(bus, clock, Notes("e1", Lease("s:1", "s", (1, 2), "w"), 1000), PARTITIONS)
     await journal.release("the broker did not answer")
     assert [await bus.last_seq(topology.events_stream(p)) for p in range(PARTITIONS)] == [0] * PARTITIONS
+
+
+class Unheard(MemoryBus):
+    """The first answer gets lost."""
+
+    lost = False
+
+    async def send(self, subject: str, data: bytes, **more: Any) -> "asyncio.Future[int]":
+        future = await super().send(subject, data, **more)
+        if self.lost:
+            return future
+        self.lost = True
+        await asyncio.wait({future})
+        silent: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        silent.set_exception(Unknown("no answer"))
+        return silent
+
+
+async def test_what_was_found_in_the_log_is_no_longer_on_its_way() -> None:
+    """Otherwise a run that is stopped later could not say so, and its execution would wait for that."""
+    clock = VirtualClock()
+    bus = Unheard(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)))
+    notes = Notes("e1", Lease("s:1", "s", (1, 1), "w"), 1000)
+    journal = Journal(bus, clock, notes, PARTITIONS)
+    notes.note(ev.StepStarted())
+    writing = asyncio.ensure_future(journal.flush())
+    await clock.advance(1.0)
+    await writing
+    await journal.settle()
+    notes.note(ev.StepFailed({"kind": "cancelled"}))
+    await journal.flush()
+    found = [decode(stored, PARTITIONS) for stored in await bus.read(topology.events_stream(0), [">"])]
+    assert [(record.n, type(record.events[-1])) for record in found] == [(1, ev.StepStarted), (2, ev.StepFailed)]
