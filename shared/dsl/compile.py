@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.check.plan import check_plan
-from shared.dsl.lower.first_edition import as_first
+from shared.dsl.lower.earlier_editions import as_edition
 from shared.dsl.lower.lower import lower
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.model.edition import EDITION, plan_name
@@ -47,8 +47,8 @@ def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file
     reader = Reader(document, file, diagnostics)
     digest = plan_name(hashlib.sha256(data).hexdigest(), edition)
     plan = _titled(_read(reader, document, kinds, digest, pools, strict=strict), dict(origins))
-    if edition == 1:
-        plan = as_first(plan)
+    if edition != EDITION:
+        plan = as_edition(plan, edition)
     if reader.full or reader.warnings > MAX_WARNINGS:
         diagnostics.append(Diagnostic(len(document.lines), 1, "DSL802", "there is more, which is not shown",
                                       "mend these and compile again", file, "error" if reader.errors else "warning"))

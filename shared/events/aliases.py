@@ -38,19 +38,22 @@ FORMAL: dict[str, Formal] = {
     "loop.done": Formal("loop.finished"),
 }
 
-# The names of conditions (FX §9.2, the end): a call is the step's, and leaving a step is its success.
-_SUCCESS = ("call.done", "step.exit")
+# The names of conditions (FX §9.2, the end): a call is the step's, and a step is left after a failure too.
+_SUCCESS = ("call.done",)
 _FAILURE = ("call.error",)
+EXITS = frozenset({"step.exit", FORMAL["step.done"].fs})
 ENTER = frozenset({"step.enter", "step.started", FORMAL["step.started"].fx})
 _TOOL = FORMAL["task.done"]
 
 # The names each boundary event answers to. A finished loop is also a finished step.
-_DONE = frozenset({"step.done", *_SUCCESS, FORMAL["step.done"].fs, _TOOL.fs, _TOOL.fx})
+_DONE = frozenset({"step.done", *_SUCCESS, *EXITS, _TOOL.fs, _TOOL.fx})
 BOUNDARY: dict[str, frozenset[str]] = {
     "step.done": _DONE,
     "loop.done": _DONE | {"loop.done", FORMAL["loop.done"].fs},
-    "step.failed": frozenset({"step.failed", *_FAILURE, _TOOL.fx_error}),
+    "step.failed": frozenset({"step.failed", *_FAILURE, *EXITS, _TOOL.fx_error}),
 }
+# As they were before the third edition of the language.
+FORMER: dict[str, frozenset[str]] = {**BOUNDARY, "step.failed": BOUNDARY["step.failed"] - EXITS}
 
 
 def formal(envelope: dict[str, Any]) -> dict[str, Any]:

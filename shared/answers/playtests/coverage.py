@@ -89,7 +89,7 @@ class Coverage:
                 if compensates:
                     yield Part("compensation", compensates.rpartition(":")[0])
                 elif self.plan.steps[step].admit:
-                    names = routing.names_at_entry(self.plan, state, self.plan.steps[step], event.args, values)
+                    names = routing.names_at_entry(self.plan, state, self.plan.steps[step], event.tokens, values)
                     yield Part("admission", step, _first(self.plan.steps[step].admit, names))
             case ev.TokenRejected(step=step, rule=rule) if rule >= 0:
                 yield Part("admission", step, rule)

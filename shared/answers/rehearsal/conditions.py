@@ -44,8 +44,8 @@ def because_admission(plan: Plan, found: Rehearsed, name: str) -> list[dict[str,
     if step is None or before is None:
         return []
     state, event = before
-    args = event.args if isinstance(event, ev.StepScheduled) else state.tokens[event.token_id].args
-    names = routing.names_at_entry(plan, state, step, args, found.values)
+    tokens = event.tokens if isinstance(event, ev.StepScheduled) else (event.token_id,)
+    names = routing.names_at_entry(plan, state, step, tokens, found.values)
     return [{"rule": at, "allow": rule.allow, **held(rule.when, names)} for at, rule in enumerate(step.admit)]
 
 

@@ -53,10 +53,7 @@ def _denial(
     step = plan.steps[event.step]
     if event.reason:
         return Denial(step.name, tokens, -1, event.reason, at, step.line)
-    args: dict[str, Any] = {}
-    for token_id in tokens:
-        args.update(state.tokens[token_id].args)
-    names = names_at_entry(plan, state, step, args, values)
+    names = names_at_entry(plan, state, step, tokens, values)
     asked = step.admit[: event.rule + 1] if event.rule >= 0 else step.admit
     rules = [_asked(number, rule, names) for number, rule in enumerate(asked)]
     return Denial(step.name, tokens, event.rule, "", at, step.line, rules)

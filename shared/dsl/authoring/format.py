@@ -15,7 +15,7 @@ from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.source.load import load
 from shared.dsl.source.nodes import Entry, Node
 
-NOT_FOR_FAILURES = "DSL930"
+OTHERWISE = ("DSL930", "DSL931")
 WIDTH = 100            # a flow mapping or list stays one only within it
 MAX_SIMPLE_KEY = 1000  # YAML takes 1024 characters before the colon; longer keys are written with `?`
 ROOT = ("apiVersion", "kind", "metadata", "keychain", "executor", "workload", "workbook", "workflow")
@@ -26,7 +26,7 @@ _LAST = ("spec",)
 
 class Migrated(Struct, frozen=True):
     """`text` is None when the playbook is not valid; `changed` is what an earlier edition of the language took
-    otherwise, by the lines of the text."""
+    otherwise: of arcs by the lines of the text, of what is lowered by those of the source."""
 
     text: str | None
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -39,12 +39,13 @@ def canonical(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str =
     if compiled.plan is None or document is None:
         return Migrated(None, compiled.diagnostics)
     found = comments_of(source, document)
-    text = _Emitter(document.lines, found).playbook(lower(document, kinds, file).document.root)
+    lowered = lower(document, kinds, file)
+    text = _Emitter(document.lines, found).playbook(lowered.document.root)
     again = compile_playbook(text, kinds=kinds, file=file, strict=True)
     if again.plan is None:  # what lowering made is over a limit of the source, of its bytes or its values
         return Migrated(None, again.diagnostics)
-    changed = tuple(each for each in again.diagnostics if each.code == NOT_FOR_FAILURES)
-    return Migrated(text, compiled.diagnostics, changed)
+    changed = tuple(each for each in again.diagnostics if each.code in OTHERWISE)
+    return Migrated(text, compiled.diagnostics, (*lowered.notes, *changed))
 
 
 class _Emitter:

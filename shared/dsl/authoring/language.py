@@ -180,6 +180,7 @@ SHAPES: dict[str, Shape] = {
         "iterator": Key("name", "Name of the element in an iteration.", True),
         "spec": Key("@loop_spec", "How the iterations run."),
         "loop": Key("@loop", "A loop within it: its in reads the element around it. All levels are one run."),
+        "set_ctx": Key("mapping", "Written to ctx once, when the loop is done; it reads event.result."),
         "mode": _formal("Write it under spec."),
         "max_in_flight": _formal("Write it under spec."),
     },

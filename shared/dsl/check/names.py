@@ -23,7 +23,7 @@ IN_WORKLOAD = frozenset({"workload", "payload", "execution_id", "job"})
 _MISPLACED = {
     "outcome": "outcome is there in the rules of a task; an arc has event.result and event.error",
     "output": "write outcome in the rules of a task, event.result in an arc, or the name of the task",
-    "event": "event is there in the when and args of an arc; a rule has outcome",
+    "event": "event is there in arcs, admission and set_ctx of a loop; a rule has outcome",
     "iter": "iter is there in the tasks of a step; carry a value on with set_ctx",
     "keychain": "read keychain in the keys of a task",
     "now": "a template has no clock: take the time in a task, such as a program or SQL",
@@ -85,6 +85,7 @@ def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator
     yield _Scope(plan.workload, ("workload",), _Seen(workload | IN_WORKLOAD, {"workload": workload}))
     ctx = frozenset(key for step in plan.steps.values() for task in step.tasks
                     for rule in task.rules or () for key in rule.then.set_ctx)
+    ctx |= {key for step in plan.steps.values() if step.loop is not None for key in step.loop.set_ctx}
     args: dict[str, frozenset[str]] = dict.fromkeys(plan.steps, frozenset())
     for step in plan.steps.values():
         for arc in step.arcs:
@@ -104,7 +105,7 @@ def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator
 def _of_step(step: Step, sites: Sites, kinds: Mapping[str, ToolSpec], seen: _Seen) -> Iterator[_Scope]:
     path = sites.step(step.name)
     for index, admit in enumerate(step.admit):
-        yield _Scope(admit.when, (*path, "spec", "policy", "admit", "rules", index, "when"), seen)
+        yield _Scope(admit.when, (*path, "spec", "policy", "admit", "rules", index, "when"), seen.plus("event"))
     if step.compensate is not None and step.compensate.args is not None:
         at = (*path, "spec", "policy", "compensate", "args")
         yield _Scope(step.compensate.args, at, seen.plus(UNDOING))
@@ -124,6 +125,7 @@ def _of_loop(loop: Loop, sites: Sites, path: Path, seen: _Seen) -> Iterator[_Sco
     yield _Scope(loop.max_in_flight, _in_flight(sites, (*path, "spec")), seen)
     stop = _with_iter(seen.plus("results", "count", "last"), {level.iterator for level in loop.levels})
     yield _Scope(loop.stop_when, (*path, "spec", "stop_when"), stop)
+    yield _Scope(loop.set_ctx, (*path, "set_ctx"), seen.plus("event"))
     if loop.cursor is not None:
         yield _Scope(loop.cursor.claim.config, (*path, "cursor"), seen.plus("claim", "keychain"))
         return

@@ -7,6 +7,7 @@ from shared.dsl.check.plan_paths import Sites, listed
 from shared.dsl.model.plan import Plan, Step
 from shared.dsl.read.reader import Reader, short
 from shared.dsl.templates.conditions import FAILED, fires, truth
+from shared.events.aliases import FORMER
 
 
 def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
@@ -34,13 +35,24 @@ def check_net(reader: Reader, plan: Plan, sites: Sites) -> None:
 
 
 def check_failures(reader: Reader, plan: Plan, sites: Sites) -> None:
-    """Arcs that took failures in the first edition of the language, and take none now."""
+    """Arcs that took failures in the first edition of the language and take none now, and those that take them since
+    the third."""
     for step in plan.steps.values():
         for index, arc in enumerate(step.arcs if step.tasks else ()):
             if arc.when is not None and not arc.on_failure and truth(arc.when) is not False:
                 reader.value(sites.arc(step.name, index), "DSL930",
                              f"the arc to {short(arc.step)} takes no failure of {short(step.name)}",
                              "nothing, if it is about successes; else read event in its when", warning=True)
+            elif isinstance(arc.when, str) and _takes_more(arc.when):
+                reader.value(sites.arc(step.name, index), "DSL931",
+                             f"the arc to {short(arc.step)} takes a failure of {short(step.name)} too",
+                             "nothing, if it is about any end; else add event.error is none", warning=True)
+
+
+def _takes_more(when: str) -> bool:
+    """Whether it can take a failure by a name that was a success's before."""
+    before = truth(when, {("event", "name"): FORMER[FAILED], ("event", "error"): True})
+    return before is False and fires(when, FAILED) is not False
 
 
 def _unreachable(reader: Reader, plan: Plan, sites: Sites, verdict: token_net.Verdict) -> None:

@@ -22,6 +22,7 @@ _ALIASES = {
     "gcs": {"credential": "auth"},
     "python": {"with": "args"},
 }
+_BODIES = ("body", "json", "data", "payload", "form")
 _TIMEOUTS = ("timeout_s", "timeout_seconds")
 
 
@@ -126,13 +127,15 @@ def renamed_task(env: Env, task: Node, names: Names) -> Node:
                           if key not in verbatim})
 
 
-def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, Any]) -> list[Node]:
-    """A sink as a task that stores and then jumps on (FS §10). With `when` a noop before it decides."""
+def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, Any],
+              fails: list[dict[str, Any]] | None = None) -> list[Node]:
+    """A sink as a task that stores and then jumps on (FS §10). With `when` a noop before it decides. `fails` are the
+    rules of its failure."""
     body = _sink_body(env, sink)
     if body is None:
         return []
-    body = lower_program(env, lower_commands(env, own_keys(env, _inserted(_logged(body)))))
-    rules = [rule(ERROR, directive("fail")), otherwise(after)]
+    body = lower_program(env, lower_commands(env, own_keys(env, _inserted(_logged(_sent(env, body))))))
+    rules = [*(fails or [rule(ERROR, directive("fail"))]), otherwise(after)]
     store = with_rules(named(renamed_task(env, body, names), label), [], rules)
     when = get(sink, "when")
     if when is None:
@@ -142,6 +145,17 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
     keep: dict[str, Any] = {"result": "_prev"}
     return [noop(sink.position, gate, [rule(test, directive("jump", to=label, **keep)), otherwise({**after, **keep})]),
             store]
+
+
+def _sent(env: Env, body: Node) -> Node:
+    """The args of an http sink that has no body are its body, and it is sent."""
+    args = get(body, "args")
+    if env.edition < 3 or args is None or text_of(get(body, "kind")) != "http":
+        return body
+    if any(get(body, name) is not None or get(body, "spec", name) is not None for name in _BODIES):
+        return body
+    method = get(body, "method") or build(body.position, "POST")
+    return changed(body, {"args": None, "method": method, "body": args})
 
 
 def _logged(body: Node) -> Node:

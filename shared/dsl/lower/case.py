@@ -190,7 +190,7 @@ def arcs(env: Env, cases: list[Case], rest: Node | None, step: str, names: Names
         elif case.retry is None and not loop and not case.enters:
             before += [text for text in [negated(when)] if text is not None]
     if rest is not None:
-        _fallback(env, rest, found, lambda where: add(where, None, f"{step}_next", f"the next of step {step}"), names)
+        fallback(env, rest, found, lambda where: add(where, None, f"{step}_next", f"the next of step {step}"), names)
     return found, steps
 
 
@@ -209,7 +209,7 @@ def _guarded(when: Any, before: list[str]) -> Any:
     return "{{ " + " and ".join([*before, inner.removeprefix("not ")]) + " }}"
 
 
-def _fallback(env: Env, rest: Node, found: list[Node], add: Any, names: Names) -> None:
+def fallback(env: Env, rest: Node, found: list[Node], add: Any, names: Names) -> None:
     if not is_router(rest):
         add(targets(env, rest, names))
         return

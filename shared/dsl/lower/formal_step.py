@@ -1,13 +1,5 @@
-"""A formal step to a canonical one. Behind its main task come, as far as it has them:
-
-    <step>_vars   noop: writes `vars` and `set`
-    <step>_case   noop: the rules of `case` that do something, first match wins
-    <its branches>
-    <step>_sink   the sinks of the step and of its retry policies
-    <step>_done   noop, the merge point: the step's result is the main task's, its failure the main task's error
-"""
-
-
+"""A formal step to a canonical one: its tasks, with what comes before and behind them (`formal/tail.py`), and its arcs
+(`formal/arcs.py`)."""
 
 from typing import Any
 
@@ -27,13 +19,29 @@ from shared.dsl.lower.build import (
     with_rules,
 )
 from shared.dsl.lower.case import arcs, read_case, warn_of_codes, with_calls
-from shared.dsl.lower.formal_tail import Parts, behind
-from shared.dsl.lower.name_meanings import EVERYWHERE, condition, counted, key, on_arc, on_enter, patches, with_args
+from shared.dsl.lower.formal.arcs import Arcs, has_sinks
+from shared.dsl.lower.formal.events import may_fail, tell
+from shared.dsl.lower.formal.retries import case_retries
+from shared.dsl.lower.formal.tail import behind, decided
+from shared.dsl.lower.formal_tail import Parts
+from shared.dsl.lower.formal_tail import behind as former_behind
+from shared.dsl.lower.name_meanings import (
+    EVERYWHERE,
+    condition,
+    counted,
+    key,
+    on_arc,
+    on_enter,
+    patches,
+    unwrapped,
+    with_args,
+)
 from shared.dsl.lower.names import Names, expression, free_names, literal, renamed_node, rewrite
 from shared.dsl.lower.next import plain_next, router
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
 from shared.dsl.lower.retry import called, policy, start, whole
-from shared.dsl.lower.tasks import arg_keys, hand_over, split
+from shared.dsl.lower.tasks import split
+from shared.dsl.lower.workbook import arg_keys, hand_over
 from shared.dsl.source.nodes import Node
 from shared.dsl.templates.evaluate import is_template
 
@@ -48,6 +56,8 @@ def lower_formal(env: Env, step: str, node: Node, tool: Node | None) -> list[Nod
     put["next"] = following
     if parts.args and get(node, "loop", "in") is not None:
         put["loop"] = _loop(parts)
+    if parts.at_the_end:
+        put["loop"] = _set_by_loop(parts, put.get("loop") or get(node, "loop"))
     if parts.tasks and _works(parts):
         put["tool"] = Node(tool.position if tool is not None else node.position, _pipeline(parts))
     elif tool is not None:
@@ -65,19 +75,25 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     keys = arg_keys(env, args)
     tasks = _named_tasks(step, node, tool)
     to_ctx, to_iter = patches(get(node, "set"))
-    for name in ("vars", "set_ctx"):
-        to_ctx |= dict(items(get(node, name)))
+    vars_ = dict(items(get(node, "vars")))
+    whole_loop = env.edition > 2 and is_map(get(node, "loop"))
+    to_ctx |= {**({} if whole_loop else vars_), **dict(items(get(node, "set_ctx")))}
     to_iter |= dict(items(get(node, "set_iter")))
     sink = get(node, "sink")
     sinks = (listed(sink) if is_list(sink) else [sink]) if sink is not None else []
     kind = text_of(get(tasks[-1], "kind")) if tasks else ""
     main = text_of(get(tasks[-1], "name")) if tasks else ""
-    errors = any(case.acts and case.errors for case in cases)
-    retry = start(step, kind, keys, node)
+    errors = any(case.acts and (may_fail(case, step) if env.edition > 2 else case.errors) for case in cases)
+    retry = start(env, step, kind, keys, node)
     warn_of_codes(env, node, cases, kind)
+    if env.edition > 2:
+        tell(env, cases, step)
+        if whole_loop and vars_:
+            env.note(node, f"vars of step {step[:60]!r} are taken once, of the result of its loop",
+                     "write set_ctx: {…} on the step for what each iteration writes")
     return Parts(
         env=env, step=step, node=node, tasks=tasks, args=keys, cases=cases, sinks=sinks, set_ctx=to_ctx,
-        set_iter=to_iter, retry=retry, main=main, errors=errors,
+        set_iter=to_iter, retry=retry, main=main, errors=errors, at_the_end=vars_ if whole_loop else {},
     )
 
 
@@ -107,15 +123,22 @@ def _next(parts: Parts) -> tuple[Node | None, list[Node]]:
     names = _arc_names(parts, loop=loop)
     if not parts.cases:
         return (plain_next(parts.env, following, names) if following is not None else None), []
+    at = (get(node, "case") or node).position
+    if parts.env.edition > 2:
+        led = Arcs(parts, names)
+        led.of_case(decided(parts), has_sinks(parts))
+        if following is not None:
+            led.of_next(following)
+        return router(at, led.found, inclusive=False), led.steps
     found, generated = arcs(parts.env, parts.cases, following, parts.step, names, loop=loop,
                             decided=parts.decided)
-    return router((get(node, "case") or node).position, found, inclusive=False), generated
+    return router(at, found, inclusive=False), generated
 
 
 def _arc_names(parts: Parts, *, loop: bool) -> Names:
     """What arcs read. The pipeline's `iter` is gone by then, so an argument of the step is written out, if it is
     the same then: what reads `vars` may not be."""
-    names = on_arc(parts.kind, loop=loop)
+    names = unwrapped(on_arc(parts.kind, loop=loop), parts.env.edition)
     written = {}
     used = _read_by_arcs(parts) if parts.args else {}
     for name, value in items(get(parts.node, "args")):
@@ -155,6 +178,14 @@ def _loop(parts: Parts) -> Node | None:
     return changed(loop, {"in": renamed_node(over, names), **put}) if over is not None else loop
 
 
+def _set_by_loop(parts: Parts, loop: Node | None) -> Node | None:
+    """`vars` of a loop step are those of its result, when it is done (FX §8.1)."""
+    if loop is None:
+        return None
+    patch = renamed_patch(parts.at_the_end, _arc_names(parts, loop=True))
+    return changed(loop, {"set_ctx": build(parts.node.position, {**patch, **dict(items(get(loop, "set_ctx")))})})
+
+
 # -- the pipeline --------------------------------------------------------------------------------
 
 
@@ -167,7 +198,7 @@ def _pipeline(parts: Parts) -> list[Node]:
         bound = {parts.args[name]: value for name, value in items(args) if name in parts.args}
         first.append(noop(parts.node.position, parts.label("args", "the args"),
                           [otherwise(directive("continue", set_iter=renamed_patch(bound, EVERYWHERE)))]))
-    rest, to = behind(parts)
+    rest, to = behind(parts) if parts.env.edition > 2 else former_behind(parts)
     tasks = _main(parts, tasks, to)
     if parts.retry.inits:
         first.append(noop(parts.node.position, parts.label("call", "the first call"),
@@ -196,7 +227,10 @@ def _main(parts: Parts, tasks: list[Node], to: dict[str, str]) -> list[Node]:
     given = get(parts.node, "retry")
     if given is not None:
         whole(parts.env, retry, given, parts.main)
-    _case_retries(parts, to)
+    if parts.env.edition > 2:
+        case_retries(parts, _fails(parts, parts.tasks[-1], to))
+    else:
+        _case_retries(parts, to)
     if retry.last and has_policy(tasks[-1]):
         parts.env.error(parts.node, "DSL301", "collect and a policy of the task cannot stand together",
                         "move the task's rules into retry policies")
@@ -267,7 +301,7 @@ def _redirection(parts: Parts, task: Node, then: Node, to: dict[str, str]) -> di
 
 
 def _case_retries(parts: Parts, to: dict[str, str]) -> None:
-    """Rules that try again are the main task's; those before them that do not come along, to win first."""
+    """As in the first two editions; that of today is in `formal/retries.py`."""
     retries = [index for index, case in enumerate(parts.cases) if case.retry is not None]
     names, rules = parts.retry.on_task(), parts.retry.rules
     for case in parts.cases[:retries[-1] + 1] if retries else []:

@@ -1,4 +1,5 @@
-"""What comes behind the main task of a formal step: setting, the case's branches, sinks, the end."""
+"""A formal step taken apart, and what came behind its main task in the first two editions of the language: setting, the
+case's branches, sinks, the end. That of today is in `formal/tail.py`."""
 
 from typing import Any
 
@@ -6,7 +7,7 @@ from msgspec import Struct
 
 from shared.dsl.lower.build import directive, noop, otherwise, renamed_patch, rule, sink_task
 from shared.dsl.lower.case import Case
-from shared.dsl.lower.name_meanings import after_task, condition, key, with_args
+from shared.dsl.lower.name_meanings import after_task, condition, key, unwrapped, with_args
 from shared.dsl.lower.names import Names, expression, rewrite
 from shared.dsl.lower.nodes import Env, build, get, listed, text_of
 from shared.dsl.lower.retry import Retry, gather
@@ -14,7 +15,8 @@ from shared.dsl.source.nodes import Node
 
 
 class Parts(Struct, kw_only=True):
-    """A formal step taken apart. `errors`: a rule of its case does something about errors."""
+    """A formal step taken apart. `errors`: a rule of its case does something about errors. `at_the_end` are the `vars`
+    of a step with a loop."""
 
     env: Env
     step: str
@@ -28,6 +30,7 @@ class Parts(Struct, kw_only=True):
     retry: Retry
     main: str
     errors: bool = False
+    at_the_end: dict[str, Node] = {}
 
     @property
     def kind(self) -> str:
@@ -38,11 +41,16 @@ class Parts(Struct, kw_only=True):
         return get(self.node, "loop") is not None
 
     @property
+    def policies(self) -> list[Node]:
+        """Those of a `retry` that is a list (FX §6)."""
+        return listed(get(self.node, "retry"))
+
+    @property
     def decided(self) -> str:
         """The key of ctx that tells arcs which rule matched, when what a rule does can change what rules read.
         In a loop rules match once per iteration, and arcs once at its end."""
         cases = [case for case in self.cases if not case.enters]
-        changing = any(case.set_ctx or case.answer for case in cases) or bool(_collected(self))
+        changing = any(case.set_ctx or case.answer for case in cases) or bool(collects(self))
         leading = any(case.next is not None for case in cases)
         return key(self.step, "case") if changing and leading and not self.looped else ""
 
@@ -50,7 +58,8 @@ class Parts(Struct, kw_only=True):
         return self.env.label(f"{self.step}_{what}", self.node.position, f"{meaning} of step {self.step}")
 
     def after(self, *, errors: bool = False, view: str = "_prev") -> Names:
-        return with_args(after_task(self.step, self.kind, errors=errors, view=view), self.args)
+        names = unwrapped(after_task(self.step, self.kind, errors=errors, view=view), self.env.edition)
+        return with_args(names, self.args)
 
 
 def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:
@@ -61,7 +70,7 @@ def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:
                              if (sink := get(each, "then", "sink")) is not None)]
     hub = parts.label("vars", "what is set at the end") if parts.set_ctx or parts.set_iter else ""
     case = parts.label("case", "the case") if acting else ""
-    done = parts.label("done", "the end") if acting or sinks or _repeats(parts) else ""
+    done = parts.label("done", "the end") if acting or sinks or repeats(parts) else ""
     keep = parts.label("keep", "the way to the sink") if sinks and (acting or len(parts.tasks) > 1) else ""
     keeper = hub or case or keep or parts.main
     stores = _stores(parts, sinks, keeper, done)
@@ -79,11 +88,11 @@ def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:
         found.append(noop(position, keep, [otherwise(directive("continue", result=kept))]))
     found += stores
     if done:
-        found.append(_done(parts, done, keeper))
+        found.append(ending(parts, done, keeper))
     return found, {"hub": text_of(get(found[0], "name")) if found else "", "case": case}
 
 
-def _repeats(parts: Parts) -> bool:
+def repeats(parts: Parts) -> bool:
     """Whether the call is made again with another input, or responses are collected."""
     blocks = [get(each, "then") for each in listed(get(parts.node, "retry"))] + [case.retry for case in parts.cases]
     keys = ("next_call", "params", "collect", "sink")
@@ -105,13 +114,13 @@ def _stores(parts: Parts, sinks: list[Node], keeper: str, done: str) -> list[Nod
     return found
 
 
-def _done(parts: Parts, label: str, keeper: str) -> Node:
-    into = _collected(parts) if _repeats(parts) else ""
+def ending(parts: Parts, label: str, keeper: str) -> Node:
+    into = collects(parts) if repeats(parts) else ""
     answer = "{{ iter." + into + " }}" if into else keeper
     shared = {into: answer} if into and not parts.looped else {}
     rules = [otherwise(directive("break", result=answer, set_ctx=shared))]
     given = key(parts.step, "answer")
-    if any(_answers(parts, case) for case in parts.cases):
+    if any(answers(parts, case) for case in parts.cases):
         rules.insert(0, rule("{{ iter." + given + " is defined }}",
                              directive("break", result="{{ iter." + given + " }}", set_ctx=shared)))
     error = key(parts.step, "error")
@@ -121,16 +130,16 @@ def _done(parts: Parts, label: str, keeper: str) -> Node:
     return noop(parts.node.position, label, rules)
 
 
-def _answer(case: Case) -> str:
+def answers_with(case: Case) -> str:
     return expression(text_of(case.answer)) or text_of(case.answer)
 
 
-def _answers(parts: Parts, case: Case) -> bool:
+def answers(parts: Parts, case: Case) -> bool:
     """Whether a rule gives the step another result; what is collected is the result anyway."""
-    return case.answer is not None and not case.enters and _answer(case).rpartition(".")[2] != _collected(parts)
+    return case.answer is not None and not case.enters and answers_with(case).rpartition(".")[2] != collects(parts)
 
 
-def _collected(parts: Parts) -> str:
+def collects(parts: Parts) -> str:
     """The name that responses are collected into, if any."""
     blocks = [get(each, "then", "collect") for each in listed(get(parts.node, "retry"))]
     blocks += [case.collect or get(case.retry, "collect") for case in parts.cases]
@@ -153,10 +162,10 @@ def _case_tasks(parts: Parts, label: str, past: str, done: str) -> list[Node]:
         to_iter: dict[str, Any] = renamed_patch(case.set_iter, names)
         to_ctx: dict[str, Any] = renamed_patch(case.set_ctx, names)
         if case.collect is not None and case.retry is None:
-            (to_iter if _repeats(parts) else to_ctx).update(
-                gather(parts.env, parts.retry, case.collect, names, once=not _repeats(parts)))
-        if _answers(parts, case):
-            to_iter[key(parts.step, "answer")] = rewrite("{{ " + _answer(case) + " }}", names)
+            (to_iter if repeats(parts) else to_ctx).update(
+                gather(parts.env, parts.retry, case.collect, names, once=not repeats(parts)))
+        if answers(parts, case):
+            to_iter[key(parts.step, "answer")] = rewrite("{{ " + answers_with(case) + " }}", names)
         to_ctx |= {parts.decided: index + 1} if parts.decided else {}
         then = directive("jump", to=text_of(get(branch[0], "name")) if branch else to, result="_prev",
                          set_ctx=to_ctx, set_iter=to_iter)

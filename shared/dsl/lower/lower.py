@@ -10,7 +10,7 @@ from shared.dsl.lower.arc_set import arcs_that_set
 from shared.dsl.lower.bounds import short_lists, short_tool
 from shared.dsl.lower.commands import reads_commands
 from shared.dsl.lower.formal_step import FORMAL, lower_formal
-from shared.dsl.lower.name_meanings import EVERYWHERE, on_arc
+from shared.dsl.lower.name_meanings import EVERYWHERE, on_arc, unwrapped
 from shared.dsl.lower.names import renamed_node
 from shared.dsl.lower.next import plain_next
 from shared.dsl.lower.no_match import must_match, taken_off
@@ -19,6 +19,7 @@ from shared.dsl.lower.results import lower_results
 from shared.dsl.lower.root import lower_root
 from shared.dsl.lower.step_names import plain_names
 from shared.dsl.lower.tasks import lower_tool
+from shared.dsl.lower.workbook import with_step_args
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.model.edition import EDITION
 from shared.dsl.model.plan import Origin
@@ -30,11 +31,13 @@ _LOOP_KEYS = ("in", "iterator", "mode", "max_in_flight", "spec")
 
 
 class Lowered(Struct, frozen=True):
-    """`labels` says of every generated step and task where it comes from."""
+    """`labels` says of every generated step and task where it comes from; `notes` is what an earlier edition of the
+    language took otherwise."""
 
     document: Document
     diagnostics: tuple[Diagnostic, ...] = ()
     labels: Mapping[str, Origin] = {}
+    notes: tuple[Diagnostic, ...] = ()
 
 
 def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edition: int = EDITION) -> Lowered:
@@ -47,7 +50,7 @@ def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edi
         root = changed(root, {"workflow": _workflow(env, workflow)})
     if root is document.root:
         return Lowered(document, tuple(env.diagnostics))
-    return Lowered(Document(root, document.lines, root.plain()), tuple(env.diagnostics), env.labels)
+    return Lowered(Document(root, document.lines, root.plain()), tuple(env.diagnostics), env.labels, tuple(env.notes))
 
 
 def _names(root: Node) -> tuple[set[str], frozenset[str]]:
@@ -91,7 +94,7 @@ def _step(env: Env, node: Node) -> list[Node]:
     if (spec := get(node, "spec")) is not None:
         put["spec"] = renamed_node(spec, EVERYWHERE)
     if tool is not None:
-        tool = put["tool"] = lower_tool(env, step, tool)
+        tool = put["tool"] = lower_tool(env, step, with_step_args(env, node, tool))
     sinks = [sink for sink in (_own_sink(each) for each in ([tool] if is_map(tool) else listed(tool))) if sink]
     node = changed(node, put)
     if sinks and tool is not None:
@@ -103,7 +106,8 @@ def _step(env: Env, node: Node) -> list[Node]:
         return [node]
     last = tool if is_map(tool) else next(reversed(listed(tool)), None)
     kind = text_of(get(last, "kind"))
-    return [changed(node, {"next": plain_next(env, following, on_arc(kind, loop=loop is not None))})]
+    names = unwrapped(on_arc(kind, loop=loop is not None), env.edition)
+    return [changed(node, {"next": plain_next(env, following, names)})]
 
 
 def _own_sink(task: Node | None) -> Node | None:

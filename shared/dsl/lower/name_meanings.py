@@ -9,6 +9,7 @@ from shared.dsl.lower.names import Names, asks_for_errors, expression, rewrite, 
 from shared.dsl.lower.nodes import is_map, items, text_of
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
+from shared.dsl.templates.result_view import PAYLOAD
 
 SHAPED = ("http", "postgres", "duckdb")  # kinds whose payload is inside an envelope
 _OUTPUT = ("http", "pg", "py", "meta", "status", "error", "result")
@@ -51,6 +52,14 @@ def after_task(step: str, kind: str, *, errors: bool, view: str = "_prev") -> Na
         return _names(step, kind, view, "(none if false)", ok="true", failed="false", more=more)
     return _names(step, kind, f"({view} if {kept} is not defined)", f"({kept} if {kept} is defined)",
                   ok=f"({kept} is not defined)", failed=f"({kept} is defined)", more=more)
+
+
+def unwrapped(names: Names, edition: int) -> Names:
+    """`result` is the payload alone (FX §3.3). Before the third edition, keys of its envelope came before its own."""
+    view = names.plain["response"]
+    if edition < 3 or names.plain["result"] != f"{view}.result":
+        return names
+    return replace(names, plain={**names.plain, "result": f"{view}.{PAYLOAD}"})
 
 
 def counted(step: str) -> dict[tuple[str, str], str]:

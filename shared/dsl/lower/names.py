@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Entry, Node
-from shared.events.aliases import BOUNDARY, ENTER
+from shared.events.aliases import ENTER, FORMER
 
 _LEXER = Environment(keep_trailing_newline=True)
 _RAW = re.compile(r"\{\{-?\s*`([^`]*)`\s*-?\}\}")
@@ -19,8 +19,8 @@ _SPACE = ("whitespace", "linecomment", "comment")
 _OPEN = ("variable_begin", "block_begin")
 _CLOSE = ("variable_end", "block_end")
 _WRITTEN = ("step.done", "call.done", "step.exit", "step.failed", "call.error")  # kept in arcs as they are
-_OK, _FAILED = BOUNDARY["step.done"], BOUNDARY["step.failed"]
-_IN_ARCS = {name: event for event in ("step.done", "step.failed") for name in BOUNDARY[event]
+_OK, _FAILED = FORMER["step.done"], FORMER["step.failed"]
+_IN_ARCS = {name: event for event in ("step.done", "step.failed") for name in FORMER[event]
             if name not in _WRITTEN}
 
 
@@ -28,7 +28,9 @@ class Names(Struct, frozen=True):
     """What names stand for at one place. `dotted` are `name.attribute` pairs, looked up before `plain`.
 
     `ok`, `failed`, `entered` are tests that take the place of comparisons with `event.name` on a worker; all
-    empty in an arc, where the event itself is there. `message` is the error as text (FS §7.3)."""
+    empty in an arc, where the event itself is there. `message` is the error as text (FS §7.3). With `events` they are
+    those of one event of a step (`formal/events.py`): a test for each name that it has, and `event` for the name
+    itself; any other name is another event's."""
 
     plain: Mapping[str, str] = {}
     dotted: Mapping[tuple[str, str], str] = {}
@@ -38,6 +40,12 @@ class Names(Struct, frozen=True):
     message: str = ""
     arc: bool = False
     exit_on_error: bool = False
+    events: Mapping[str, str] | None = None
+    event: str = ""
+
+    @property
+    def knows_events(self) -> bool:
+        return self.arc or bool(self.ok) or self.events is not None
 
 
 class Token(NamedTuple):
@@ -77,7 +85,7 @@ def written_of(text: str) -> str:
 
 def _may_hold(text: str, names: Names) -> bool:
     """A cheap look, so that most texts are never taken apart."""
-    if ((names.arc or names.ok) and "event" in text) or any(name in text for name in names.plain):
+    if (names.knows_events and "event" in text) or any(name in text for name in names.plain):
         return True
     return any(name in text and attribute in text for name, attribute in names.dotted)
 
@@ -253,7 +261,7 @@ def _replacement(tokens: list[Token], index: int, names: Names, local: set[str])
         return _compared(names, _text(tokens, index + 1), [token.text[1:-1]]), 5
     if token.text in local or not _is_free(tokens, index):
         return None, 1
-    if _is_event_name(tokens, index) and (names.arc or names.ok):
+    if _is_event_name(tokens, index) and names.knows_events:
         return _event_name(tokens, index, names)
     attribute = _text(tokens, index + 2) if _text(tokens, index + 1) == "." else ""
     if attribute and (token.text, attribute) in names.dotted:
@@ -293,6 +301,8 @@ def _event_name(tokens: list[Token], index: int, names: Names) -> tuple[str | No
             at += 1
         if _text(tokens, at) in ("]", ")"):
             return _compared(names, "!=" if words == 2 else "==", given), at + 1 - index
+    if names.events is not None:
+        return names.event or None, 3
     if names.arc:
         return None, 3
     return f"('call.error' if {names.failed} else 'call.done')", 3
@@ -301,7 +311,11 @@ def _event_name(tokens: list[Token], index: int, names: Names) -> tuple[str | No
 def _compared(names: Names, sign: str, given: list[str]) -> str:
     """A comparison of the event's name with these texts, as a test that holds at this place."""
     exits = names.exit_on_error and "step.exit" in given
-    if names.arc:
+    if names.events is not None:
+        tests = list(dict.fromkeys(names.events[each] for each in given if each in names.events)) or ["false"]
+        if "true" in tests or tests == ["false"]:
+            return "true" if ("true" in tests) == (sign == "==") else "false"
+    elif names.arc:
         if exits:
             return "true" if sign == "==" else "false"
         texts = [repr(_IN_ARCS.get(each, each)) for each in given]

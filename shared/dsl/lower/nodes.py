@@ -29,6 +29,12 @@ class Env(Struct):
     keys: frozenset[str] = frozenset()
     copied: int = 0  # values copied from the workbook so far
     edition: int = EDITION
+    notes: list[Diagnostic] = []  # what an earlier edition took otherwise
+
+    def note(self, node: Node | Position, message: str, fix: str) -> None:
+        position = node.position if isinstance(node, Node) else node
+        if len(self.notes) < MAX_WARNINGS:
+            self.notes.append(Diagnostic(position.line, position.column, "DSL932", message, fix, self.file, "warning"))
 
     def error(self, node: Node | Position, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         position = node.position if isinstance(node, Node) else node

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from shared.dsl.lower.build import directive, noop, otherwise, rule, sink_task
-from shared.dsl.lower.name_meanings import after_task, condition, key, on_task, with_args
+from shared.dsl.lower.name_meanings import after_task, condition, key, on_task, unwrapped, with_args
 from shared.dsl.lower.names import Names, expression, renamed_node, rewrite, written_of
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, text_of
 from shared.dsl.model.texts import Text
@@ -28,6 +28,7 @@ class Retry(Struct, kw_only=True):
     step: str
     kind: str
     args: dict[str, str]
+    edition: int
     rules: list[dict[str, Any]]
     inits: dict[str, Any]
     calls: dict[tuple[str, str], str]
@@ -37,13 +38,13 @@ class Retry(Struct, kw_only=True):
     repeats: bool = False  # it makes calls with another input, which `_retry.index` counts then
 
     def on_task(self) -> Names:
-        return with_args(on_task(self.step, self.kind), self.args)
+        return with_args(unwrapped(on_task(self.step, self.kind), self.edition), self.args)
 
 
-def start(step: str, kind: str, args: dict[str, str], node: Node) -> Retry:
+def start(env: Env, step: str, kind: str, args: dict[str, str], node: Node) -> Retry:
     retry = Retry(
-        step=step, kind=kind, args=args, rules=[], inits={}, calls={}, last={}, tasks=[], counts=_mentions_retry(node),
-        repeats=_repeats(node),
+        step=step, kind=kind, args=args, edition=env.edition, rules=[], inits={}, calls={}, last={}, tasks=[],
+        counts=_mentions_retry(node), repeats=_repeats(node),
     )
     if retry.counts:
         retry.inits |= {key(step, "index"): 1, key(step, "count"): 1}
@@ -188,7 +189,7 @@ def _between(env: Env, retry: Retry, then: Node, main: str, again: dict[str, Any
     back = directive("jump", to=main, set_iter=again)
     pause = env.label(f"{retry.step}_pause", delay.position, "the delay of a retry policy") if delay is not None else ""
     if sink is not None:
-        names = with_args(after_task(retry.step, retry.kind, errors=False), retry.args)
+        names = with_args(unwrapped(after_task(retry.step, retry.kind, errors=False), retry.edition), retry.args)
         names = Names({**names.plain, "page": "_prev"}, names.dotted, names.ok, names.failed)
         label = env.label(f"{retry.step}_each_sink", sink.position, "the sink of a retry policy")
         tasks += sink_task(env, sink, label, names, directive("jump", to=pause) if pause else back)

@@ -22,7 +22,7 @@ def retried(env: Env, step: str, task: Node) -> Node:
     if is_map(given) and (get(given, "retry_on") is not None or get(given, "backoff") is not None):
         rules = _on_errors(env, given)
     else:
-        retry = start(step, text_of(get(task, "kind")), {}, given)
+        retry = start(env, step, text_of(get(task, "kind")), {}, given)
         whole(env, retry, given, "")
         rules = retry.rules
         if retry.inits or retry.tasks:

@@ -3,10 +3,9 @@ under `spec`, other names for keys, and rules with the words people use."""
 
 from typing import Any
 
-from shared.dsl.lower.bounds import may_copy
-from shared.dsl.lower.build import ERROR, directive, named, noop, otherwise, own_keys, renamed_task, rule, with_rules
+from shared.dsl.lower.build import ERROR, directive, named, otherwise, own_keys, renamed_task, rule, with_rules
 from shared.dsl.lower.commands import lower_commands
-from shared.dsl.lower.name_meanings import EVERYWHERE, in_rules, patches, with_args
+from shared.dsl.lower.name_meanings import EVERYWHERE, in_rules, patches
 from shared.dsl.lower.names import renamed_node
 from shared.dsl.lower.nodes import (
     Env,
@@ -25,9 +24,8 @@ from shared.dsl.lower.nodes import (
 from shared.dsl.lower.program import lower_program
 from shared.dsl.lower.sugar import SUGAR, lower_sugar
 from shared.dsl.lower.task_retry import retried
+from shared.dsl.lower.workbook import inlined
 from shared.dsl.source.nodes import Entry, Node
-
-_RESERVED = ("index", "count", "parent")  # keys of `iter` that the engine sets
 
 
 def lower_tool(env: Env, step: str, tool: Node) -> Node:
@@ -81,7 +79,8 @@ def lower_task(env: Env, step: str, body: Node, label: str, before: str) -> list
         return lower_sugar(env, step, body, sugar, lower_list)
     task = renamed(body, "input", "args")
     if text_of(get(task, "kind")) == "workbook":
-        return _from_workbook(env, step, task, label, before)
+        first, body = inlined(env, task, label)
+        return [*first, named(_plain(env, step, body, before), label)]
     return [_plain(env, step, task, before)]
 
 
@@ -181,56 +180,3 @@ def _also(node: Node, put: dict[str, Any]) -> Any:
     patched = changed(then, _patched(then, put["set_ctx"], put["set_iter"]))
     owner = changed(owner, {"then": patched})
     return owner if owner.value is node.value or get(node, "else", "then") is None else changed(node, {"else": owner})
-
-
-def _from_workbook(env: Env, step: str, task: Node, label: str, before: str) -> list[Node]:
-    """The named task inlined with its `args` bound (FS §5)."""
-    reference = get(task, "task") or get(task, "name")
-    entry = env.workbook.get(text_of(reference))
-    if entry is None:
-        known = ", ".join(sorted(env.workbook)[:20]) or "none"
-        env.error(reference or task, "DSL408", f"the workbook has no task {text_of(reference)!r}", f"known: {known}")
-        return [changed(task, {"kind": build(task.position, "noop"), "task": None})]
-    if not may_copy(env, task, entry):
-        return [build(task.position, {"name": label, "kind": "noop"})]
-    extra = {key: value for key, value in items(task) if key not in ("kind", "name", "task", "args")}
-    body = changed(entry, extra)
-    args = get(task, "args")
-    if args is None or not is_map(args) or not args.value:
-        return [named(_plain(env, step, body, before), label)]
-    first = env.label(f"{label}_args", args.position, f"the args of workbook task {label}")
-    bound, body = bind(env, body, args)
-    setting = otherwise(directive("continue", set_iter=bound, result="_prev"))
-    return [noop(args.position, first, [setting]), named(_plain(env, step, body, before), label)]
-
-
-def bind(env: Env, body: Node, args: Node) -> tuple[dict[str, Any], Node]:
-    """What `iter` gets, and the task that reads its arguments there."""
-    keys = arg_keys(env, args)
-    names = with_args(EVERYWHERE, keys)
-    bound = {keys[name]: renamed_node(value, EVERYWHERE) for name, value in items(args) if name in keys}
-    return bound, hand_over(renamed_task(env, body, names), keys)
-
-
-def arg_keys(env: Env, args: Node | None) -> dict[str, str]:
-    """The key of `iter` under which each argument is kept."""
-    found = {}
-    for name, value in items(args):
-        if name.isidentifier():
-            found[name] = f"arg_{name}" if name in _RESERVED else name
-        else:
-            env.error(value, "DSL205", f"an argument cannot be called {name[:60]!r}", "letters, digits and _")
-    return found
-
-
-def hand_over(task: Node, keys: dict[str, str]) -> Node:
-    """A program gets the arguments as its variables, beside those it names itself; one it names without a value
-    is a place for an argument."""
-    if text_of(get(task, "kind")) != "python" or not keys:
-        return task
-    own = get(task, "args")
-    if own is not None and not is_map(own):
-        return task
-    given = {name: build(task.position, "{{ iter." + at + " }}") for name, at in keys.items()}
-    named_here = {name: value for name, value in items(own) if value.value is not None or name not in given}
-    return changed(task, {"args": build(task.position, {**given, **named_here})})

@@ -6,10 +6,12 @@ The log names the plan of an execution by the digest of its source, and from the
 1. An undefined operand was an error. An arc with any `when` could take a failure. `else` took an outcome whose retries
    were used up, and so did the next policy of a formal `retry`. A best-effort loop was done when no iteration had
    succeeded.
-2. `docs/dsl.md`.
+2. Of a formal `case` the first rule that matched anything acted. `step.exit` was a success. `vars` of a loop step were
+   those of each iteration. A workbook task's own `args` won over the call's. Admission saw no event.
+3. `docs/dsl.md`.
 """
 
-EDITION = 2
+EDITION = 3
 _MARK = "@"
 
 

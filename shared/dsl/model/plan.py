@@ -101,7 +101,7 @@ class Limit(Struct, frozen=True):
 class Loop(Struct, frozen=True):
     """`max_in_flight` is 1 for a sequential loop; as text it is an expression, evaluated when the loop starts.
     `inner` are the loops within it, from outside in; with `stop_when` true no further iteration starts. `local`: one
-    worker runs all iterations; with a `cursor` there are no `items`."""
+    worker runs all iterations; with a `cursor` there are no `items`. `set_ctx` is written when it is done."""
 
     items: Any
     iterator: str
@@ -111,6 +111,7 @@ class Loop(Struct, frozen=True):
     stop_when: Any = None
     local: bool = False
     cursor: Cursor | None = None
+    set_ctx: dict[str, Any] = {}
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -142,19 +143,21 @@ class Needs(Struct, frozen=True):
 
     `names` are bare names (resolved args → ctx → iter → workload → steps); `ctx` and `workload`
     are keys used as `ctx.key` / `workload.key`, or EVERYTHING. `parts` are the keys of a bare name, where nothing
-    but keys of it is read.
+    but keys of it is read. `caller`: a playbook that it starts may read the iteration around this execution.
     """
 
     names: frozenset[str] = frozenset()
     ctx: frozenset[str] = frozenset()
     workload: frozenset[str] = frozenset()
     parts: dict[str, frozenset[str]] = {}
+    caller: bool = False
 
 
 class Step(Struct, frozen=True):
     """`needs` covers the tasks and `loop.in`; `task_needs` the tasks alone: what an iteration carries. A number
     as `join` is how many tokens enter together. With `requires`, the pool is chosen when an execution starts.
-    `all_may_fail`: a best-effort loop is done even if no iteration succeeded, as in the first edition."""
+    `all_may_fail`: a best-effort loop is done even if no iteration succeeded, as in the first edition. `former`: as in
+    the second, `step.exit` is a success in its arcs, and its admission sees no event."""
 
     name: str
     tasks: tuple[Task, ...] = ()
@@ -178,6 +181,7 @@ class Step(Struct, frozen=True):
     limit: Limit | None = None
     requires: tuple[str, ...] = ()
     all_may_fail: bool = False
+    former: bool = False
 
 
 class Origin(Struct, frozen=True):

@@ -42,6 +42,7 @@ class ToolSpec(Struct, frozen=True):
     aliases: bool = False         # `auth` may name several credentials, each with an alias
     waits: bool = False           # a call may be parked without a worker until something has happened
     claims: bool = False          # may give a loop its rows, claimed in a transaction (`loop.cursor`)
+    blocks: Mapping[str, Mapping[str, Any]] = {}  # of an outcome, when there is nothing to say (`pg: {code: null}`)
 
     def all_knobs(self) -> dict[str, KeySpec]:
         return {**COMMON_KNOBS, **self.knobs}

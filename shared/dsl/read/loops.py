@@ -11,6 +11,7 @@ from shared.dsl.read import rejected_keys
 from shared.dsl.read.cursors import read_cursor
 from shared.dsl.read.reader import Reader, Told, kind_of, short
 from shared.dsl.read.spec_layers import read_knobs
+from shared.dsl.read.task_policy import read_patch
 from shared.dsl.read.template_fields import check_templates, read_expression
 from shared.dsl.source.nodes import Path
 
@@ -29,7 +30,7 @@ def read_loop(reader: Reader, value: Any, path: Path, knobs: Iterable[str],
     loop = reader.mapping(value, path, _LEVEL)
     if not isinstance(value, dict):
         return Loop([], ""), {}
-    reader.keys(loop, path, ("in", "cursor", "iterator", "spec", "loop"), rejected_keys.LOOP, "loop")
+    reader.keys(loop, path, ("in", "cursor", "iterator", "spec", "loop", "set_ctx"), rejected_keys.LOOP, "loop")
     cursor = read_cursor(reader, loop["cursor"], (*path, "cursor"), kinds) if "cursor" in loop else None
     items = _items(reader, loop, path) if cursor is None or "in" in loop else []
     iterator = _iterator(reader, loop, path)
@@ -43,7 +44,7 @@ def read_loop(reader: Reader, value: Any, path: Path, knobs: Iterable[str],
         _beside_cursor(reader, loop, path, local)
     found = Loop(
         items=items, iterator=iterator, mode=cast(Any, mode), max_in_flight=most, inner=inner, stop_when=stop,
-        local=local, cursor=cursor,
+        local=local, cursor=cursor, set_ctx=read_patch(reader, loop, "set_ctx", path),
     )
     return found, read_knobs(reader, spec, (*path, "spec"), knobs)
 
@@ -85,7 +86,8 @@ def _inner(reader: Reader, outer: Mapping[str, Any], path: Path, mode: str,
     loop = reader.mapping(outer["loop"], at, _LEVEL)
     if not isinstance(outer["loop"], dict):
         return ()
-    reader.keys(loop, at, ("in", "iterator", "spec", "loop"), rejected_keys.LOOP, "loop")
+    told = {**rejected_keys.LOOP, "set_ctx": rejected_keys.SET_BY_LOOP}
+    reader.keys(loop, at, ("in", "iterator", "spec", "loop"), told, "loop")
     level = Level(_items(reader, loop, at), _iterator(reader, loop, at))
     if level.iterator in names and level.iterator:
         reader.value((*at, "iterator"), "DSL401", f"the loop around it has the iterator {short(level.iterator)} too",

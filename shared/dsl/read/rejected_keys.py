@@ -107,6 +107,7 @@ LOOP = {
     "expr": EXPR,
 }
 
+SET_BY_LOOP = moved("set_ctx", "set_ctx: {…} on the outermost loop of the step")
 INNER_LOOP = {key: moved(key, f"spec: {{{key}: …}} on the outermost loop")
               for key in ("max_in_flight", "stop_when", "policy")}
 TASK_LOOP = unsupported("a loop within the loop of a task", "put the outer one on the step: loop: {in: …, iterator: …}")

@@ -172,8 +172,8 @@ def _admit(reader: Reader, policy: Mapping[str, Any], path: Path) -> tuple[Admit
         return ()
     modes = ("exclusive", "inclusive")
     if "mode" in admit and reader.choice(admit["mode"], (*at, "mode"), modes) == "inclusive":
-        reader.value((*at, "mode"), "DSL701", "inclusive admission is not supported",
-                     "write mode: exclusive, or leave it out")
+        reader.value((*at, "mode"), "DSL903", "inclusive admission is a gate too: the first rule that matches decides",
+                     "write mode: exclusive, or leave it out", warning=True)  # V10 §5.2.1: reserved
     if "rules" not in admit and "join" in admit:
         return ()
     return tuple(

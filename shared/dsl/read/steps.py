@@ -20,6 +20,7 @@ from shared.dsl.read.tasks import read_task
 from shared.dsl.source.nodes import Path
 from shared.dsl.templates.needs import names_used
 
+PLAYBOOK = "playbook"
 MAX_TASKS = 200
 STEP_KEYS = ("step", "desc", "spec", "loop", "tool", "next")
 
@@ -51,13 +52,15 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
                   if "next" in body else ((), "exclusive"))
     _complete(reader, body, path, name)
     rendered = _rendered(pipeline, around.kinds)
+    starts = any(task.kind == PLAYBOOK for task in pipeline)
+    needs = names_used([_of_loop(loop), rendered, policy.limit.key if policy.limit else None])
     return Step(
         name=name, tasks=pipeline, arcs=arcs, mode=cast(Any, mode), admit=policy.admit, loop=loop, pool=pool,
         timeout_s=policy.timeout_s or around.defaults.step_timeout_s, deadline_s=policy.deadline_s,
         max_leases=policy.max_leases, failure=cast(Any, policy.failure), tolerate=policy.tolerate,
         max_payload_bytes=policy.max_payload_bytes or around.defaults.max_payload_bytes,
-        needs=names_used([_of_loop(loop), rendered, policy.limit.key if policy.limit else None]),
-        task_needs=names_used(rendered), line=reader.document.node(path).position.line, desc=desc,
+        needs=replace(needs, caller=starts), task_needs=replace(names_used(rendered), caller=starts),
+        line=reader.document.node(path).position.line, desc=desc,
         join=policy.join, compensate=policy.compensate, limit=policy.limit, requires=requires,
     )
 

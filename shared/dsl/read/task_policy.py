@@ -68,8 +68,8 @@ def _directive(reader: Reader, then: dict[str, Any], path: Path, labels: frozens
         if "backoff" in then else "none",
         delay=_delay(reader, then["delay"], (*path, "delay")) if "delay" in then else 0.0,
         to=_target(reader, then["to"], (*path, "to"), labels) if do == "jump" and "to" in then else "",
-        set_iter=_patch(reader, then, "set_iter", path),
-        set_ctx=_patch(reader, then, "set_ctx", path),
+        set_iter=read_patch(reader, then, "set_iter", path),
+        set_ctx=read_patch(reader, then, "set_ctx", path),
         **_retry_shape(reader, then, path),
         **_answer(reader, then, path, labels),
     )
@@ -135,7 +135,7 @@ def _target(reader: Reader, value: Any, path: Path, labels: frozenset[str]) -> s
     return ""
 
 
-def _patch(reader: Reader, then: dict[str, Any], key: str, path: Path) -> dict[str, Any]:
+def read_patch(reader: Reader, then: dict[str, Any], key: str, path: Path) -> dict[str, Any]:
     if key not in then:
         return {}
     at = (*path, key)

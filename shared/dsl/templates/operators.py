@@ -24,7 +24,7 @@ from shared.dsl.templates.limits import (
 )
 from shared.dsl.templates.measure import SMALL, int_cost
 from shared.dsl.templates.methods import FUNCTIONS, percent
-from shared.dsl.templates.result_view import View, unwrap
+from shared.dsl.templates.result_view import View, folded, unwrap
 from shared.dsl.templates.values import SCALARS, Undefined, member, method, missing_of, require, written
 
 _LISTS = (list, tuple)
@@ -96,6 +96,8 @@ def within(context: Context, needle: Any, values: Any) -> bool:
         needle = unwrap(needle)
     kind = type(values)
     if kind not in _SEARCHED:
+        if kind is View and values.folds:
+            needle = folded(needle)
         values = unwrap(values)
         kind = type(values)
     if isinstance(needle, _UNDEFINED) or isinstance(values, _UNDEFINED) or (values is None and not is_strict()):
@@ -196,7 +198,10 @@ def steps(context: Context, values: Any, weight: int) -> Any:
 
 def invoke(context: Context, owner: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
     """`owner.name(…)`. Data cannot be called, so here a method comes before a key."""
-    owner = unwrap(owner)
+    if type(owner) is View:
+        if owner.folds and name == "get":
+            args = (folded(unwrap(args[0])), *args[1:]) if args else args
+        owner = owner.payload
     if isinstance(owner, Undefined) and not is_strict():
         context.spend(OPERATOR)
         return owner.member(name)

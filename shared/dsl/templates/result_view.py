@@ -4,7 +4,8 @@ A name is looked up in this order: the keys of the result's envelope (http: `sta
 `data`; sql: `rows`, `row_count`, `columns`; loop: `results`, `count`, `failed`), then the payload's keys,
 then what is known beside it (selected parts; the name it was collected under; `_ref`, `_store`, `_size_bytes` of a
 stored result), then `data`
-and `result`, which give the payload. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
+and `result`, which give the payload. Of `_payload`, as which lowering reads a formal `result`, the payload's keys come
+before the envelope's. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
 filters) acts on the payload. As the final value of an expression a view gives the result as stored.
 """
 
@@ -16,6 +17,7 @@ from jinja2.utils import missing
 
 from shared.events.outcome import Ref, Result
 
+PAYLOAD = "_payload"
 MISSING: Any = missing  # what `find` answers for a name that is not there
 _ENVELOPES = {"http": ("status_code", "headers", "data"), "sql": ("rows", "row_count", "columns")}
 _PAYLOADS = {"http": "data", "sql": "rows"}
@@ -24,15 +26,17 @@ _PAYLOADS = {"http": "data", "sql": "rows"}
 class View:
     """Immutable. `own` are the envelope's keys, `raw` is what the view stands for as a final value, `beside` is
     known of the result without being in it. Of a secret it is a handle: `secret` says what it stands for, which the
-    keys of a call are rendered with and nothing else."""
+    keys of a call are rendered with and nothing else. `folds`: its keys are lower-case and found in any spelling, as
+    the names of headers are (RFC 9110 §5.1)."""
 
-    __slots__ = ("beside", "own", "payload", "raw", "secret")
+    __slots__ = ("beside", "folds", "own", "payload", "raw", "secret")
 
     def __init__(
         self, own: dict[str, Any], payload: Any, raw: Any, beside: Mapping[str, Any] | None = None,
-        secret: dict[str, str] | None = None,
+        secret: dict[str, str] | None = None, *, folds: bool = False,
     ) -> None:
         self.secret = secret
+        self.folds = folds
         self.own = own
         self.payload = payload
         self.raw = raw
@@ -40,7 +44,11 @@ class View:
 
     def find(self, name: Any) -> Any:
         """The value under a name, or MISSING."""
+        if self.folds:
+            return self.payload.get(folded(name), MISSING)
         found = self.own.get(name, MISSING)
+        if found is MISSING and name == PAYLOAD:
+            return self._unwrapped()
         if found is MISSING and type(self.payload) is dict and not (self.own and name == "result"):
             found = self.payload.get(name, MISSING)
         if found is MISSING and self.beside is not None:
@@ -50,6 +58,14 @@ class View:
         if name == "result":
             return View(self.own, self.payload, self.payload, self.beside)
         return self.payload if name == "data" else MISSING
+
+    def _unwrapped(self) -> "View":
+        """The payload alone, whose keys come before the envelope's: `data` of a body that has such a key is that."""
+        own, payload = self.own, self.payload
+        if type(payload) is dict:
+            own = {key: each for key, each in own.items() if key not in payload}
+            own |= {"result": payload["result"]} if "result" in payload else {}
+        return View(own, payload, payload, self.beside)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.payload)
@@ -106,6 +122,15 @@ class View:
         return +self.payload
 
 
+def folded(name: Any) -> Any:
+    return name.lower() if type(name) is str else name
+
+
+def headers_view(headers: Any) -> Any:
+    """The headers of an answer, whose names are told apart by their letters alone, not by their case."""
+    return View({}, headers, headers, folds=True) if type(headers) is dict else headers
+
+
 def unwrap(value: Any) -> Any:
     """The payload of a view; any other value as it is."""
     return value.payload if type(value) is View else value
@@ -126,6 +151,8 @@ def view(result: Result) -> View:
     if result.shape in _ENVELOPES and isinstance(value, dict):
         payload = value.get(_PAYLOADS[result.shape])
         own = {key: each for key, each in value.items() if key in _ENVELOPES[result.shape] or key[:8] == "command_"}
+        if "headers" in own:
+            own["headers"] = headers_view(own["headers"])
         return View({**own, "data": payload}, payload, value, beside)
     if result.shape == "secret" and isinstance(value, dict):
         return View({}, value, value, beside, {str(key): str(each) for key, each in value.items()})

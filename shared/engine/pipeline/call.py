@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.model.plan import Step, Task
-from shared.dsl.model.tool_spec import KeySpec
+from shared.dsl.model.tool_spec import KeySpec, ToolSpec
 from shared.dsl.templates.budget import one_decision
 from shared.dsl.templates.evaluate import evaluate
 from shared.engine.pipeline import decide as pipeline
@@ -112,6 +112,15 @@ def rendered(task: Task, keys: Mapping[str, KeySpec], names: Mapping[str, Any]) 
 
 def late(**fields: Any) -> Outcome:
     return failed(TIMEOUT, "the step-run is over its time", **fields)
+
+
+def with_blocks(outcome: Outcome, spec: ToolSpec) -> Outcome:
+    """A call that failed before its tool was asked has the blocks of its kind too, so that a rule may read
+    `outcome.pg.code` of any failure."""
+    if outcome.error is None or not spec.blocks:
+        return outcome
+    missing = {name: dict(block) for name, block in spec.blocks.items() if getattr(outcome, name) is None}
+    return replace(outcome, **missing) if missing else outcome
 
 
 class Times(Struct, frozen=True):

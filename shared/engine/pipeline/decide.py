@@ -23,7 +23,7 @@ from shared.dsl.model.plan import Directive, Rule, Step, Task
 from shared.dsl.read.task_policy import PREVIOUS
 from shared.dsl.templates.budget import one_decision
 from shared.dsl.templates.evaluate import evaluate, is_template, truth
-from shared.dsl.templates.result_view import view
+from shared.dsl.templates.result_view import headers_view, view
 from shared.engine.pipeline.assertions import kept
 from shared.engine.pipeline.task_loop import Each, after, element_iter, listed
 from shared.engine.values import growth
@@ -248,6 +248,8 @@ def outcome_view(outcome: Outcome) -> dict[str, Any]:
     for kind in ("http", "pg", "py"):
         if (fields := getattr(outcome, kind)) is not None:
             seen[kind] = fields
+    if outcome.http is not None and "headers" in outcome.http:
+        seen["http"] = {**outcome.http, "headers": headers_view(outcome.http["headers"])}
     return seen
 
 

@@ -232,6 +232,7 @@ class RunMachine:
         outcome: Outcome
         ended, outcome = yield Ended(progress, answered, names)
         times = Times(ended - began, queued)
+        outcome = pipeline_call.with_blocks(outcome, spec)
         return pipeline_call.judged(self._step, progress, outcome, names, key, times, over=ended >= self.due)
 
     def _call(

@@ -39,9 +39,9 @@ def pause(progress: Progress, until: float) -> ev.TaskWaiting:
 
 
 def _iter(command: Command, progress: Progress, values: Values) -> dict[str, Any]:
-    """What a child sees as `iter.parent`."""
-    if not is_iteration(command.index) and progress.each is None:
-        return {}
+    """What a child sees as `iter.parent`: outside of a loop, the iteration around this execution."""
     caller = resolve_scope(command.scope, command.scope_ref, values).caller
+    if not is_iteration(command.index) and progress.each is None:
+        return caller
     own = without(progress.iter)
     return within(own, caller) if caller else own

@@ -5,7 +5,7 @@ from typing import Any
 from shared.dsl.templates.result_view import view
 from shared.engine.routing.state import End
 from shared.engine.values.stored_values import Values, resolve
-from shared.events.aliases import BOUNDARY
+from shared.events.aliases import BOUNDARY, FORMER
 
 
 class EventName(str):
@@ -22,10 +22,22 @@ class EventName(str):
     __hash__ = str.__hash__
 
 
-def event_view(end: End, values: Values) -> dict[str, Any]:
+class FormerEventName(EventName):
+    """As before the third edition of the language, when leaving a step was its success."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other in FORMER[str.__str__(self)] if isinstance(other, str) else NotImplemented
+
+    __hash__ = str.__hash__
+
+
+def event_view(end: End, values: Values, *, former: bool = False) -> dict[str, Any]:
     result = view(resolve(end.result, values))
     payload: dict[str, Any] = {"result": result, "error": end.error}
     if end.event == "loop.done":
         payload |= {"count": end.count, "failed": end.failed, "failures": end.failures,
                     "stopped": result.own.get("stopped", False)}
-    return {"name": EventName(end.event), "result": result, "error": end.error, "payload": payload}
+    name = FormerEventName(end.event) if former else EventName(end.event)
+    return {"name": name, "result": result, "error": end.error, "payload": payload}

@@ -14,10 +14,11 @@
 What people wish comes first (`cancel_and_pause.py`). Deciding again after its own events yields nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from shared.dsl.model.plan import Arc, Plan, Step
 from shared.dsl.templates.budget import Budget, one_decision, spend
@@ -25,10 +26,11 @@ from shared.dsl.templates.evaluate import evaluate, truth
 from shared.dsl.templates.needs import names_used
 from shared.engine.routing import cancel_and_pause, compensation
 from shared.engine.routing.boundary_event import event_view
-from shared.engine.routing.joins import Move, next_move, wave_of
-from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, apply, draft, ended, is_over
+from shared.engine.routing.joins import Move, args_of, next_move, wave_of
+from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, Token, apply, draft, ended, is_over
+from shared.engine.routing.workload import merge_workload, whole_scope
 from shared.engine.scheduling.limits import limited
-from shared.engine.values.ctx_patch import MAX_CTX_BYTES, apply_patch, work_of
+from shared.engine.values.ctx_patch import MAX_CTX_BYTES, apply_patch, refuse_stored, work_of
 from shared.engine.values.scope import narrow, visible
 from shared.engine.values.stored_values import (
     MAX_RECORD_BYTES,
@@ -107,26 +109,6 @@ def _priority(request: Request, plan: Plan) -> int:
     return PRIORITY if asked is None else asked
 
 
-def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str) -> dict[str, Any]:
-    """Defaults rendered, the payload (never rendered: it is data) merged over them (FS §3.2)."""
-    seen = deep_merge(defaults, payload)
-    rendered = evaluate(dict(defaults), {"payload": payload, **whole_scope(execution_id, seen)})
-    return deep_merge(rendered, payload)
-
-
-def whole_scope(execution_id: str, workload: Mapping[str, Any]) -> dict[str, Any]:
-    """What can be named before anything has run."""
-    return {**workload, "workload": workload, "execution_id": execution_id, "job": {"uuid": execution_id}}
-
-
-def deep_merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(outer)
-    for key, value in inner.items():
-        old = merged.get(key)
-        merged[key] = deep_merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
-
-
 @one_decision
 def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
     if state.status not in LIVE:
@@ -167,10 +149,11 @@ def names_at_end(plan: Plan, state: Execution, run: Run, values: Values = NO_VAL
 
 
 def names_at_entry(
-    plan: Plan, state: Execution, step: Step, args: dict[str, Any], values: Values = NO_VALUES
+    plan: Plan, state: Execution, step: Step, tokens: Iterable[str], values: Values = NO_VALUES
 ) -> dict[str, Any]:
-    """What the admission rules of a step see, as of this state."""
-    return _Turn(plan, draft(state), state.started, values).names_at_entry(step, args)
+    """What the admission rules of a step see of the tokens that come to it, as of this state."""
+    turn = _Turn(plan, draft(state), state.started, values)
+    return turn.names_at_entry(step, tuple(state.tokens[token_id] for token_id in tokens))
 
 
 def takes(arc: Arc, event: str, names: Mapping[str, Any]) -> bool:
@@ -239,6 +222,8 @@ class _Turn:
         assert run.end is not None
         step = self.plan.steps[run.step]
         end = self.patch_ctx(run, run.end)
+        if end.event == "loop.done" and step.loop is not None and step.loop.set_ctx:
+            end = self.patch_ctx(run, self.patched_by_loop(step, run, end, step.loop.set_ctx))
         try:
             arcs = self.select(step, run, end)
         except TemplateError as error:
@@ -251,6 +236,16 @@ class _Turn:
             self.fail({**(end.error or {}), "step": step.name})
         elif run.undo and (limit := compensation.over_limit(self.state)):
             self.fail(Failure(LIMIT, limit, step=step.name).error())
+
+    def patched_by_loop(self, step: Step, run: Run, end: End, patch: dict[str, Any]) -> End:
+        """The end with what the loop as a whole writes to ctx: it sees what its iterations wrote."""
+        try:
+            found = evaluate(patch, self.names_at_end(step, run, end))
+            refuse_stored(found)
+        except TemplateError as error:
+            failure = Failure(error.kind, f"set_ctx of the loop of step {step.name}: {error}", retryable=False)
+            return End("step.failed", end.seq, error=failure.error())
+        return replace(end, ctx=(found,))
 
     def patch_ctx(self, run: Run, end: End) -> End:
         # An upper bound of the size of ctx: measuring it for every patch of a loop would take seconds. It starts at the
@@ -286,13 +281,14 @@ class _Turn:
         return found
 
     def names_at_end(self, step: Step, run: Run, end: End) -> dict[str, Any]:
-        needs = names_used([[arc.when, arc.args] for arc in step.arcs])
+        needs = names_used([[arc.when, arc.args] for arc in step.arcs] + ([step.loop.set_ctx] if step.loop else []))
         results = self.state.results
         if end.event != "step.failed":
             results = {**results, step.name: end.result}
         scope = narrow(needs, self.state.workload, self.state.ctx, results, self.caller)
         scope = resolve_scope(scope, None, self.values)
-        return visible(self.state.execution_id, scope, run.args, event=event_view(end, self.values))
+        event = event_view(end, self.values, former=step.former)
+        return visible(self.state.execution_id, scope, run.args, event=event)
 
     # -- tokens ------------------------------------------------------------------------
 
@@ -328,13 +324,11 @@ class _Turn:
                     self.emit(ev.TokenRejected(token.token_id, step.name, reason=reason))
 
     def enter(self, step: Step, move: Move) -> None:
-        args: dict[str, Any] = {}
-        for token in move.tokens:
-            args.update(token.args)
+        args = args_of(move.tokens)
         ids = tuple(token.token_id for token in move.tokens)
         if len(ids) > 1:
             self.emit(ev.TokenJoined(step.name, ids))
-        if step.admit and not self.admitted(step, ids, args):
+        if step.admit and not self.admitted(step, move.tokens):
             return
         run_id = f"{step.name}:{self.state.counts.get(step.name, 0) + 1}"
         wave, undo = wave_of(step, self.state), step.compensate is not None
@@ -342,10 +336,10 @@ class _Turn:
             self.schedule(step, run_id, ids, args)
         else:
             self.emit(ev.StepScheduled(run_id, step.name, ids, args=args, wave=wave, undo=undo))
-            self.finish(msgspec.structs.replace(self.state.runs[run_id], end=End("step.done", self.state.as_of)))
+            self.finish(replace(self.state.runs[run_id], end=End("step.done", self.state.as_of)))
 
-    def admitted(self, step: Step, ids: tuple[str, ...], args: dict[str, Any]) -> bool:
-        names = self.names_at_entry(step, args)
+    def admitted(self, step: Step, tokens: tuple[Token, ...]) -> bool:
+        names = self.names_at_entry(step, tokens)
         try:
             decided = next((i for i, rule in enumerate(step.admit) if rule.when is None or truth(rule.when, names)), -1)
         except TemplateError as error:
@@ -353,14 +347,18 @@ class _Turn:
             return False
         if decided >= 0 and step.admit[decided].allow:
             return True
-        for token_id in ids:
-            self.emit(ev.TokenRejected(token_id, step.name, decided))
+        for token in tokens:
+            self.emit(ev.TokenRejected(token.token_id, step.name, decided))
         return False
 
-    def names_at_entry(self, step: Step, args: dict[str, Any]) -> dict[str, Any]:
+    def names_at_entry(self, step: Step, tokens: tuple[Token, ...]) -> dict[str, Any]:
+        """Of tokens that came together `event` is what made the last, as its args win."""
         needs = names_used([rule.when for rule in step.admit])
         scope = narrow(needs, self.state.workload, self.state.ctx, self.state.results, self.caller)
-        return visible(self.state.execution_id, resolve_scope(scope, None, self.values), args)
+        names = visible(self.state.execution_id, resolve_scope(scope, None, self.values), args_of(tokens))
+        if (end := tokens[-1].end) is not None and not step.former and "event" in needs.names:
+            names["event"] = event_view(end, self.values)
+        return names
 
     def schedule(self, step: Step, run_id: str, ids: tuple[str, ...], args: dict[str, Any]) -> None:
         state = self.state

@@ -14,7 +14,8 @@ Every token enters or ends: that is what lets an execution finish. A pure functi
 at a time, because each changes what follows.
 """
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -28,6 +29,14 @@ class Move(Struct, frozen=True):
     do: Literal["enter", "absorb", "reject"]
     step: Step
     tokens: tuple[Token, ...]
+
+
+def args_of(tokens: Iterable[Token]) -> dict[str, Any]:
+    """Merged in the order in which they came."""
+    args: dict[str, Any] = {}
+    for token in tokens:
+        args.update(token.args)
+    return args
 
 
 def next_move(plan: Plan, state: Execution) -> Move | None:

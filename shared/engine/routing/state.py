@@ -32,15 +32,6 @@ Status = Literal["new", "running", "cancelling", "compensating", "completed", "f
 LIVE = ("running", "cancelling", "compensating")
 
 
-class Token(Struct, frozen=True, omit_defaults=True):
-    """`past`: for every step that counts waves, the latest wave from which the token descends."""
-
-    token_id: str
-    step: str
-    args: dict[str, Any]
-    past: dict[str, int] = {}
-
-
 class End(Struct, frozen=True, omit_defaults=True):
     """How a run ended: its boundary event, as routing sees it."""
 
@@ -52,6 +43,17 @@ class End(Struct, frozen=True, omit_defaults=True):
     count: int = 0
     failed: int = 0
     failures: list[dict[str, Any]] = []
+
+
+class Token(Struct, frozen=True, omit_defaults=True):
+    """`past`: for every step that counts waves, the latest wave from which the token descends. `end`: the boundary
+    event that made it, which admission may read; a token that nothing but the request made has none."""
+
+    token_id: str
+    step: str
+    args: dict[str, Any]
+    past: dict[str, int] = {}
+    end: End | None = None
 
 
 class Run(Struct, frozen=True, omit_defaults=True):
@@ -93,9 +95,9 @@ class Fate(Struct, frozen=True):
 class Execution(Struct):
     """Only `evolve` and `draft` make new ones; one that was handed out never changes.
 
-    `passed` is the `past` of the run that ended last, for the tokens that follow from it. `undo` are the runs to
-    compensate, in the order in which they completed; `undone` those whose compensation was begun; `faults` what went
-    wrong with it. `pools` are those chosen for steps that require capabilities.
+    `passed` is the `past` of the run that ended last, `closed` how it ended, for the tokens that follow from it.
+    `undo` are the runs to compensate, in the order in which they completed; `undone` those whose compensation was
+    begun; `faults` what went wrong with it. `pools` are those chosen for steps that require capabilities.
     """
 
     execution_id: str
@@ -118,6 +120,7 @@ class Execution(Struct):
     paused: bool = False
     wished: int = 0
     passed: dict[str, int] = {}
+    closed: End | None = None
     undo: tuple[Undo, ...] = ()
     undone: tuple[str, ...] = ()
     faults: tuple[dict[str, Any], ...] = ()
@@ -160,19 +163,21 @@ def _fold_own(state: Execution, record: Record, seq: int) -> None:
             raise Corrupt(f"{record.execution_id}: {what}") from None
         if isinstance(event, ev.StepScheduled):
             _change(state, event.run_id, cause=seq)
+    state.closed = None  # the tokens that follow from an end are in the same record
 
 
 def apply(state: Execution, event: ev.Event, ts: str) -> None:
     """One of the router's own events, in place (on a draft)."""
     match event:
         case ev.TokenCreated(token_id=token_id, step=step, args=args):
-            state.tokens[token_id] = Token(token_id, step, args, state.passed if event.parent_run_id else {})
+            past, end = (state.passed, state.closed) if event.parent_run_id else ({}, None)
+            state.tokens[token_id] = Token(token_id, step, args, past, end)
             state.tokens_made += 1
         case ev.StepScheduled(step=step):
             _enter(state, event)
             state.counts[step] = state.counts.get(step, 0) + 1
         case ev.NextSelected(run_id=run_id):
-            _close(state, state.runs.pop(run_id), event.event)
+            _close(state, state.runs.pop(run_id), event)
         case ev.CtxPatched(patch=patch):
             state.ctx = apply_patch(state.ctx, patch)
         case ev.TokenRejected(token_id=token_id) | ev.TokenAbsorbed(token_id=token_id):
@@ -220,15 +225,23 @@ def _enter(state: Execution, event: ev.StepScheduled) -> None:
     )
 
 
-def _close(state: Execution, run: Run, boundary: str) -> None:
-    state.passed = run.past
-    if boundary == "step.failed":
+def _close(state: Execution, run: Run, event: ev.NextSelected) -> None:
+    state.passed, state.closed = run.past, _boundary(run.end, event)
+    if event.event == "step.failed":
         return
     if run.end is not None:
         state.results[run.step] = run.end.result
         state.result = run.end.result
     if run.undo:
         state.undo += (undo_of(run),)
+
+
+def _boundary(end: End | None, event: ev.NextSelected) -> End:
+    """The event that was routed. A step without tools ends by its decision alone, and a success whose ctx cannot be
+    written is routed as a failure."""
+    if end is None or end.event != event.event:
+        return End(event.event, 0)
+    return replace(end, ctx=()) if end.ctx else end
 
 
 def undo_of(run: Run) -> Undo:

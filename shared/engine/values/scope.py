@@ -67,7 +67,7 @@ def narrow(
         workload=_pick(workload, needs.workload, needs.names),
         ctx=_pick(ctx, needs.ctx, needs.names),
         steps={name: _part(steps[name], needs.parts.get(name)) for name in sorted(needs.names) if name in steps},
-        caller=caller if caller and "iter" in needs.names else {},
+        caller=caller if caller and (needs.caller or "iter" in needs.names) else {},
     )
 
 

@@ -79,5 +79,6 @@ def _warm(plan: Plan) -> None:
 def _decided(step: Step) -> list[Any]:
     """What the router and the scheduler evaluate of it."""
     arcs = [[arc.when, arc.args] for arc in step.arcs]
-    loop = [[level.items for level in step.loop.levels], step.loop.stop_when] if step.loop is not None else []
-    return [arcs, [rule.when for rule in step.admit], loop]
+    loop = step.loop
+    looped = [[level.items for level in loop.levels], loop.stop_when, loop.set_ctx] if loop is not None else []
+    return [arcs, [rule.when for rule in step.admit], looped]

@@ -35,6 +35,7 @@ SPEC = ToolSpec(
         "verify": KeySpec("false: do not check the server's certificate."),
         "follow_redirects": KeySpec("false: a redirect is the answer."),
     },
+    blocks={"http": {"status": None, "headers": {}}},
 )
 
 CONNECTIONS = 128
@@ -112,7 +113,7 @@ class HttpTool:
 
 def blank() -> dict[str, Any]:
     """No answer: `outcome.http.status in [...]` is simply false."""
-    return {"status": None, "headers": {}}
+    return dict(SPEC.blocks["http"])
 
 
 async def _outcome(request: Request, answer: "aiohttp.ClientResponse", body: bytes) -> Outcome:

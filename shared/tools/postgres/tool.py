@@ -39,6 +39,7 @@ SPEC = ToolSpec(
     knobs={"pool_size": KeySpec("Connections per database and worker, 4 unless given. The same as pool.max_size.")},
     one_of=sql_call.ONE_OF,
     claims=True,
+    blocks={"pg": {"code": None, "sqlstate": None}},
 )
 
 # Conflicts, no connection, server going down or full: the same call may succeed later.

@@ -26,6 +26,7 @@ SPEC = ToolSpec(
     },
     one_of=("code", "script"),
     aliases=True,
+    blocks={"py": {"exception_type": None}},
 )
 
 
@@ -61,7 +62,7 @@ class PythonTool:
 
 
 def blank() -> dict[str, Any]:
-    return {"exception_type": None}
+    return dict(SPEC.blocks["py"])
 
 
 def _outcome(reply: "Reply") -> Outcome:

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from shared.dsl.compile import compile_playbook
+from shared.dsl.model.edition import EDITION
 from shared.engine.routing import decide as routing
 from shared.events.record import Record, encode, subject_of
 from shared.events.request import Request
@@ -49,4 +50,4 @@ async def test_an_execution_says_by_which_edition_it_goes(lab: Lab) -> None:
     entry = await lab.register(playbook("- step: start\n  tool: {kind: noop}"))
     ran = await lab.execute(entry.path)
     (evaluated,) = ran.of("playbook.request.evaluated")
-    assert evaluated["digest"] == f"{entry.digest}@2"
+    assert evaluated["digest"] == f"{entry.digest}@{EDITION}"

@@ -24,8 +24,6 @@ def task(policy: str) -> str:
     pytest.param(step("emit: {events: [step.done]}"), "DSL701", "emit", id="emit"),
     pytest.param(step("tracing: {level: 1}"), "DSL701", "tracing", id="tracing"),
     pytest.param(step("quotas: {calls: 1}"), "DSL701", "quotas", id="quotas"),
-    pytest.param(step("admit: {mode: inclusive, rules: [{else: {then: {allow: true}}}]}"), "DSL701",
-                 "inclusive admission", id="inclusive admission"),
     pytest.param(step(loop="ordering: strict"), "DSL701", "ordering", id="ordering"),
     pytest.param(step(loop="reducers: {n: sum}"), "DSL701", "reducers", id="reducers"),
     pytest.param(step(loop="backpressure: 5"), "DSL701", "backpressure", id="backpressure"),

@@ -41,7 +41,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "without a match nothing follows": Mutant(
         ("FS §8.2", "FX §7.2"), f"{CASE}::test_without_a_match_next_is_the_fallback",
-        Edit(f"{LOWER}.case:arcs", "if rest is not None:", "if False:"),
+        Edit(f"{LOWER}.formal_step:_next", "led.of_next(following)", "pass"),
     ),
     "a version need not be said": Mutant(
         ("FS §2.1",), f"{BROKEN}[no_header_at_all]",
@@ -69,7 +69,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a workload is not rendered": Mutant(
         ("FS §3.2",), f"{ROUTING}::test_the_payload_is_merged_deep_over_the_workload_and_never_rendered",
-        Edit(f"{ROUTE}:merge_workload", "rendered = evaluate(dict(defaults),",
+        Edit("shared.engine.routing.workload:merge_workload", "rendered = evaluate(dict(defaults),",
              "rendered = dict(defaults) or evaluate({},"),
     ),
     "the first step does not get the workload": Mutant(
@@ -121,7 +121,7 @@ MUTANTS: dict[str, Mutant] = {
         Constant(f"{LOWER}.formal_step:EVERYWHERE", lambda names: replace(names, plain={})),
     ),
     "a sink runs first": Mutant(
-        ("FS §10.1",), f"{ORDER}::test_a_sink_stores_the_result_before_the_next_step_begins",
+        ("FS §3.4", "FS §10.1"), f"{ORDER}::test_a_sink_stores_the_result_before_the_next_step_begins",
         Edit(f"{LOWER}.formal_step:_pipeline", "[*first, *tasks, *rest,", "[*first, *rest, *tasks,"),
     ),
     "a retry does not say which attempt it was": Mutant(

@@ -81,8 +81,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "the last rule of a case acts": Mutant(
         ("FX §7.1", "FS §8.2"), f"{ORDER}::test_of_two_rules_of_a_case_that_match_the_first_acts",
-        Edit(f"{LOWER}.formal_tail:_case_tasks", "rules.append(rule(build(case.position, when), then))",
-             "rules.insert(0, rule(build(case.position, when), then))"),
+        Edit(f"{LOWER}.formal.tail:_Tail._pass", "rules.append(rule(build(case.position, when)",
+             "rules.insert(0, rule(build(case.position, when)"),
     ),
     "a list of steps is a choice": Mutant(
         ("FX §7.2", "FS §9.1"), f"{STEPS}::test_next_in_every_short_shape_becomes_arcs",
@@ -99,11 +99,12 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a failed sink is passed over": Mutant(
         ("FX §7.3",), f"{CASE}::test_a_failed_step_stores_nothing_and_a_failed_sink_fails_the_step",
-        Edit(f"{LOWER}.build:sink_task", '[rule(ERROR, directive("fail")), otherwise(after)]', "[otherwise(after)]"),
+        Edit(f"{LOWER}.build:sink_task", '[*(fails or [rule(ERROR, directive("fail"))]), otherwise(after)]',
+             "[otherwise(after)]"),
     ),
     "vars are forgotten": Mutant(
         ("FX §8.1", "FS §11.2", "FS App. B", "FX §10.1"), f"{PLACES}::test_vars_of_a_step_read_its_result",
-        Edit(f"{LOWER}.formal_step:_parts", 'for name in ("vars", "set_ctx"):', 'for name in ("set_ctx",):'),
+        Edit(f"{LOWER}.formal_step:_parts", 'vars_ = dict(items(get(node, "vars")))', "vars_ = {}"),
     ),
     "an event has one name": Mutant(
         ("FX §9.2", "Event in arcs"), f"{LANGUAGE}::test_a_boundary_event_answers_to_its_name_and_its_formal_ones",
@@ -142,8 +143,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a sink is not per iteration": Mutant(
         ("FX §5.4", "FX §10.2"), f"{PLACES}::test_in_a_loop_a_case_acts_on_every_iteration",
-        Edit(f"{LOWER}.formal_tail:_case_tasks", "if case.enters or (case.retry is not None and not case.acts):",
-             "if parts.looped or case.enters:"),
+        Edit(f"{LOWER}.formal.tail:_Tail.__init__", "in self.cases if case.sinks]",
+             "in self.cases if case.sinks and not parts.looped]"),
     ),
     "a limit limits nothing": Mutant(
         ("FX §10.1",), "tests/unit/engine/scheduling/test_limit_ledger.py::test_as_many_get_a_place_as_there_are",

@@ -77,7 +77,7 @@ MUTANTS: dict[str, Mutant] = {
     "admission does not see args": Mutant(
         ("V10 §4", "DSL2 §4.2"),
         f"{LANGUAGE}::test_admission_reads_args_ctx_and_workload_and_a_denied_token_ends_the_execution_well",
-        Edit(f"{TURN}.admitted", "self.names_at_entry(step, args)", "self.names_at_entry(step, {})"),
+        Edit(f"{TURN}.names_at_entry", "args_of(tokens))", "{})"),
     ),
     "a window has no bound": Mutant(
         ("V10 §5.3",), f"{SCHEDULING}::test_a_parallel_loop_never_has_more_than_max_in_flight_at_once",
@@ -98,13 +98,13 @@ MUTANTS: dict[str, Mutant] = {
     "the payload replaces the workload": Mutant(
         ("V10 §6.1", "DSL2 §3.1", "FS §3.2"),
         f"{ROUTING}::test_the_payload_is_merged_deep_over_the_workload_and_never_rendered",
-        Edit(f"{ROUTE}:deep_merge",
+        Edit("shared.engine.routing.workload:deep_merge",
              "deep_merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value",
              "value"),
     ),
     "a payload is rendered": Mutant(
         ("V10 §6.1",), f"{ROUTING}::test_the_payload_is_merged_deep_over_the_workload_and_never_rendered",
-        Edit(f"{ROUTE}:merge_workload", "return deep_merge(rendered, payload)",
+        Edit("shared.engine.routing.workload:merge_workload", "return deep_merge(rendered, payload)",
              "return deep_merge(rendered, evaluate(dict(payload), {}))"),
     ),
     "parallel writes may clash": Mutant(

@@ -47,7 +47,7 @@ def test_faulty_playbook_tells_code_place_message_and_fix(file: Path) -> None:
 
 def test_every_code_has_a_faulty_playbook() -> None:
     shown = {code for file in (*FILES, *FAULTY) for _, _, code, _, _ in expected(file.read_text(encoding="utf-8"))}
-    assert sorted(CODES.keys() - shown) == sorted(LONG)
+    assert sorted(CODES.keys() - shown) == sorted([*LONG, "DSL932"])  # what `migrate` alone tells
 
 
 def test_there_are_at_least_as_many_faulty_playbooks_as_codes() -> None:

@@ -44,7 +44,8 @@ def test_only_what_cannot_work_is_an_error(file: Path) -> None:
 
 def test_every_check_has_a_faulty_playbook() -> None:
     shown = {code for file in FILES for _, _, code, _, _ in expected(file.read_text(encoding="utf-8"))}
-    elsewhere = {"DSL903", "DSL920", "DSL930"}  # tests/unit/dsl/broken, `codes` for tests and `--strict`
+    # tests/unit/dsl/broken, `codes` for tests and `--strict`, and `authoring` for `migrate`
+    elsewhere = {"DSL903", "DSL920", "DSL930", "DSL932"}
     warnings = {code for code in CODES if code.startswith("DSL9")} - elsewhere
     assert shown >= warnings | ERRORS
     assert len(FILES) >= 30

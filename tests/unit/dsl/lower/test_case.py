@@ -37,7 +37,7 @@ def test_the_first_rule_that_matches_stores_sets_and_leads_to_all_its_steps() ->
     ran = with_outcome(page({"a": 1}))
     assert ran.args("start_case_1_sink") == [{"a": 1, "code": 200}]
     assert (ran.ctx, ran.steps) == (
-        {"a": 1, "seen": 1, "start_case": 1}, ["start", "start_case_1", "one", "two"])
+        {"a": 1, "seen": 1, "start_rule": 1}, ["start", "start_case_1", "one", "two"])
     assert ran.args("one_task") == [{"v": 1}]
     assert ran.result("start")["data"] == {"a": 1}
 
@@ -72,7 +72,12 @@ def test_an_error_that_a_rule_stores_but_leads_nowhere_is_the_one_of_the_executi
     ("when", "outcome", "matches"),
     [
         ("event.name == 'step.exit'", ok({}), True),
-        ("event.name == 'step.exit'", failed("x", "no"), False),
+        ("event.name == 'step.exit'", failed("x", "no"), True),
+        ("event.name == 'step.finished'", failed("x", "no"), True),
+        ("event.name == 'step.exit' and response is defined", failed("x", "no"), False),
+        ("event.name == 'step.done'", failed("x", "no"), False),
+        ("event.name == 'step.failed'", failed("x", "no"), True),
+        ("event.name == 'call.done'", failed("x", "no"), False),
         ("event.name == 'step.exit' and error is defined", failed("x", "no"), True),
         ("event.name == 'step.exit' and error is defined", ok({}), False),
         ("event.name == 'step.exit' and response is defined", ok({}), True),
@@ -81,7 +86,8 @@ def test_an_error_that_a_rule_stores_but_leads_nowhere_is_the_one_of_the_executi
         ("event.name in ['call.done', 'call.error']", ok({}), True),
         ("event.name != 'call.done'", failed("x", "no"), True),
         ("event.name != 'call.error'", ok({}), True),
-        ("event.name not in ['call.done']", ok({}), False),
+        ("event.name not in ['call.done']", ok({}), True),
+        ("event.name not in ['call.done', 'step.exit']", ok({}), False),
         ("'call.done' == event.name", ok({}), True),
         ("event.name == 'tool.processed'", ok({}), True),
         ("result.n == 1", ok({"n": 1}), True),
@@ -107,14 +113,14 @@ def test_conditions_mean_the_same_on_the_worker_and_in_arcs(
     assert ran.status == ("completed" if outcome.status == "ok" or matches else "failed")
 
 
-def test_a_rule_that_only_stores_wins_over_later_rules_and_goes_to_next() -> None:
+def test_a_rule_that_only_stores_wins_over_later_rules_of_its_event_and_goes_to_next() -> None:
     """FX §7.1 and §11: the first match executes; without a next of its own the step's applies."""
     ran = with_outcome(ok({"n": 1}), """
     - step: start
       tool: {kind: noop}
       case:
         - {when: "{{ event.name == 'step.exit' }}", then: {sink: {tool: {kind: noop}, args: {n: "{{ result.n }}"}}}}
-        - {when: "{{ event.name == 'call.done' }}", then: {next: two}}
+        - {when: "{{ event.name == 'step.exit' and result.n == 1 }}", then: {next: two}}
       next: rest
     - {step: two, tool: {kind: noop}}
     - {step: rest, tool: {kind: noop}}
@@ -142,7 +148,7 @@ def test_then_as_a_list_means_the_same() -> None:
       case: [{when: "{{ event.name == 'step.exit' }}", then: [{set: {n: "{{ result.n }}"}}, {next: [{step: two}]}]}]
     - {step: two, tool: {kind: noop}}
     """)
-    assert (ran.steps, ran.ctx) == (["start", "two"], {"n": 1, "start_case": 1})
+    assert (ran.steps, ran.ctx) == (["start", "two"], {"n": 1, "start_rule": 1})
 
 
 def test_a_rule_on_enter_sets_before_the_tool_runs() -> None:
@@ -358,4 +364,5 @@ def test_a_sink_may_name_its_backend_and_where_its_columns_come_from() -> None:
       then: [{sink: {backend: postgres, auth: pg, table: t, from: {n: "{{ result.n }}"}}}]
 """)
     assert ran.calls[-1] == ("start_case_1_sink", {"auth": "pg", "table": "t", "args": {"n": 2}})
-    assert ran.plan.steps["start"].tasks[2].kind == "postgres"
+    kinds = {task.name: task.kind for task in ran.plan.steps["start"].tasks}
+    assert kinds["start_case_1_sink"] == "postgres"

@@ -111,3 +111,26 @@ ALL = frozenset({EVERYTHING})
 )
 def test_names_used(value: Any, needs: Needs) -> None:
     assert names_used(value) == needs
+
+
+def test_the_payload_alone_answers_with_its_own_keys_first() -> None:
+    """FX §3.3: `result` is unwrapped, so that `data` of a body that has such a key is that."""
+    body = {"data": [1], "result": 2, "status_code": "mine"}
+    seen = {"x": view(Result({"status_code": 200, "headers": {}, "data": body}, "http")), "y": view(Result({"n": 1}))}
+    for text, wanted in {
+        "x._payload": body, "x._payload.data": [1], "x._payload.result": 2, "x._payload.status_code": "mine",
+        "x._payload.headers": {}, "x.data": body, "x.status_code": 200,
+        "y._payload": {"n": 1}, "y._payload.data": {"n": 1},
+    }.items():
+        assert evaluate("{{ " + text + " }}", seen) == wanted, text
+
+
+def test_headers_are_found_by_any_spelling_of_their_names() -> None:
+    seen = {"x": view(Result({"status_code": 200, "headers": {"x-left": "3"}, "data": None}, "http"))}
+    for text, wanted in {
+        "x.headers['X-Left']": "3", "x.headers.get('X-LEFT')": "3", "x.headers.get('No', 1)": 1,
+        "'X-Left' in x.headers": True, "'No' in x.headers": False, "x.headers['No'] is defined": False,
+        "x.headers": {"x-left": "3"}, "x.headers | length": 1, "x.headers | list": ["x-left"],
+        "x.headers == {'x-left': '3'}": True,
+    }.items():
+        assert evaluate("{{ " + text + " }}", seen) == wanted, text

@@ -1,4 +1,5 @@
-"""A plan as the first edition of the language reads it (`model/edition.py`)."""
+"""A plan as earlier editions of the language read it (`model/edition.py`). Where they lowered otherwise, lowering asks
+`Env.edition` itself."""
 
 from typing import Any
 
@@ -10,7 +11,19 @@ from shared.dsl.model.texts import Text
 from shared.dsl.templates.evaluate import is_template
 
 
-def as_first(plan: Plan) -> Plan:
+def as_edition(plan: Plan, edition: int) -> Plan:
+    """A plan of today as one of that edition."""
+    if edition < 3:
+        plan = replace(plan, steps={name: _former(step) for name, step in plan.steps.items()})
+    return _as_first(plan) if edition == 1 else plan
+
+
+def _former(step: Step) -> Step:
+    return replace(step, former=True, needs=replace(step.needs, caller=False),
+                   task_needs=replace(step.task_needs, caller=False))
+
+
+def _as_first(plan: Plan) -> Plan:
     steps = {name: _strict(_step(step)) for name, step in plan.steps.items()}
     return replace(plan, steps=steps, workload=_strict(plan.workload), limit=_strict(plan.limit),
                    keychain=_strict(plan.keychain))

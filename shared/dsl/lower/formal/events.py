@@ -1,0 +1,138 @@
+"""The events that the rules of a `case` are held against (FX §7.1, §9.2; FS §8).
+
+A step has two events: that of its call (`call.done` or `call.error`), then `step.exit`, which comes after a failure
+too. The first rule that matches an event acts on it, so that two rules may act, one on each.
+
+1. A rule that names no event is about successes. It is asked about every event that some rule of the case names, and
+   acts once: on the first it matches.
+2. `step.done` and `step.failed` are `step.exit` after a success and after a failure.
+3. A rule that names no failure and puts the result somewhere, without a test or a default, is about successes: what it
+   does cannot be done without a result, and trying would hide the failure behind an error of the rule.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from shared.dsl.lower.case import Case
+from shared.dsl.lower.names import Names, asks_for_errors, expression, free_names, rewrite, written_of
+from shared.dsl.lower.nodes import Env, get, items, listed
+from shared.dsl.model.texts import Text
+from shared.dsl.source.nodes import Node
+from shared.dsl.templates.conditions import truth
+from shared.events.aliases import BOUNDARY, EXITS
+
+Which = Literal["call", "exit"]
+CALL_OK = BOUNDARY["step.done"] - EXITS - {"step.done"}
+CALL_FAILED = BOUNDARY["step.failed"] - EXITS - {"step.failed"}
+_LOOP = BOUNDARY["loop.done"] - BOUNDARY["step.done"]
+_OWN = {"call": CALL_OK | CALL_FAILED, "exit": EXITS | {"step.done", "step.failed"} | _LOOP}
+_TESTED = re.compile(r"\bdefault\b|\bis\s+(not\s+)?(defined|none)\b|\bif\b")
+_DATA = frozenset({"result", "response", "this", "output", "outcome"})
+
+
+def at(names: Names, which: Which) -> Names:
+    """The names of a place while its event is this one: in an arc the event itself is there, on a worker only whether
+    the call failed."""
+    events: dict[str, str]
+    if names.arc:
+        events = {name: f"event.name == '{name}'" for name in _OWN[which]}
+    elif which == "call":
+        events = {**dict.fromkeys(CALL_OK, names.ok), **dict.fromkeys(CALL_FAILED, names.failed)}
+    else:
+        events = {**dict.fromkeys(EXITS, "true"), "step.done": names.ok, "step.failed": names.failed}
+    name = "'step.exit'" if which == "exit" else f"('call.error' if {names.failed} else 'call.done')"
+    return replace(names, events=events, event="" if names.arc else name)
+
+
+def anywhere(names: Names) -> Names:
+    """The names of the main task's own rules, which stand for both events."""
+    return replace(names, events={**_events(at(names, "call")), **_events(at(names, "exit"))},
+                   event=at(names, "call").event)
+
+
+def _events(names: Names) -> Mapping[str, str]:
+    return names.events or {}
+
+
+def asked(case: Case, names: Names, which: Which, step: str) -> Any:
+    """The condition of a rule at a place and an event; None if it can never hold there. `else` is not asked."""
+    return None if case.when is None else _held(case, at(names, which), step)
+
+
+def _held(case: Case, names: Names, step: str) -> Any:
+    guard = "event.error is none" if names.arc else names.ok
+    if not isinstance(case.when, str):
+        return "{{ " + guard + " }}" if case.when and guard != "false" else None
+    new = rewrite(case.when, names)
+    inner = expression(new)
+    if inner is not None and guard != "true" and _is_of_success(case, step):
+        new = Text("{{ " + f"{guard} and ({inner})" + " }}", written_of(case.when))
+    return None if truth(new) is False else new
+
+
+def tried(case: Case, names: Names, step: str) -> Any:
+    """The condition of a rule that tries again, in the rules of the main task; `else` is about successes."""
+    return "{{ " + names.ok + " }}" if case.when is None else _held(case, anywhere(names), step)
+
+
+def may_fail(case: Case, step: str) -> bool:
+    """Whether the rule can match a failure."""
+    failed = Names(ok="false", failed="true")
+    return any(asked(case, failed, which, step) is not None for which in ("call", "exit"))
+
+
+def names_event(case: Case) -> bool:
+    return isinstance(case.when, str) and "event.name" in case.when.replace(" ", "")
+
+
+def passes(cases: Sequence[Case], step: str) -> list[Which]:
+    """The events that rules of the case name, in the order in which they come."""
+    anything = Names(arc=True)
+    order: tuple[Which, ...] = ("call", "exit")
+    found = [which for which in order
+             if any(names_event(case) and asked(case, anything, which, step) is not None for case in cases)]
+    return found or ["call"]
+
+
+def _is_of_success(case: Case, step: str) -> bool:
+    assert isinstance(case.when, str)
+    return not asks_for_errors(case.when) and (not names_event(case) or _needs_result(case, step))
+
+
+def _needs_result(case: Case, step: str) -> bool:
+    if case.collect is not None or case.answer is not None:
+        return True
+    put = [*case.set_ctx.values(), *case.set_iter.values(), *(sink for sink in case.sinks if get(sink, "when") is None)]
+    put += [each for each in (case.next, case.retry) if each is not None]
+    return any(_uses(text, step) for node in put for text in _texts(node))
+
+
+def _uses(text: str, step: str) -> bool:
+    return bool(free_names(text) & (_DATA | {step})) and not _TESTED.search(text)
+
+
+def _texts(node: Node) -> Iterator[str]:
+    if isinstance(node.value, str):
+        yield node.value
+    for below in [*listed(node), *(each for _, each in items(node))]:
+        yield from _texts(below)
+
+
+def tell(env: Env, cases: Sequence[Case], step: str) -> None:
+    """Warns of a rule that leads on after a failure without a word about it, and notes where two rules act now."""
+    cases = [case for case in cases if not case.enters]
+    for case in cases:
+        silent = isinstance(case.when, str) and names_event(case) and not asks_for_errors(case.when)
+        if case.next is not None and silent and may_fail(case, step) and not _tests_failure(str(case.when)):
+            env.warn(case.position, "DSL931", f"the rule on step.exit leads on after a failure of {step[:60]!r} too",
+                     "add: and response is defined, if it is about successes")
+    if len(passes(cases, step)) > 1 and sum(bool(case.acts or case.next) for case in cases) > 1:
+        env.note(cases[0].position, f"rules of both events of step {step[:60]!r} act: the call's, then step.exit's",
+                 "see whether a rule on step.exit is one that was passed over before")
+
+
+def _tests_failure(text: str) -> bool:
+    return bool(free_names(text) & _DATA) or "event.error" in text.replace(" ", "")
