@@ -39,7 +39,9 @@ def test_an_iteration_sees_its_element_by_name_its_index_and_the_execution_id() 
     seen: list[Any] = []
 
     def work(_step: str, _task: str, names: dict[str, Any]) -> Outcome:
-        seen.append([names["city"], names["iter"]["city"], names["loop_index"], names["job"]["uuid"]])
+        here = names["iter"]
+        seen.append([names["city"], here["city"], here["index"], names["loop_index"], names["execution_id"],
+                     names["job"]["uuid"]])
         return ok(None)
 
     workflow = """
@@ -48,7 +50,7 @@ def test_an_iteration_sees_its_element_by_name_its_index_and_the_execution_id() 
       tool: {kind: noop}
     """
     Driver(plan_of(workflow), work).run()
-    assert seen == [["Oslo", "Oslo", 0, "x1"], ["Rome", "Rome", 1, "x1"]]
+    assert seen == [["Oslo", "Oslo", 0, 0, "x1", "x1"], ["Rome", "Rome", 1, 1, "x1", "x1"]]
 
 
 def test_outside_a_loop_iter_is_an_empty_scratchpad() -> None:
@@ -200,7 +202,8 @@ def test_ctx_changes_by_patches_in_the_log_and_never_as_a_whole() -> None:
     assert run.state.ctx == {"x": 5, "y": 2}
 
 
-def test_set_iter_stays_in_its_iteration() -> None:
+@pytest.mark.parametrize("mode", ["sequential", "parallel"])
+def test_set_iter_stays_in_its_iteration(mode: str) -> None:
     seen: list[Any] = []
 
     def work(_step: str, task: str, names: dict[str, Any]) -> Outcome:
@@ -211,13 +214,13 @@ def test_set_iter_stays_in_its_iteration() -> None:
     set_it = 'spec: {policy: {rules: [{when: "{{ iter.index == 0 }}", then: {do: continue, set_iter: {mine: 1}}}]}}'
     workflow = f"""
     - step: start
-      loop: {{in: [a, b], iterator: item, spec: {{mode: parallel}}}}
+      loop: {{in: [a, b], iterator: item, spec: {{mode: {mode}}}}}
       tool:
         - {{name: set, kind: noop, {set_it}}}
         - {{name: read, kind: noop}}
     """
-    Driver(plan_of(workflow), work).run()
-    assert seen == [1, None]
+    run = Driver(plan_of(workflow), work).run()
+    assert (seen, run.state.ctx) == ([1, None], {})
 
 
 def test_a_workload_over_its_limit_is_refused_before_it_runs() -> None:

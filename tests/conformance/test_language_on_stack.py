@@ -292,3 +292,23 @@ async def test_a_keychain_entry_may_stand_for_a_credential_of_another_name(lab: 
       tool: {kind: python, args: {t: "{{ keychain.api.token }}"}, code: "result = len(t)"}
     """
     assert (await lab.run(playbook(workflow, root=root))).result() == 6
+
+
+async def test_what_is_written_under_the_name_of_the_keychain_does_not_change_it(lab: Lab) -> None:
+    """V10 §2.1: its values are read-only."""
+    await lab.credential("api", {"token": "t-1234"})
+    workflow = """
+    - step: start
+      tool:
+        - name: write
+          kind: noop
+          spec:
+            policy:
+              rules: [{else: {then: {do: continue, set_ctx: {keychain: {api: {token: x}}},
+                                     set_iter: {keychain: {api: {token: x}}}}}}]
+        - {name: read, kind: python, args: {t: "{{ keychain.api.token }}"}, code: "result = len(t)"}
+      next: {arcs: [{step: after, args: {keychain: {api: {token: x}}}}]}
+    - {step: after, tool: {kind: python, args: {t: "{{ keychain.api.token }}"}, code: "result = len(t)"}}
+    """
+    ran = await lab.run(playbook(workflow, root="keychain: [{name: api, kind: bearer}]\n"))
+    assert [found["result"]["value"] for found in ran.of("step.done")] == [6, 6], ran.error

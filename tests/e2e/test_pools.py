@@ -14,7 +14,7 @@ from shared.runtime.service.settings import Settings
 from tests.support.cli import COMMAND, environment
 from tests.support.paths import ROOT
 from tests.support.pool_ctl import WORK, Ctl, shorten_lease, stack_in
-from tests.support.processes import children, running
+from tests.support.processes import children, listening, running
 from tests.support.waiting import wait_until
 
 
@@ -125,6 +125,17 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(ctl: Ctl) -> None:
     assert ctl.said(execution, "begin") == {"0": 1}, "a finished task was done again"
     assert 1 <= ctl.said(execution, "end")["0"] <= 2  # it may have ended and not been reported when the kill came
     ctl.rest("frail")
+
+
+def test_a_worker_at_work_listens_to_nobody(ctl: Ctl) -> None:
+    """FX §10.2, FS §1.1: no inbound HTTP; commands come and reports go over its own connection to the broker."""
+    ctl.apply("deaf", workers=1, slots=2)
+    execution = ctl.start("deaf", 1, 1)
+    wait_until(lambda: ctl.said(execution, "begin") == {"0": 1}, "it runs")
+    (worker,) = ctl.json("pool", "workers", "deaf")
+    assert listening(worker["pid"]) == set()
+    ctl.completed(execution)
+    ctl.rest("deaf")
 
 
 def ready_pids(ctl: Ctl, pool: str) -> set[int]:

@@ -1,9 +1,11 @@
-"""Whether a process is there, by its id."""
+"""Whether a process is there, and what it listens to, by its id."""
 
+import os
 import time
 from pathlib import Path
 
 WITHIN_S = 20.0
+LISTEN = "0A"  # the state of a socket in /proc
 
 
 def running(pid: int) -> bool:
@@ -25,6 +27,18 @@ def children(parent: int) -> dict[int, str]:
             continue  # it has ended meanwhile
         if int(fields[1]) == parent:
             found[int(folder.name)] = line
+    return found
+
+
+def listening(pid: int) -> set[int]:
+    """The TCP ports that a process listens on."""
+    sockets = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTEN and f"socket:[{fields[9]}]" in sockets:
+                found.add(int(fields[1].rpartition(":")[2], 16))
     return found
 
 

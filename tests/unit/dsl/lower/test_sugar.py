@@ -14,7 +14,7 @@ CHOOSE = """
           then: [{name: one, kind: noop, args: {was: one}}, {kind: noop, args: {was: "{{ _prev.was }} more"}}]
         - when: "{{ _prev.n == 2 }}"
           then: {name: two, kind: noop, args: {was: two}}
-        - else: [{name: other, kind: noop, args: {was: "{{ _prev.n }}"}}]
+        - else: [{name: other, kind: noop, args: {was: "{{ _prev.n | default('another branch') }}"}}]
     - {name: behind, kind: noop, args: {got: "{{ _prev.was }}"}}
 """
 
