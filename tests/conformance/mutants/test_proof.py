@@ -2,29 +2,29 @@
 
 import pytest
 
-from shared.engine.routing.decide import deep_merge
+from shared.dsl.read.spec_layers import merge
 from tests.conformance.mutants import proof
 from tests.conformance.mutants.mutant import Edit, Mutant
 
-TEST = "tests/unit/engine/routing/test_routing.py::test_the_payload_is_merged_deep_over_the_workload_and_never_rendered"
-WHERE = "shared.engine.routing.decide:deep_merge"
+TEST = "tests/unit/dsl/read/test_spec_layers.py::test_maps_merge_deep_scalars_and_lists_replace"
+WHERE = "shared.dsl.read.spec_layers:merge"
 
 
 def test_a_change_that_breaks_nothing_proves_nothing() -> None:
-    with Mutant((), TEST, Edit(WHERE, "merged = dict(outer)", "merged = {**outer}")).alive():
+    with Mutant((), TEST, Edit(WHERE, "both else value", "both else (value)")).alive():
         assert not proof.fails(TEST)
 
 
 def test_a_product_that_crashes_proves_nothing() -> None:
-    with Mutant((), TEST, Edit(WHERE, "merged = dict(outer)", "merged = dict(nonsense)")).alive(), \
+    with Mutant((), TEST, Edit(WHERE, "both else value", "nonsense else value")).alive(), \
             pytest.raises(NameError):
         proof.fails(TEST)
 
 
 def test_a_change_holds_wherever_the_function_is_known_and_only_meanwhile() -> None:
-    with Edit(WHERE, "merged = dict(outer)", "merged = {}").applied():
-        assert deep_merge({"a": 1}, {"b": 2}) == {"b": 2}
-    assert deep_merge({"a": 1}, {"b": 2}) == {"a": 1, "b": 2}
+    with Edit(WHERE, "for layer in layers:", "for layer in layers[:1]:").applied():
+        assert merge({"a": 1}, {"b": 2}) == {"a": 1}
+    assert merge({"a": 1}, {"b": 2}) == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize("old", ["no such thing", "merged"])
