@@ -184,10 +184,10 @@ def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
 def _mark(state: Schedule, record: Record, seq: int) -> None:
     """What only the record knows: the sequence at which its iterations start, and which reports it has decided on."""
     for event in record.events:
-        if isinstance(event, ev.IterationStarted) and (loop := state.loops.get(event.run_id)) is not None:
+        if isinstance(event, ev.IterationStarted) and (loop := loop_of(state, event.run_id)) is not None:
             indexes = (RUN,) if loop.is_local else range(event.first, event.first + event.count)
             loop.sent.update(dict.fromkeys(indexes, seq))
-        if isinstance(event, ev.FrameStarted) and (loop := state.loops.get(event.run_id)) is not None:
+        if isinstance(event, ev.FrameStarted) and (loop := loop_of(state, event.run_id)) is not None:
             loop.sent[FIRST_FRAME] = seq
     for loop in state.loops.values():
         if loop.recent:
@@ -247,11 +247,17 @@ def end_run(state: Schedule, run_id: str) -> None:
         scheduling_limits.forget(state, run_id)
 
 
+def loop_of(state: Schedule, run_id: str) -> Loop | None:
+    """Also one that was cancelled. A scheduler that had not heard of the cancel may have written behind it that the
+    loop starts: what a worker does by that is work that the cancel waits for, whoever folds the log, in its order."""
+    return state.loops.get(run_id) or state.stopping.get(run_id)
+
+
 def known(state: Schedule, lease: Lease) -> Known | None:
     """What is known of the run of a lease; None when it is over, or never was."""
     if (dispatch := state.runs.get(lease.run_id)) is not None:
         return Known(dispatch.event.step, dispatch.event.pool, since=dispatch.cause)
-    loop = state.loops.get(lease.run_id) or state.stopping.get(lease.run_id)
+    loop = loop_of(state, lease.run_id)
     if loop is None:
         return None
     asked, size = (loop.claims.asked, loop.claims.size) if loop.claims is not None else (0, 0)
@@ -284,7 +290,7 @@ def _fold_lease(state: Schedule, record: Record, lease: Lease, seq: int) -> None
 
 
 def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> None:
-    loop = state.loops.get(lease.run_id) or state.stopping.get(lease.run_id)
+    loop = loop_of(state, lease.run_id)
     if loop is None or loop.outranks(lease):
         return
     if not is_iteration(lease.index):
@@ -352,26 +358,23 @@ def settle(
 def apply(state: Schedule, event: ev.Event) -> None:
     """One of the scheduler's own events, in place (on a draft)."""
     match event:
-        case ev.LoopStarted(run_id=run_id) if run_id in state.loops:
-            loop = state.loops[run_id]
+        case ev.LoopStarted(run_id=run_id) if (loop := loop_of(state, run_id)) is not None:
             begin(loop, event)
-        case ev.IterationStarted(run_id=run_id, first=first, count=count) if run_id in state.loops:
-            loop = state.loops[run_id]
+        case ev.IterationStarted(run_id=run_id, first=first, count=count) if (
+            loop := loop_of(state, run_id)
+        ) is not None:
             if not loop.is_local:
                 loop.live.update(dict.fromkeys(range(first, first + count), NOBODY))
             loop.next = first + count
-        case ev.FrameStarted(run_id=run_id) if run_id in state.loops:
-            loop = state.loops[run_id]
+        case ev.FrameStarted(run_id=run_id) if (loop := loop_of(state, run_id)) is not None:
             if loop.claims is not None:
                 loop.claims = cursor_rows.asked(loop.claims, event)
-        case ev.IterationFailed(run_id=run_id, index=index) if run_id in state.loops:
-            loop = state.loops[run_id]
+        case ev.IterationFailed(run_id=run_id, index=index) if (loop := loop_of(state, run_id)) is not None:
             loop.clashes = tuple(clash for clash in loop.clashes if clash != index)
         case ev.StepFailed(run_id=run_id, error=error):
             waiting.orphan(state, run_id, message_of(error, "the step failed"))
             end_run(state, run_id)
-        case ev.LoopStopped(run_id=run_id) if run_id in state.loops:
-            loop = state.loops[run_id]
+        case ev.LoopStopped(run_id=run_id) if (loop := loop_of(state, run_id)) is not None:
             loop.stopped, loop.next = True, event.next if event.next >= 0 else loop.next
         case ev.LoopDone(run_id=run_id):
             end_run(state, run_id)

@@ -3,10 +3,10 @@
 from typing import Any
 
 from shared.engine.scheduling import decide as scheduling
-from shared.engine.scheduling.state import Schedule, evolve
+from shared.engine.scheduling.state import Schedule, evolve, unfit
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
-from shared.events.record import Lease
+from shared.events.record import Lease, Record
 from tests.unit.engine.support import NOW, Driver, plan_of
 
 LOOP = """
@@ -204,6 +204,24 @@ def test_the_fold_of_the_whole_log_gives_the_same_schedule_in_one_go() -> None:
         run.control()
     records = [(i + 1, r) for i, r in enumerate(run.log) if r.writer != "worker"]
     assert evolve(Schedule("x1"), records) == run.schedule
+
+
+def test_a_start_behind_its_cancel_counts_as_one_before_it() -> None:
+    """A scheduler that had not heard of the cancel started the loop, and a worker has an iteration of it: whoever loads
+    the log in its order must know it too, or the report is taken for a forged one and the cancel does not wait."""
+    run = Driver(loop(), echo)
+    scheduled = run.schedule
+    run.control()
+    begun = (3, run.log[1])
+    assert isinstance(run.log[1].events[0], ev.LoopStarted)
+    cancel = Record("x1", "router", 9, run.log[0].ts, (ev.StepCancelled("start:1", "start", "cancelled"),))
+    claim = Record("x1", "iteration", 1, run.log[0].ts, (ev.StepStarted(), ev.TaskStarted("start", 1)),
+                   lease=Lease("start:1", "start", (5, 1), "w1", 0, "default"))
+    behind = evolve(scheduled, [(2, cancel), begun, (4, claim)])
+    assert unfit(behind, claim, 4) == ""
+    assert behind.stopping["start:1"].is_at_work
+    assert scheduling.decide(lambda _: run.plan, behind, NOW) == []
+    assert behind.stopping == evolve(scheduled, [begun, (2, cancel), (4, claim)]).stopping
 
 
 def test_deciding_again_yields_nothing() -> None:
