@@ -30,6 +30,7 @@ from shared.events.stamp import stamp
 from shared.runtime.stores import results
 
 FLUSH_S = 0.05
+SHORT_BYTES = 4096  # of a record, up to which looking for a long text is cheaper than decoding it
 SETTLE_S = 5.0
 T = TypeVar("T")
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -101,11 +102,11 @@ class Journal:
         notes.count(events)
 
     def _wrong(self, message: Kept) -> str:
-        """Why readers would reject it. A short record that is not deeply nested is not decoded: nothing in it can be
-        too long, and numbers and times are our own."""
+        """Why readers would reject it. A short record without a long text that is not deeply nested is not decoded:
+        nothing in it can be too long, and numbers and times are our own."""
         if len(message.data) > MAX_RECORD_BYTES:
             return f"a record of {len(message.data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx"
-        if len(message.data) <= MAX_RECORD_NAME and not is_deep(message.data):
+        if len(message.data) <= SHORT_BYTES and not _has_long_text(message.data) and not is_deep(message.data):
             return ""
         try:
             decode(message, self._partitions)
@@ -150,3 +151,8 @@ class Journal:
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task})
+
+
+def _has_long_text(data: bytes) -> bool:
+    """Whether a text in it may be longer than a name may be; of one that has quotes itself this cannot be told."""
+    return b'\\"' in data or max(map(len, data.split(b'"'))) > MAX_RECORD_NAME

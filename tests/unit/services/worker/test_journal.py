@@ -10,6 +10,7 @@ from services.worker.journal import Journal
 from shared.bus import topology
 from shared.bus.memory.bus import MemoryBroker, MemoryBus
 from shared.engine.pipeline.notes import Notes
+from shared.engine.values.stored_values import Unstorable
 from shared.errors import Unknown
 from shared.events import model as ev
 from shared.events import subjects
@@ -110,3 +111,17 @@ async def test_what_was_found_in_the_log_is_no_longer_on_its_way() -> None:
     await journal.flush()
     found = [decode(stored, PARTITIONS) for stored in await bus.read(topology.events_stream(0), [">"])]
     assert [(record.n, type(record.events[-1])) for record in found] == [(1, ev.StepStarted), (2, ev.StepFailed)]
+
+
+@pytest.mark.parametrize("name", ["x" * 513, "x" * 300 + '"' + "x" * 300])
+async def test_a_record_with_a_name_that_no_reader_takes_is_not_written(name: str) -> None:
+    clock = VirtualClock()
+    bus = MemoryBus(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)))
+    notes = Notes("e1", Lease("s:1", "s", (1, 1), "w"), 1000)
+    journal = Journal(bus, clock, notes, PARTITIONS)
+    notes.note(ev.TaskStarted(name, 1))
+    with pytest.raises(Unstorable):
+        await journal.flush()
+    notes.note(ev.TaskStarted("x" * 512, 1))
+    await journal.flush()
+    assert len(await bus.read(topology.events_stream(0), [">"])) == 1
