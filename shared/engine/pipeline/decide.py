@@ -259,10 +259,15 @@ def outcome_view(outcome: Outcome, execution_id: str) -> dict[str, Any]:
     return seen
 
 
+_MOVES = frozenset({ev.TaskRetried, ev.TaskDone, ev.TaskWaiting, ev.TaskResumed})
+
+
 def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
     """The progress after a `task.*` event; others change nothing. A wait may be over before every worker that
     began the task has written that it waits. What concerns another task than the current one, or cannot be applied,
     changes nothing either."""
+    if type(event) not in _MOVES:
+        return progress
     if isinstance(event, ev.TaskRetried | ev.TaskDone) and not _follows(step, progress, event):
         return progress
     match event:
@@ -275,16 +280,17 @@ def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
             result = Result(outcome.result, outcome.shape, outcome.ref, outcome.fields, outcome.into)
             if event.element >= 0:
                 progress = entered(progress)
-            patched = _patched(progress, event)
-            moved = replace(patched, attempt=1, ran=progress.ran + 1, waiting="", answer=None)
-            each = progress.each
+            moved, each = _patched(progress, event), progress.each
             if each is not None and event.do == "continue" and event.element + 1 < event.of:
-                return replace(moved, each=after(each, result), iter={})
+                return replace(
+                    moved, attempt=1, ran=progress.ran + 1, waiting="", answer=None, each=after(each, result), iter={})
             if each is not None:
                 moved = replace(moved, each=None, iter=each.iter)
                 result = listed(each, result) if event.element >= 0 else result
-            moved = replace(moved, prev=result, results={**progress.results, event.task: result})
-            return _advance(step, moved, event)
+            return replace(
+                moved, attempt=1, ran=progress.ran + 1, waiting="", answer=None, prev=result,
+                results={**progress.results, event.task: result}, **_next(step, event),
+            )
         case ev.TaskWaiting(wait=wait):
             over = progress.answer is not None and progress.answer.wait == wait
             return progress if over else replace(progress, waiting=wait)
@@ -320,17 +326,18 @@ def _patched(progress: Progress, event: ev.TaskRetried | ev.TaskDone) -> Progres
     )
 
 
-def _advance(step: Step, progress: Progress, event: ev.TaskDone) -> Progress:
+def _next(step: Step, event: ev.TaskDone) -> dict[str, Any]:
+    """Where the progress is then."""
     match event.do:
         case "jump":
-            return replace(progress, task=event.to)
+            return {"task": event.to}
         case "break":
-            return replace(progress, state="done")
+            return {"state": "done"}
         case "fail":
-            return replace(progress, state="failed", error=_error(event))
+            return {"state": "failed", "error": _error(event)}
     labels = [task.name for task in step.tasks]
     after = labels.index(event.task) + 1
-    return replace(progress, task=labels[after]) if after < len(labels) else replace(progress, state="done")
+    return {"task": labels[after]} if after < len(labels) else {"state": "done"}
 
 
 def _error(event: ev.TaskDone) -> dict[str, Any]:

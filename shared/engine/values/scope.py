@@ -63,6 +63,8 @@ def narrow(
     caller: dict[str, Any] | None = None,
 ) -> Scope:
     """Only what the step's templates can name, so that commands and the log stay small."""
+    if not (needs.names or needs.ctx or needs.workload or needs.caller):
+        return Scope()
     return Scope(
         workload=_pick(workload, needs.workload, needs.names),
         ctx=_pick(ctx, needs.ctx, needs.names),

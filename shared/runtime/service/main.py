@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, BAD_SETTINGS, NOT_DRAINED, WRONG_CLOCK = 0, 1, 2, 3, 4
 CONNECT_RETRY_S = 0.5
-GC_THRESHOLD = (20_000, 20, 50)  # states and records hold no cycles: looking for them often is waste
+GC_THRESHOLD = (100_000, 20, 50)  # states and records hold no cycles: looking for them often is waste
 CANCEL_AGAIN_S = 1.0
 
 log = structlog.get_logger()
