@@ -192,7 +192,7 @@ def rerun_of(entries: Entries, values: dict[str, Any]) -> Any:
 def moment(entries: Entries, values: dict[str, Any]) -> Any:
     def places(values: dict[str, Any]) -> Any:
         at = Moment("x", entries, len(entries), PLANS.__getitem__, values)
-        return [at.place(key) for key in at.about]
+        return [at.run_at(key) for key in at.about]
 
     return brought(places, values)
 
