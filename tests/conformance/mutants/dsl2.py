@@ -39,17 +39,16 @@ MUTANTS: dict[str, Mutant] = {
     "a jump goes to the next task": Mutant(
         ("DSL2 §6.5", "DSL2 §11", "PIPE streaming"),
         f"{PIPELINE}::test_jump_skips_to_its_target_and_break_ends_the_run_well",
-        Edit(f"{DECIDE}:_advance", "return replace(progress, task=event.to)", "pass"),
+        Edit(f"{DECIDE}:_next", 'return {"task": event.to}', "pass"),
     ),
     "a break fails": Mutant(
         ("DSL2 §6.5", "DSL2 §11"), f"{PIPELINE}::test_jump_skips_to_its_target_and_break_ends_the_run_well",
-        Edit(f"{DECIDE}:_advance", 'return replace(progress, state="done")\n',
-             'return replace(progress, state="failed")\n'),
+        Edit(f"{DECIDE}:_next", 'return {"state": "done"}\n', 'return {"state": "failed"}\n'),
     ),
     "the last task's result is lost": Mutant(
         ("DSL2 §3.4", "PIPE variables"),
         f"{PLACES}::test_a_task_sees_the_results_before_it_by_their_names_and_the_last_one_as_prev",
-        Edit(f"{DECIDE}:evolve", "moved = replace(moved, prev=result, results=", "moved = replace(moved, results="),
+        Edit(f"{DECIDE}:evolve", "prev=result,", ""),
     ),
     "attempt is always the first": Mutant(
         ("DSL2 §3.4", "PIPE variables"),

@@ -69,8 +69,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a workload is not rendered": Mutant(
         ("FS §3.2",), f"{ROUTING}::test_the_payload_is_merged_deep_over_the_workload_and_never_rendered",
-        Edit("shared.engine.routing.workload:merge_workload", "rendered = evaluate(dict(defaults),",
-             "rendered = dict(defaults) or evaluate({},"),
+        Edit("shared.engine.routing.workload:merge_workload", "value = evaluate(plan.workload[key], scope)",
+             "value = plan.workload[key]"),
     ),
     "the first step does not get the workload": Mutant(
         ("FS §2.3", "FS §3.2", "FS §3.3"),

@@ -20,7 +20,8 @@ STATE = "shared.engine.scheduling.state"
 READ = "shared.dsl.read"
 LOWER = "shared.dsl.lower"
 ORDER = "tests/conformance/meaning/test_order.py"
-LATER = "tests/conformance/meaning/test_placeholders.py::test_what_may_come_later_is_refused"
+PLACEHOLDERS = "tests/unit/dsl/read/test_placeholders.py"
+LATER = f"{PLACEHOLDERS}::test_a_placeholder_is_refused_with_its_clause_and_what_to_write"
 
 MUTANTS: dict[str, Mutant] = {
     "a task names the next step": Mutant(
@@ -77,7 +78,7 @@ MUTANTS: dict[str, Mutant] = {
     "admission does not see args": Mutant(
         ("V10 §4", "DSL2 §4.2"),
         f"{LANGUAGE}::test_admission_reads_args_ctx_and_workload_and_a_denied_token_ends_the_execution_well",
-        Edit(f"{TURN}.names_at_entry", "args_of(tokens))", "{})"),
+        Edit(f"{TURN}.names_at_entry", "args_of(tokens)", "{}"),
     ),
     "a window has no bound": Mutant(
         ("V10 §5.3",), f"{SCHEDULING}::test_a_parallel_loop_never_has_more_than_max_in_flight_at_once",
@@ -104,8 +105,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a payload is rendered": Mutant(
         ("V10 §6.1",), f"{ROUTING}::test_the_payload_is_merged_deep_over_the_workload_and_never_rendered",
-        Edit("shared.engine.routing.workload:merge_workload", "return deep_merge(rendered, payload)",
-             "return deep_merge(rendered, evaluate(dict(payload), {}))"),
+        Edit("shared.engine.routing.workload:merge_workload", "return {key: found[key] for",
+             "return {key: evaluate(found[key], {}) for"),
     ),
     "parallel writes may clash": Mutant(
         ("V10 §6.2", "DSL2 §6.6", "set_ctx in parallel loops"),
@@ -174,11 +175,11 @@ MUTANTS: dict[str, Mutant] = {
              '("exec", "mode", "max_in_flight", "failure")'),
     ),
     "hooks are ignored": Mutant(
-        ("V10 §5.4",), f"{LATER}[finally]",
+        ("V10 §5.4",), LATER,
         Edit(f"{READ}.task_policy:read_task_policy", "if policy.get(hook, []) != []:", "if False:"),
     ),
     "emit is ignored": Mutant(
-        ("V10 §5.2.2",), f"{LATER}[emit]",
+        ("V10 §5.2.2",), LATER,
         Edit(f"{READ}.step_policy:read_step_policy", '"limits", "compensate")', '"limits", "compensate", "emit")'),
     ),
     "a secret may be recorded": Mutant(
