@@ -8,6 +8,7 @@ PIPELINE = "tests/unit/engine/pipeline/test_pipeline.py"
 ROUTING = "tests/unit/engine/routing/test_routing.py"
 ORDER = "tests/conformance/meaning/test_order.py"
 PLACES = "tests/conformance/meaning/test_places.py"
+META = "tests/conformance/meaning/test_meta.py"
 COMPILE = "tests/unit/dsl/test_compile.py"
 DECIDE = "shared.engine.pipeline.decide"
 TURN = "shared.engine.routing.decide:_Turn"
@@ -167,5 +168,17 @@ MUTANTS: dict[str, Mutant] = {
     "ctx may be of any size": Mutant(
         ("Limits",), f"{ROUTING}::test_a_ctx_over_its_limit_fails_the_step",
         Edit(f"{TURN}.patch_ctx", "if size > MAX_CTX_BYTES:", "if False:"),
+    ),
+    "a call does not say when it began": Mutant(
+        ("DSL2 §5.3",), f"{META}::test_a_call_says_its_attempt_its_times_and_its_trace",
+        Edit("shared.engine.pipeline.call:judged", "stamp(times.began)", "stamp(times.ended)"),
+    ),
+    "a call does not know its trace": Mutant(
+        ("DSL2 §5.3",), f"{META}::test_a_call_says_its_attempt_its_times_and_its_trace",
+        Edit(f"{DECIDE}:outcome_view", '{**outcome.meta, "trace_id": trace_id(execution_id)}', "dict(outcome.meta)"),
+    ),
+    "no token is claimed": Mutant(
+        ("DSL2 §9.2",), "tests/unit/answers/history/test_formal.py::test_tokens_are_enqueued_and_claimed_and_arcs_enqueue",
+        Edit("shared.answers.history.formal:_scheduled", "for token in event.tokens:", "for token in ():"),
     ),
 }

@@ -11,6 +11,7 @@ SCHEDULING = "tests/unit/engine/scheduling/test_scheduling.py"
 PLACES = "tests/conformance/meaning/test_places.py"
 FROM_LOG = "tests/conformance/meaning/test_from_the_log.py"
 CASE = "tests/unit/dsl/lower/test_case.py"
+FORMAL = "tests/unit/answers/history/test_formal.py"
 RETRY = "tests/unit/dsl/lower/test_retry.py"
 STEPS = "tests/unit/dsl/lower/test_steps.py"
 WORKBOOK = "tests/unit/dsl/lower/test_workbook.py"
@@ -18,6 +19,7 @@ ROUTE = "shared.engine.routing.decide"
 LOOPS = "shared.engine.scheduling.loops"
 READ = "shared.dsl.read"
 LOWER = "shared.dsl.lower"
+VIEW = "shared.answers.history.formal"
 REQUESTS = "tests/unit/events/test_requests.py"
 TURN = "shared.engine.routing.decide:_Turn"
 ORDER = "tests/conformance/meaning/test_order.py"
@@ -134,5 +136,23 @@ MUTANTS: dict[str, Mutant] = {
     "an iteration ends as a step does": Mutant(
         ("FS §13.2",), f"{ORDER}::test_every_phase_of_a_step_leaves_an_event",
         Edit("shared.engine.pipeline.decide:ending", "ev.IterationDone(progress.prev, patches) if iteration else ", ""),
+    ),
+    "a sink is a tool": Mutant(
+        ("FS §10.1", "FS §12.1", "FS §12.2", "FS §13.2", "FX §9.2"),
+        f"{FORMAL}::test_a_sink_starts_and_is_processed_or_skipped",
+        Edit(f"{VIEW}:_by_role", "if not role:", 'if role != "case":'),
+    ),
+    "a sink that is skipped says nothing": Mutant(
+        ("FS §10.1", "FS §12.2"), f"{FORMAL}::test_a_sink_starts_and_is_processed_or_skipped",
+        Edit(f"{VIEW}:FormalView._task", 'task.role == "sink.when"', "False"),
+    ),
+    "where a case leads is no event": Mutant(
+        ("FS §12.2", "FS §13.1", "FX §9.2"),
+        f"{FORMAL}::test_rules_of_a_case_are_evaluated_where_they_act_and_where_they_route",
+        Edit(f"{VIEW}:FormalView._routed", "if step is not None and step.case:", "if False:"),
+    ),
+    "a step is finished as often as it is said": Mutant(
+        ("FS §12.2",), f"{FORMAL}::test_a_cancelled_step_is_finished_once_and_skipped",
+        Edit(f"{VIEW}:FormalView._ended", "case _ if step is None:", "case _ if False:"),
     ),
 }

@@ -209,4 +209,23 @@ MUTANTS: dict[str, Mutant] = {
         "tests/unit/engine/pipeline/test_local_loops.py::test_all_iterations_are_one_command_and_one_window",
         Edit(f"{READ}.loops:read_loop", 'local = policy.get("exec") == "local"', "local = False"),
     ),
+    "rules may all act": Mutant(
+        ("V10 §5.4",), LATER,
+        Edit(f"{READ}.task_policy:read_task_policy", "if policy.get(key, only) != only:", "if False:"),
+    ),
+    "a spec on an arc is ignored": Mutant(
+        ("V10 §3", "V10 §15"), LATER,
+        Edit(f"{READ}.arcs:_arc", '("step", "when", "args")', '("step", "when", "args", "spec")'),
+    ),
+    "hints of a router are ignored": Mutant(
+        ("V10 §5.5", "V10 §15"), LATER,
+        Edit(f"{READ}.arcs:_mode", 'if spec.get("policy", {}) != {}:', "if False:"),
+    ),
+    "resources are ignored": Mutant(
+        ("V10 §5.1",), LATER, Edit(f"{READ}.step_policy:_timeouts", '("timeouts",)', '("timeouts", "resources")'),
+    ),
+    "hints of a loop are ignored": Mutant(
+        ("V10 §5.3",), LATER,
+        Edit(f"{READ}.loops:_spec", '("exec", "mode", "max_in_flight")', '("exec", "mode", "max_in_flight", "ordering")'),
+    ),
 }
