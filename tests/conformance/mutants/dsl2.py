@@ -178,7 +178,8 @@ MUTANTS: dict[str, Mutant] = {
         Edit(f"{DECIDE}:outcome_view", '{**outcome.meta, "trace_id": trace_id(execution_id)}', "dict(outcome.meta)"),
     ),
     "no token is claimed": Mutant(
-        ("DSL2 §9.2",), "tests/unit/answers/history/test_formal.py::test_tokens_are_enqueued_and_claimed_and_arcs_enqueue",
+        ("DSL2 §9.2",),
+        "tests/unit/answers/history/test_formal.py::test_tokens_are_enqueued_and_claimed_and_arcs_enqueue",
         Edit("shared.answers.history.formal:_scheduled", "for token in event.tokens:", "for token in ():"),
     ),
 }

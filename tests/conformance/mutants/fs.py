@@ -155,4 +155,17 @@ MUTANTS: dict[str, Mutant] = {
         ("FS §12.2",), f"{FORMAL}::test_a_cancelled_step_is_finished_once_and_skipped",
         Edit(f"{VIEW}:FormalView._ended", "case _ if step is None:", "case _ if False:"),
     ),
+    "what was written twice happened twice": Mutant(
+        ("Formal view of events",),
+        f"{FORMAL}::test_what_a_worker_says_too_late_ends_nothing_and_what_it_wrote_twice_is_once",
+        Edit(f"{VIEW}:FormalView.of", "if first in self._seen:", "if False:"),
+    ),
+    "templates of a workload do not see each other": Mutant(
+        ("Templates of the workload",), f"{ROUTING}::test_a_template_of_the_workload_sees_what_the_others_came_to",
+        Edit("shared.engine.routing.workload:merge_workload", "if key not in _RESERVED:", "if False:"),
+    ),
+    "a default that is replaced is rendered": Mutant(
+        ("Templates of the workload",), f"{PLACES}::test_a_default_that_the_request_replaces_is_not_rendered",
+        Edit("shared.engine.routing.workload:merge_workload", "            continue", "            pass"),
+    ),
 }

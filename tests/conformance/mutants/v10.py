@@ -20,6 +20,7 @@ STATE = "shared.engine.scheduling.state"
 READ = "shared.dsl.read"
 LOWER = "shared.dsl.lower"
 ORDER = "tests/conformance/meaning/test_order.py"
+TODAY = "tests/unit/dsl/lower/test_todays_names.py"
 PLACEHOLDERS = "tests/unit/dsl/read/test_placeholders.py"
 LATER = f"{PLACEHOLDERS}::test_a_placeholder_is_refused_with_its_clause_and_what_to_write"
 
@@ -226,6 +227,16 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "hints of a loop are ignored": Mutant(
         ("V10 §5.3",), LATER,
-        Edit(f"{READ}.loops:_spec", '("exec", "mode", "max_in_flight")', '("exec", "mode", "max_in_flight", "ordering")'),
+        Edit(f"{READ}.loops:_spec", '("exec", "mode", "max_in_flight")',
+             '("exec", "mode", "max_in_flight", "ordering")'),
+    ),
+    "output has no body": Mutant(
+        ("Words of today",), f"{TODAY}::test_output_is_what_the_task_came_to_in_its_rules_and_its_set",
+        Edit("shared.dsl.lower.today.names:_output", '"body": f"{view}.data", ', ""),
+    ),
+    "the clock of a workload is another one": Mutant(
+        ("Clock",), f"{TODAY}::test_the_time_of_a_decision_is_in_its_record",
+        Edit("shared.engine.routing.workload:merge_workload", "**whole_scope(execution_id, found), NOW: ts}",
+             '**whole_scope(execution_id, found), NOW: "2000-01-01T00:00:00Z"}'),
     ),
 }
