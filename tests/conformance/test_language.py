@@ -252,6 +252,8 @@ START = "- {step: start, tool: {kind: noop}}"
                      id="keychain in signal"),
         pytest.param(START[:-1] + ", while: {when: '{{ 1 }}'}}", "", "DSL701", id="sugar"),
         pytest.param("- {step: start, tool: {kind: teleport, shots: 1}}", "", "DSL405", id="unknown kind"),
+        pytest.param("- {step: start, tool: {kind: loop}}", "", "DSL405", id="loop as a kind"),
+        pytest.param("- {step: start, tool: {kind: sink}}", "", "DSL405", id="sink as a kind"),
         pytest.param(START, "name: other\n", "DSL301", id="root name"),
     ],
 )

@@ -194,3 +194,11 @@ def test_vars_of_a_step_read_its_result() -> None:
     """FS §11.2, appendix B."""
     workflow = "- {step: start, tool: {kind: noop}, vars: {a: '{{ result.n }}', b: '{{ result.deep.m }}'}}"
     assert run(workflow, {"start_task": answer({"n": 1, "deep": {"m": 2}})}).ctx == {"a": 1, "b": 2}
+
+
+def test_a_default_that_the_request_replaces_is_not_rendered() -> None:
+    """It may read what only holds without a request's own value."""
+    workload = "{n: '{{ 1 / 0 }}', deep: {m: '{{ n + 1 }}', k: 1}}"
+    ran = run("- {step: start, tool: {kind: noop}}", workload=workload, n=4, deep={"k": 2})
+    assert (ran.status, ran.driver.state.workload) == ("completed", {"n": 4, "deep": {"m": 5, "k": 2}})
+    assert run("- {step: start, tool: {kind: noop}}", workload=workload).status == "failed"

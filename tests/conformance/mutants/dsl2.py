@@ -8,6 +8,7 @@ PIPELINE = "tests/unit/engine/pipeline/test_pipeline.py"
 ROUTING = "tests/unit/engine/routing/test_routing.py"
 ORDER = "tests/conformance/meaning/test_order.py"
 PLACES = "tests/conformance/meaning/test_places.py"
+META = "tests/conformance/meaning/test_meta.py"
 COMPILE = "tests/unit/dsl/test_compile.py"
 DECIDE = "shared.engine.pipeline.decide"
 TURN = "shared.engine.routing.decide:_Turn"
@@ -39,17 +40,16 @@ MUTANTS: dict[str, Mutant] = {
     "a jump goes to the next task": Mutant(
         ("DSL2 §6.5", "DSL2 §11", "PIPE streaming"),
         f"{PIPELINE}::test_jump_skips_to_its_target_and_break_ends_the_run_well",
-        Edit(f"{DECIDE}:_advance", "return replace(progress, task=event.to)", "pass"),
+        Edit(f"{DECIDE}:_next", 'return {"task": event.to}', "pass"),
     ),
     "a break fails": Mutant(
         ("DSL2 §6.5", "DSL2 §11"), f"{PIPELINE}::test_jump_skips_to_its_target_and_break_ends_the_run_well",
-        Edit(f"{DECIDE}:_advance", 'return replace(progress, state="done")\n',
-             'return replace(progress, state="failed")\n'),
+        Edit(f"{DECIDE}:_next", 'return {"state": "done"}\n', 'return {"state": "failed"}\n'),
     ),
     "the last task's result is lost": Mutant(
         ("DSL2 §3.4", "PIPE variables"),
         f"{PLACES}::test_a_task_sees_the_results_before_it_by_their_names_and_the_last_one_as_prev",
-        Edit(f"{DECIDE}:evolve", "moved = replace(moved, prev=result, results=", "moved = replace(moved, results="),
+        Edit(f"{DECIDE}:evolve", "prev=result,", ""),
     ),
     "attempt is always the first": Mutant(
         ("DSL2 §3.4", "PIPE variables"),
@@ -168,5 +168,18 @@ MUTANTS: dict[str, Mutant] = {
     "ctx may be of any size": Mutant(
         ("Limits",), f"{ROUTING}::test_a_ctx_over_its_limit_fails_the_step",
         Edit(f"{TURN}.patch_ctx", "if size > MAX_CTX_BYTES:", "if False:"),
+    ),
+    "a call does not say when it began": Mutant(
+        ("DSL2 §5.3",), f"{META}::test_a_call_says_its_attempt_its_times_and_its_trace",
+        Edit("shared.engine.pipeline.call:judged", "stamp(times.began)", "stamp(times.ended)"),
+    ),
+    "a call does not know its trace": Mutant(
+        ("DSL2 §5.3",), f"{META}::test_a_call_says_its_attempt_its_times_and_its_trace",
+        Edit(f"{DECIDE}:outcome_view", '{**outcome.meta, "trace_id": trace_id(execution_id)}', "dict(outcome.meta)"),
+    ),
+    "no token is claimed": Mutant(
+        ("DSL2 §9.2",),
+        "tests/unit/answers/history/test_formal.py::test_tokens_are_enqueued_and_claimed_and_arcs_enqueue",
+        Edit("shared.answers.history.formal:_scheduled", "for token in event.tokens:", "for token in ():"),
     ),
 }

@@ -11,6 +11,7 @@ SCHEDULING = "tests/unit/engine/scheduling/test_scheduling.py"
 PLACES = "tests/conformance/meaning/test_places.py"
 FROM_LOG = "tests/conformance/meaning/test_from_the_log.py"
 CASE = "tests/unit/dsl/lower/test_case.py"
+FORMAL = "tests/unit/answers/history/test_formal.py"
 RETRY = "tests/unit/dsl/lower/test_retry.py"
 STEPS = "tests/unit/dsl/lower/test_steps.py"
 WORKBOOK = "tests/unit/dsl/lower/test_workbook.py"
@@ -18,6 +19,7 @@ ROUTE = "shared.engine.routing.decide"
 LOOPS = "shared.engine.scheduling.loops"
 READ = "shared.dsl.read"
 LOWER = "shared.dsl.lower"
+VIEW = "shared.answers.history.formal"
 REQUESTS = "tests/unit/events/test_requests.py"
 TURN = "shared.engine.routing.decide:_Turn"
 ORDER = "tests/conformance/meaning/test_order.py"
@@ -69,8 +71,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a workload is not rendered": Mutant(
         ("FS §3.2",), f"{ROUTING}::test_the_payload_is_merged_deep_over_the_workload_and_never_rendered",
-        Edit("shared.engine.routing.workload:merge_workload", "rendered = evaluate(dict(defaults),",
-             "rendered = dict(defaults) or evaluate({},"),
+        Edit("shared.engine.routing.workload:merge_workload", "value = evaluate(plan.workload[key], scope)",
+             "value = plan.workload[key]"),
     ),
     "the first step does not get the workload": Mutant(
         ("FS §2.3", "FS §3.2", "FS §3.3"),
@@ -134,5 +136,36 @@ MUTANTS: dict[str, Mutant] = {
     "an iteration ends as a step does": Mutant(
         ("FS §13.2",), f"{ORDER}::test_every_phase_of_a_step_leaves_an_event",
         Edit("shared.engine.pipeline.decide:ending", "ev.IterationDone(progress.prev, patches) if iteration else ", ""),
+    ),
+    "a sink is a tool": Mutant(
+        ("FS §10.1", "FS §12.1", "FS §12.2", "FS §13.2", "FX §9.2"),
+        f"{FORMAL}::test_a_sink_starts_and_is_processed_or_skipped",
+        Edit(f"{VIEW}:_by_role", "if not role:", 'if role != "case":'),
+    ),
+    "a sink that is skipped says nothing": Mutant(
+        ("FS §10.1", "FS §12.2"), f"{FORMAL}::test_a_sink_starts_and_is_processed_or_skipped",
+        Edit(f"{VIEW}:FormalView._task", 'task.role == "sink.when"', "False"),
+    ),
+    "where a case leads is no event": Mutant(
+        ("FS §12.2", "FS §13.1", "FX §9.2"),
+        f"{FORMAL}::test_rules_of_a_case_are_evaluated_where_they_act_and_where_they_route",
+        Edit(f"{VIEW}:FormalView._routed", "if step is not None and step.case:", "if False:"),
+    ),
+    "a step is finished as often as it is said": Mutant(
+        ("FS §12.2",), f"{FORMAL}::test_a_cancelled_step_is_finished_once_and_skipped",
+        Edit(f"{VIEW}:FormalView._ended", "case _ if step is None:", "case _ if False:"),
+    ),
+    "what was written twice happened twice": Mutant(
+        ("Formal view of events",),
+        f"{FORMAL}::test_what_a_worker_says_too_late_ends_nothing_and_what_it_wrote_twice_is_once",
+        Edit(f"{VIEW}:FormalView.of", "if first in self._seen:", "if False:"),
+    ),
+    "templates of a workload do not see each other": Mutant(
+        ("Templates of the workload",), f"{ROUTING}::test_a_template_of_the_workload_sees_what_the_others_came_to",
+        Edit("shared.engine.routing.workload:merge_workload", "if key not in _RESERVED:", "if False:"),
+    ),
+    "a default that is replaced is rendered": Mutant(
+        ("Templates of the workload",), f"{PLACES}::test_a_default_that_the_request_replaces_is_not_rendered",
+        Edit("shared.engine.routing.workload:merge_workload", "            continue", "            pass"),
     ),
 }

@@ -10,6 +10,8 @@ ORDER = "tests/conformance/meaning/test_order.py"
 PLACES = "tests/conformance/meaning/test_places.py"
 FROM_LOG = "tests/conformance/meaning/test_from_the_log.py"
 CASE = "tests/unit/dsl/lower/test_case.py"
+FORMAL = "tests/unit/answers/history/test_formal.py"
+QUANTUM = "tests/unit/tools/quantum/test_quantum.py"
 RETRY = "tests/unit/dsl/lower/test_retry.py"
 STEPS = "tests/unit/dsl/lower/test_steps.py"
 TURN = "shared.engine.routing.decide:_Turn"
@@ -17,6 +19,7 @@ ROUTE = "shared.engine.routing.decide"
 STATE = "shared.engine.scheduling.state"
 READ = "shared.dsl.read"
 LOWER = "shared.dsl.lower"
+VIEW = "shared.answers.history.formal"
 
 MUTANTS: dict[str, Mutant] = {
     "a step may do nothing": Mutant(
@@ -149,5 +152,27 @@ MUTANTS: dict[str, Mutant] = {
     "a limit limits nothing": Mutant(
         ("FX §10.1",), "tests/unit/engine/scheduling/test_limit_ledger.py::test_as_many_get_a_place_as_there_are",
         Edit("shared.engine.scheduling.limit_ledger:has_place", "len(holders) < want.limit.max", "True"),
+    ),
+    "an event has no timestamp": Mutant(
+        ("FX §9.1", "FS §12.1"), "tests/unit/events/test_documented.py::test_the_envelope_is_on_the_page",
+        Edit(f"{VIEW}:FormalView.of", '"timestamp": said["ts"], ', ""),
+    ),
+    "a pause is progress": Mutant(
+        ("FX §9.1",), f"{FORMAL}::test_a_pause_has_its_status",
+        Edit(f"{VIEW}:FormalView._said", 'named(own, status="paused")', "named(own)"),
+    ),
+    "the end of another attempt is no event": Mutant(
+        ("FX §9.2", "FS §12.2"),
+        f"{FORMAL}::test_a_retry_starts_with_the_end_of_an_attempt_and_is_processed_with_its_own",
+        Edit(f"{VIEW}:FormalView._task", "if event.attempt > 1 or key in self._again:", "if False:"),
+    ),
+    "another call is no retry": Mutant(
+        ("FX §9.2",), f"{FORMAL}::test_another_call_by_a_retry_policy_is_a_retry_too_and_its_delay_is_none",
+        Edit(f"{VIEW}:FormalView._task", "if isinstance(event, ev.TaskRetried) or repeats:",
+             "if isinstance(event, ev.TaskRetried):"),
+    ),
+    "all quantum jobs have the same counts": Mutant(
+        ("FX §11",), f"{QUANTUM}::test_a_job_that_is_repeated_has_the_same_counts_and_another_has_others",
+        Edit("shared.tools.quantum.local:LocalProvider.submit", "job.key.encode()", 'b""'),
     ),
 }

@@ -20,7 +20,9 @@ STATE = "shared.engine.scheduling.state"
 READ = "shared.dsl.read"
 LOWER = "shared.dsl.lower"
 ORDER = "tests/conformance/meaning/test_order.py"
-LATER = "tests/conformance/meaning/test_placeholders.py::test_what_may_come_later_is_refused"
+TODAY = "tests/unit/dsl/lower/test_todays_names.py"
+PLACEHOLDERS = "tests/unit/dsl/read/test_placeholders.py"
+LATER = f"{PLACEHOLDERS}::test_a_placeholder_is_refused_with_its_clause_and_what_to_write"
 
 MUTANTS: dict[str, Mutant] = {
     "a task names the next step": Mutant(
@@ -77,7 +79,7 @@ MUTANTS: dict[str, Mutant] = {
     "admission does not see args": Mutant(
         ("V10 §4", "DSL2 §4.2"),
         f"{LANGUAGE}::test_admission_reads_args_ctx_and_workload_and_a_denied_token_ends_the_execution_well",
-        Edit(f"{TURN}.names_at_entry", "args_of(tokens))", "{})"),
+        Edit(f"{TURN}.names_at_entry", "args_of(tokens)", "{}"),
     ),
     "a window has no bound": Mutant(
         ("V10 §5.3",), f"{SCHEDULING}::test_a_parallel_loop_never_has_more_than_max_in_flight_at_once",
@@ -104,8 +106,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a payload is rendered": Mutant(
         ("V10 §6.1",), f"{ROUTING}::test_the_payload_is_merged_deep_over_the_workload_and_never_rendered",
-        Edit("shared.engine.routing.workload:merge_workload", "return deep_merge(rendered, payload)",
-             "return deep_merge(rendered, evaluate(dict(payload), {}))"),
+        Edit("shared.engine.routing.workload:merge_workload", "return {key: found[key] for",
+             "return {key: evaluate(found[key], {}) for"),
     ),
     "parallel writes may clash": Mutant(
         ("V10 §6.2", "DSL2 §6.6", "set_ctx in parallel loops"),
@@ -174,11 +176,11 @@ MUTANTS: dict[str, Mutant] = {
              '("exec", "mode", "max_in_flight", "failure")'),
     ),
     "hooks are ignored": Mutant(
-        ("V10 §5.4",), f"{LATER}[finally]",
+        ("V10 §5.4",), LATER,
         Edit(f"{READ}.task_policy:read_task_policy", "if policy.get(hook, []) != []:", "if False:"),
     ),
     "emit is ignored": Mutant(
-        ("V10 §5.2.2",), f"{LATER}[emit]",
+        ("V10 §5.2.2",), LATER,
         Edit(f"{READ}.step_policy:read_step_policy", '"limits", "compensate")', '"limits", "compensate", "emit")'),
     ),
     "a secret may be recorded": Mutant(
@@ -207,5 +209,34 @@ MUTANTS: dict[str, Mutant] = {
         ("V10 §5.3",),
         "tests/unit/engine/pipeline/test_local_loops.py::test_all_iterations_are_one_command_and_one_window",
         Edit(f"{READ}.loops:read_loop", 'local = policy.get("exec") == "local"', "local = False"),
+    ),
+    "rules may all act": Mutant(
+        ("V10 §5.4",), LATER,
+        Edit(f"{READ}.task_policy:read_task_policy", "if policy.get(key, only) != only:", "if False:"),
+    ),
+    "a spec on an arc is ignored": Mutant(
+        ("V10 §3", "V10 §15"), LATER,
+        Edit(f"{READ}.arcs:_arc", '("step", "when", "args")', '("step", "when", "args", "spec")'),
+    ),
+    "hints of a router are ignored": Mutant(
+        ("V10 §5.5", "V10 §15"), LATER,
+        Edit(f"{READ}.arcs:_mode", 'if spec.get("policy", {}) != {}:', "if False:"),
+    ),
+    "resources are ignored": Mutant(
+        ("V10 §5.1",), LATER, Edit(f"{READ}.step_policy:_timeouts", '("timeouts",)', '("timeouts", "resources")'),
+    ),
+    "hints of a loop are ignored": Mutant(
+        ("V10 §5.3",), LATER,
+        Edit(f"{READ}.loops:_spec", '("exec", "mode", "max_in_flight")',
+             '("exec", "mode", "max_in_flight", "ordering")'),
+    ),
+    "output has no body": Mutant(
+        ("Words of today",), f"{TODAY}::test_output_is_what_the_task_came_to_in_its_rules_and_its_set",
+        Edit("shared.dsl.lower.today.names:_output", '"body": f"{view}.data", ', ""),
+    ),
+    "the clock of a workload is another one": Mutant(
+        ("Clock",), f"{TODAY}::test_the_time_of_a_decision_is_in_its_record",
+        Edit("shared.engine.routing.workload:merge_workload", "**whole_scope(execution_id, found), NOW: ts}",
+             '**whole_scope(execution_id, found), NOW: "2000-01-01T00:00:00Z"}'),
     ),
 }
