@@ -108,12 +108,16 @@ def _asks_for(wait: Wait, ended: ev.ChildEnded) -> bool:
 
 def orphan(state: "Schedule", run_id: str, reason: str) -> None:
     """The run is over and its children are not: nobody waits for them now. An iteration that only pauses has nothing
-    left to stop."""
+    left to stop; nor has one that was resumed and that no worker has begun since: the end of its wait may stand behind
+    the cancel in the log, where it says nothing any more, and must not matter before it either."""
     for wait in state.waits.values():
-        if wait.run_id == run_id and not wait.over:
+        if wait.run_id != run_id:
+            continue
+        if not wait.over:
             _orphan(state, wait, reason)
-            if wait.event.child is None and run_id in state.stopping:
-                state.stopping[run_id].live.pop(wait.index, None)
+        loop = state.stopping.get(run_id)
+        if loop is not None and wait.event.child is None and (not wait.over or loop.live.get(wait.index) == wait.epoch):
+            loop.live.pop(wait.index, None)
 
 
 def _orphan(state: "Schedule", wait: Wait, reason: str) -> None:

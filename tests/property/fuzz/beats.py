@@ -38,8 +38,9 @@ class Readers:
         self.rooms.heard(KEY, beat)
         self.lives.heard(KEY, beat)
         self.lives.holds("default", ("x1", "start:1", -1))
-        assert 0 < self.rooms.most("default") <= 4 * MAX_BEAT_SLOTS
-        assert 0 < self.rooms.room("default") <= 4 * MAX_BEAT_SLOTS
+        most, room = self.rooms.bounds("default")
+        assert 0 < most <= 4 * MAX_BEAT_SLOTS
+        assert 0 < room <= 4 * MAX_BEAT_SLOTS
         for gone in self.lives.listened(1.0):
             assert gone.pool == "default"
         assert len(worker_states("default", Status(), [beat])) == 1

@@ -224,6 +224,22 @@ def test_a_start_behind_its_cancel_counts_as_one_before_it() -> None:
     assert behind.stopping == evolve(scheduled, [begun, (2, cancel), (4, claim)]).stopping
 
 
+def test_the_end_of_a_wait_behind_its_cancel_counts_as_one_before_it() -> None:
+    """Whoever loads the log has the cancel first, whoever wrote it the end of the wait: both decide the same."""
+    run = Driver(loop(), echo)
+    run.control()
+    waits = run.queue.pop(0)
+    run.append("waiting", [ev.StepStarted(), ev.TaskStarted("start", 1), ev.TaskWaiting("start", 1, "start/1")],
+               Lease(waits.run_id, waits.step, (1, 1), "w1", waits.index))
+    before, at = run.schedule, run.seq
+    cancel = (at + 1, Record("x1", "router", 9, run.log[0].ts, (ev.StepCancelled("start:1", "start", "cancelled"),)))
+    resumed = ev.TaskResumed(waits.run_id, "start/1", waits.index, ok(None))
+    own = (at + 2, Record("x1", "scheduler", before.n + 1, run.log[0].ts, (resumed,), at))
+    loaded, written = evolve(before, [cancel, own]), evolve(before, [own, cancel])
+    assert loaded.stopping == written.stopping
+    assert not loaded.stopping["start:1"].is_at_work
+
+
 def test_deciding_again_yields_nothing() -> None:
     run = Driver(loop(), echo)
     run.control()
