@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from jinja2.utils import missing
 
+from shared.dsl.model.whole_loop import WholeLoop
 from shared.events.outcome import Ref, Result
 
 PAYLOAD = "_payload"
@@ -129,14 +130,6 @@ def folded(name: Any) -> Any:
 def headers_view(headers: Any) -> Any:
     """The headers of an answer, whose names are told apart by their letters alone, not by their case."""
     return View({}, headers, headers, folds=True) if type(headers) is dict else headers
-class WholeLoop(list[Any]):
-    """The results of a loop as a program is handed them: it is told of how many `iterations` they are."""
-
-    __slots__ = ("failed", "iterations")
-
-    def __init__(self, results: list[Any], iterations: int, failed: int) -> None:
-        super().__init__(results)
-        self.iterations, self.failed = iterations, failed
 
 
 def for_programs(names: Mapping[str, Any]) -> Mapping[str, Any]:
