@@ -177,9 +177,11 @@ def view(result: Result) -> View:
 
 def _of_commands(own: dict[str, Any], payload: Any, value: Any, beside: Mapping[str, Any] | None) -> View:
     """Of a task that gives the result of each of its statements, whoever reads `data` or `result` may mean those of the
-    last one, or go on to `command_0`: both are there. As a final value `result` is all of them."""
+    last one, or go on to `command_0`: both are there. As a final value `result` is all of them, whichever dialect
+    reads it."""
     inner = View(own, payload, payload)
-    return View({**own, "data": inner, "result": View({**own, "data": inner}, payload, value)}, payload, value, beside)
+    whole = View({**own, "data": inner}, payload, value, beside)
+    return View({**whole.own, "result": whole, PAYLOAD: whole}, payload, value, beside)
 
 
 def pointer(ref: Ref) -> dict[str, Any]:
