@@ -229,7 +229,7 @@ def short(value: Any) -> str:
 
 def kind_of(value: Any) -> str:
     names = {dict: "a mapping", list: "a list", str: "text", bool: "a boolean", type(None): "nothing"}
-    return names.get(type(value), "a number")
+    return names.get(str if isinstance(value, str) else type(value), "a number")  # a Text is text
 
 
 def named(path: Path) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from jinja2.utils import missing
 
+from shared.dsl.model.whole_loop import WholeLoop
 from shared.events.outcome import Ref, Result
 
 PAYLOAD = "_payload"
@@ -129,14 +130,6 @@ def folded(name: Any) -> Any:
 def headers_view(headers: Any) -> Any:
     """The headers of an answer, whose names are told apart by their letters alone, not by their case."""
     return View({}, headers, headers, folds=True) if type(headers) is dict else headers
-class WholeLoop(list[Any]):
-    """The results of a loop as a program is handed them: it is told of how many `iterations` they are."""
-
-    __slots__ = ("failed", "iterations")
-
-    def __init__(self, results: list[Any], iterations: int, failed: int) -> None:
-        super().__init__(results)
-        self.iterations, self.failed = iterations, failed
 
 
 def for_programs(names: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -184,9 +177,11 @@ def view(result: Result) -> View:
 
 def _of_commands(own: dict[str, Any], payload: Any, value: Any, beside: Mapping[str, Any] | None) -> View:
     """Of a task that gives the result of each of its statements, whoever reads `data` or `result` may mean those of the
-    last one, or go on to `command_0`: both are there. As a final value `result` is all of them."""
+    last one, or go on to `command_0`: both are there. As a final value `result` is all of them, whichever dialect
+    reads it."""
     inner = View(own, payload, payload)
-    return View({**own, "data": inner, "result": View({**own, "data": inner}, payload, value)}, payload, value, beside)
+    whole = View({**own, "data": inner}, payload, value, beside)
+    return View({**whole.own, "result": whole, PAYLOAD: whole}, payload, value, beside)
 
 
 def pointer(ref: Ref) -> dict[str, Any]:

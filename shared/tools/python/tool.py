@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from shared.dsl.templates.result_view import WholeLoop
+from shared.dsl.model.whole_loop import WholeLoop
 from shared.events.outcome import Outcome, failed, mark, ok
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, guarded, mapping

@@ -109,11 +109,11 @@ async def test_the_names_of_headers_are_found_in_any_spelling(lab: Lab, api: Api
       tool:
         kind: noop
         args: {left: "{{ ctx.left }}", kind: "{{ start.headers['Content-Type'] }}", own: "{{ ctx.all['x-left'] }}",
-               no: "{{ start.headers['No'] is defined }}"}
+               other: "{{ start.headers['No'] is defined }}"}
     """
     ran = await lab.run(playbook(workflow), {"url": api.url})
     assert ran.status == "completed", ran.error
-    assert ran.result() == {"left": "3", "kind": "application/json; charset=utf-8", "own": "3", "no": False}
+    assert ran.result() == {"left": "3", "kind": "application/json; charset=utf-8", "own": "3", "other": False}
 
 
 @pytest.mark.parametrize(("auth", "kind"), [("nobody", "auth"), ("unreachable", "connect")])

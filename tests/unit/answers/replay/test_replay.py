@@ -207,7 +207,7 @@ def test_another_admission_diverges_where_the_step_is_entered_or_not() -> None:
 
 
 def test_a_refused_request_is_replayed_against_a_playbook_that_takes_it() -> None:
-    strict, mild = plan_of(SHOP, '{id: "{{ payload.nosuch }}", limit: 1}'), shop()
+    strict, mild = plan_of(SHOP, '{id: 7, limit: "{{ payload.nosuch }}"}'), shop()
     refused = record(strict)
     assert refused.status == "failed"
     found = replay(Recording("e1", refused.entries, None), mild, KINDS, natural, {})

@@ -116,5 +116,5 @@ def test_before_the_third_edition_a_workload_saw_the_texts_of_its_templates() ->
     head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t}\n"
     book = head + 'workload: {b: "{{ a }}", a: "{{ 1 }}"}\nworkflow: [{step: start, tool: {kind: noop}}]\n'
     plans = [compile_playbook(book, kinds=registry.specs(), edition=edition).plan for edition in (1, 2, 3)]
-    found = [merge_workload(plan, {}, "x") for plan in plans if plan is not None]
+    found = [merge_workload(plan, {}, "x", "2026-01-01T00:00:00.000000Z") for plan in plans if plan is not None]
     assert found == [{"b": "{{ 1 }}", "a": 1}, {"b": "{{ 1 }}", "a": 1}, {"b": 1, "a": 1}]

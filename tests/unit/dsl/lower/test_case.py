@@ -366,3 +366,12 @@ def test_a_sink_may_name_its_backend_and_where_its_columns_come_from() -> None:
     assert ran.calls[-1] == ("start_case_1_sink", {"auth": "pg", "table": "t", "args": {"n": 2}})
     kinds = {task.name: task.kind for task in ran.plan.steps["start"].tasks}
     assert kinds["start_case_1_sink"] == "postgres"
+
+
+def test_a_text_that_lowering_changed_is_still_called_text() -> None:
+    with pytest.raises(AssertionError, match=r"tool\.args must be a mapping, not text"):
+        run("""
+- step: start
+  tool: {kind: noop}
+  sink: {backend: duckdb, command: SELECT 1, from: "{{ result }}"}
+""")

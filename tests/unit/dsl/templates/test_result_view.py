@@ -134,3 +134,15 @@ def test_headers_are_found_by_any_spelling_of_their_names() -> None:
         "x.headers == {'x-left': '3'}": True,
     }.items():
         assert evaluate("{{ " + text + " }}", seen) == wanted, text
+
+
+def test_of_several_statements_what_is_kept_is_all_of_them() -> None:
+    each = {"rows": [{"a": 1}], "row_count": 1, "columns": ["a"]}
+    value = {"rows": [{"b": 2}], "row_count": 1, "columns": ["b"], "command_0": each, "commands": 2}
+    seen = {"x": view(Result(value, "sql", fields={"part": 5}))}
+    for name in ("result", "_payload"):
+        for text, wanted in {
+            "": value, ".command_0.rows": [{"a": 1}], ".data": [{"b": 2}], ".data.command_0": each, "[0].b": 2,
+            ".result.command_0": each, ".part": 5, " | length": 1,
+        }.items():
+            assert evaluate("{{ x." + name + text + " }}", seen) == wanted, name + text
