@@ -75,6 +75,21 @@ def test_a_canonical_document_comes_back_as_it_is(file: Path) -> None:
         assert lower(document, registry.specs()).document is document
 
 
+@pytest.mark.parametrize("rules", [
+    '{when: "{{ result.n == 9 }}", then: {next: end}}',
+    '{when: "{{ result.n == 8 }}", then: {set: {x: 1}}}, {when: "{{ result.n > 7 }}", then: {next: end}}',
+])
+def test_what_lowering_made_of_a_case_is_lowered_to_itself(rules: str) -> None:
+    """Its arcs ask already that there is no error, also where their author asked for data alone."""
+    document, _ = load("apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: again}\nworkflow:\n"
+                       f"- {{step: start, tool: {{kind: noop}}, case: [{rules}], next: other}}\n"
+                       "- {step: other, tool: {kind: noop}}\n- {step: end}\n")
+    assert document is not None
+    once = lower(document, registry.specs()).document
+    assert once is not document
+    assert lower(once, registry.specs()).document.data == once.data
+
+
 def _untitled(step: Step) -> list[Task]:
     """Without what generated tasks stand for."""
     return [replace(task, title="", role="", again=()) for task in step.tasks]

@@ -64,8 +64,7 @@ def rewrite(text: str, names: Names) -> str:
     if ("{{" not in text and "{%" not in text) or not _may_hold(text, names):
         return text
     try:
-        pieces = [value for _, _, value in _LEXER.lex(text)]
-        tokens = _tokens(text)
+        pieces, tokens = [value for _, value in _lexed(text)], _tokens(text)
     except TemplateSyntaxError:
         return text  # the reader of templates tells it
     local = _locals(tokens)
@@ -104,6 +103,7 @@ def free_names(text: str) -> set[str]:
     return {token.text for index, token in enumerate(tokens) if _is_free(tokens, index)} - _locals(tokens)
 
 
+@lru_cache(maxsize=256)
 def asks_for_errors(text: str) -> bool:
     """Whether a rule on `step.exit` wants the failed exit too: it reads `error`, or tests that there is
     no response."""
@@ -137,7 +137,7 @@ def expression(text: str) -> str | None:
     """What is between the braces, if the text is exactly one `{{ expression }}`."""
     stripped = text.strip()
     try:
-        kinds = [kind for _, kind, _ in _LEXER.lex(stripped)]
+        kinds = [kind for kind, _ in _lexed(stripped)]
     except TemplateSyntaxError:
         return None
     if kinds[:1] == ["variable_begin"] and kinds[-1:] == ["variable_end"] and kinds.count("variable_begin") == 1:
@@ -208,11 +208,17 @@ def below_read(text: str, between: str) -> set[tuple[str, str]]:
 
 
 @lru_cache(maxsize=256)  # the rules of a case are read again for each of them
+def _lexed(text: str) -> list[tuple[str, str]]:
+    """The kind and the text of every piece."""
+    return [(kind, value) for _, kind, value in _LEXER.lex(text)]
+
+
+@lru_cache(maxsize=256)
 def _tokens(text: str) -> list[Token]:
     tokens: list[Token] = []
     inside = opens = False
     depth = 0
-    for at, (_, kind, value) in enumerate(_LEXER.lex(text)):
+    for at, (kind, value) in enumerate(_lexed(text)):
         if kind in _OPEN:
             inside, depth, opens = True, 0, kind == "block_begin"
         elif kind in _CLOSE:

@@ -22,7 +22,7 @@ from shared.dsl.lower.nodes import (
 )
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node, Position
-from shared.dsl.templates.conditions import reads_event
+from shared.dsl.templates.conditions import is_of_success, reads_event
 from shared.dsl.templates.evaluate import is_template
 
 _CASE = 'write case: [{when: "{{ … }}", then: {next: [{step: …}]}}] on the step, and next: for the rest'
@@ -128,7 +128,7 @@ def _of_its_end(env: Env, written: Node, arc_: Node) -> Node:
     text, inner = written_of(text_of(given)), expression(when.value)
     text = text if is_template(text) else f"{{{{ {text} }}}}"
     asks = asks_what_happened(text) or (given is cond and "exit_code" in free_names(text))
-    if inner is None or asks or not reads_event(when.value):
+    if inner is None or asks or not reads_event(when.value) or is_of_success(when.value):
         return arc_
     guarded = Text("{{ event.error is none and (" + inner + ") }}", written_of(when.value))
     return changed(arc_, {"when": Node(when.position, guarded, when.style)})

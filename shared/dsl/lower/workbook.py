@@ -1,6 +1,8 @@
 """`kind: workbook` (FS §5): the named task in the place of the reference, with the arguments of both bound. Those of
 the call win over the task's own, which are its defaults."""
 
+from collections import Counter
+from itertools import chain
 from typing import Any
 
 from shared.dsl.lower.bounds import may_copy
@@ -73,15 +75,13 @@ def _binding(env: Env, at: Node, label: str, what: str, keys: dict[str, str], va
 def _defaults(body: Node, given: dict[str, str]) -> dict[str, Node]:
     """The task's own arguments that the call does not give and the rest of the task reads. A credential stays where it
     is: nothing else may hold one."""
-    own = get(body, "args")
-    found = {}
-    for name, value in items(own):
-        assert own is not None
-        rest = changed(body, {"args": changed(own, {name: None})})
-        secret = "keychain" in names_used(value.plain()).names
-        if name not in given and name.isidentifier() and not secret and name in names_used(rest.plain()).names:
-            found[name] = value
-    return found
+    own = dict(items(get(body, "args")))
+    used = {name: names_used(value.plain()).names for name, value in own.items()}
+    readers = Counter(chain.from_iterable(used.values()))  # an argument that reads its own name is no reader of it
+    outside = names_used(changed(body, {"args": None}).plain()).names
+    return {name: value for name, value in own.items()
+            if name not in given and name.isidentifier() and "keychain" not in used[name]
+            and (name in outside or readers[name] > (name in used[name]))}
 
 
 def _overridden(body: Node, given: dict[str, str]) -> Node:

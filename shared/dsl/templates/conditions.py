@@ -106,6 +106,14 @@ def contradict(first: Any, second: Any) -> bool:
     return any(_contrary(a, b) for a in _conjuncts(one) for b in _conjuncts(other))
 
 
+def is_of_success(when: str) -> bool:
+    """Whether the condition asks, among all that must hold, that there is no error."""
+    found = expression(when)
+    return found is not None and any(
+        isinstance(each, nodes.Test) and each.name == "none" and _dotted(each.node) == ("event", "error")
+        for each in _conjuncts(found))
+
+
 def _conjuncts(node: nodes.Node) -> list[nodes.Node]:
     if isinstance(node, nodes.And):
         return [*_conjuncts(node.left), *_conjuncts(node.right)]

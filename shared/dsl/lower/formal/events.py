@@ -69,6 +69,8 @@ def _held(case: Case, names: Names, step: str) -> Any:
     new = rewrite(case.when, names)
     inner = expression(new)
     if inner is not None and guard != "true" and _is_of_success(case, step):
+        if guard == "false":
+            return None
         new = Text("{{ " + f"{guard} and ({inner})" + " }}", written_of(case.when))
     return None if truth(new) is False else new
 

@@ -18,6 +18,9 @@ def case_retries(parts: Parts, fails: dict[str, Any]) -> None:
     """`fails` is what an error does that is not tried again."""
     names = parts.retry.on_task()
     cases = [case for case in parts.cases if not case.enters]
+    retries = [case for case in cases if case.retry is not None]
+    if not retries:
+        return
     for place, case in enumerate(cases):
         if case.retry is not None:
             when = tried(case, names, parts.step)
@@ -25,7 +28,7 @@ def case_retries(parts: Parts, fails: dict[str, Any]) -> None:
                 policy(parts.env, parts.retry, when, _block(case), parts.main, ends=False)
             continue
         later = [each for each in cases[place + 1:] if each.retry is not None]
-        _told(parts, case, [each for each in cases if each.retry is not None], names)
+        _told(parts, case, retries, names)
         which = next((event for event in _EVENTS if asked(case, names, event, parts.step) is not None
                       and any(asked(each, names, event, parts.step) is not None for each in later)), None)
         if which is not None:
@@ -49,7 +52,9 @@ def _wins(parts: Parts, case: Case, when: Any, fails: dict[str, Any]) -> None:
 
 def _told(parts: Parts, case: Case, retries: list[Case], names: Names) -> None:
     """Between two calls nothing is done about the first: the event of the call would be passed over."""
+    if not case.acts:
+        return
     only_call = asked(case, names, "call", parts.step) is not None and asked(case, names, "exit", parts.step) is None
-    if case.acts and only_call and any(asked(each, names, "call", parts.step) is None for each in retries):
+    if only_call and any(asked(each, names, "call", parts.step) is None for each in retries):
         parts.env.error(case.position, "DSL301", "a rule on step.exit tries again, and this one acts on the call",
                         "name call.done or call.error in the rule with retry")

@@ -49,6 +49,16 @@ def test_a_program_of_the_workbook_gets_the_args_as_variables() -> None:
     assert ran.calls == [("start_task", {"args": {"n": 3}, "code": "result = n"})]
 
 
+def test_a_default_is_bound_where_something_else_reads_it() -> None:
+    """`c` reads `a`; what only reads its own name, as `b` does, is left where it is."""
+    workbook = ("workbook: [{name: t, tool: {kind: noop, args: {a: '{{ workload.me }}', b: '{{ b | default(2) }}', "
+                "c: 'of {{ a }}'}}}]\n")
+    ran = run(workbook, "- {step: start, tool: {kind: workbook, name: t}}")
+    assert ran.args("start_task") == [{"a": "us", "b": 2, "c": "of us"}]
+    (bound,) = [task for task in ran.plan.steps["start"].tasks if task.name != "start_task"]
+    assert bound.rules[0].then.set_iter.keys() == {"a"}
+
+
 def test_a_sink_of_the_workbook_task_stores_its_result() -> None:
     """FS §5."""
     sink = "{tool: noop, args: {n: '{{ result.n }}'}}"
