@@ -21,19 +21,10 @@ class Lost(NamedTuple):
 class Leases:
     def __init__(self) -> None:
         self._held: dict[Message, Held] = {}
-        self._given: dict[Message, int] = {}  # how often
         self.lost: list[Lost] = []  # by workers that were well; an outage of the broker may still explain it
 
-    def arrived(self, message: Message, number: int, client: Client, at: float) -> None:
-        """In its hands, by the delivery of this number. If it came late, the lease is that of a later one."""
-        if number >= self._given.get(message, 0):
-            self._held[message] = Held(client, at)
-
-    def extended(self, message: Message, client: Client, at: float) -> None:
-        """Whoever says that it works on it has the lease, whichever delivery it speaks of."""
-        held = self._held.get(message)
-        if held is None or held.client is not client:
-            self._held[message] = Held(client, at)
+    def arrived(self, message: Message, client: Client, at: float) -> None:
+        self._held[message] = Held(client, at)
 
     def let_go(self, message: Message) -> None:
         """Its holder acknowledges it or hands it back, whether or not that arrives; or one who had it before, whose
@@ -44,9 +35,8 @@ class Leases:
         """All of them end, and it is nobody's fault."""
         self._held.clear()
 
-    def given_again(self, message: Message, number: int, subject: str, ended: float) -> None:
-        """Someone is given it, for the first time or because its lease ended then."""
-        self._given[message] = number
+    def given_again(self, message: Message, subject: str, ended: float) -> None:
+        """Someone is given it anew, because its lease ended then."""
         held = self._held.pop(message, None)
         if held is None or held.since > ended - WELL_S or held.client.was_hindered(ended - WELL_S, ended):
             return

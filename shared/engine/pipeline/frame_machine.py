@@ -106,8 +106,8 @@ class FrameMachine:
         fresh: bool = yield IsFresh()
         outage: bool | None = False
         if not fresh:
-            yield from self._known()
             outage = yield Extend()
+            yield from self._known()
         self.notes.note(ev.StepStarted(outage=bool(outage)))
         yield Flush()
         self._holds = True

@@ -104,8 +104,8 @@ class LocalMachine:
         before = LoopHistory()
         outage: bool | None = False
         if not fresh:
-            before = yield from self._known()
             outage = yield Extend()
+            before = yield from self._known()
         calls = ahead(self._step, self._command, before, self._most)
         if calls and None not in calls:  # nothing can be done without a call
             yield ComeUp(tuple(task for task in calls if task is not None))

@@ -4,13 +4,11 @@ loop (`local_machine.py`) and the claim of rows (`frame_machine.py`) are leases 
 Theory of operation
 -------------------
 1. *Beginning.* A run that nobody can have held before starts at its first task. Any other is claimed: the log is read
-   (it may be over, or another's), the lease is extended, `step.started` is written under it, and the log is read again.
-   Whoever extends a command that another holds or has handed back keeps it from coming again, so that comes after the
-   first look. Every record accepted before the claim is in what is read then, and none that an earlier lease writes
-   later counts. So the run continues after the last finished task. A step with `max_leases: 1` is always claimed:
-   nothing of it may run before the log knows. The claim also counts the leases that were lost before, and ends a run
-   that has lost too many. An iteration of a local loop is held with the loop: it is begun from what the claim of the
-   loop has found (`before`).
+   (it may be over, or another's), `step.started` is written under this lease, and the log is read again. Every record
+   accepted before the claim is in what is read then, and none that an earlier lease writes later counts. So the run
+   continues after the last finished task. A step with `max_leases: 1` is always claimed: nothing of it may run before
+   the log knows. The claim also counts the leases that were lost before it, and ends a run that has lost too many. An
+   iteration of a local loop is held with the loop: it is begun from what the loop's claim has found (`before`).
 2. *One task.* Names, rendering, judging and folding are computed here; only the call is made outside. What a task with
    an effect resulted in is in the log before the next effect starts, and `task.started` is noted before the call, so
    that it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one
@@ -161,8 +159,8 @@ class RunMachine:
         return start
 
     def _claim(self, start: Progress) -> Steps[History]:
-        before = yield from self._known()
         outage: bool | None = yield Extend()
+        before = yield from self._known()
         if (task := pipeline_call.next_call(self._step, before.progress(self._step, start))) is not None:
             yield ComeUp((task,))
         self.notes.note(ev.StepStarted(outage=bool(outage)))

@@ -252,16 +252,16 @@ class SimConsumer(MemoryConsumer):
     async def batch(self, limit: int) -> Sequence[MemoryDelivery]:
         taken = await super().batch(limit)
         for delivery in taken:
-            self._leases.arrived((delivery.seq, delivery.epoch[0]), delivery.epoch[1], self._sim.client, now())
+            self._leases.arrived((delivery.seq, delivery.epoch[0]), self._sim.client, now())
         return taken
 
     def _take(self, limit: int) -> list[MemoryDelivery]:
         queue = self._sim.broker.queue(self._stream, self._durable)
         ended = {} if queue is None else dict(queue.free_at)
-        taken = [SimDelivery(self._leases, self._sim.client, delivery) for delivery in super()._take(limit)]
+        taken = [SimDelivery(self._leases, delivery) for delivery in super()._take(limit)]
         for delivery in taken:
             at = ended.get(delivery.seq, now())
-            self._leases.given_again((delivery.seq, delivery.epoch[0]), delivery.epoch[1], delivery.subject, at)
+            self._leases.given_again((delivery.seq, delivery.epoch[0]), delivery.subject, at)
         if taken:
             self._sim.pause("take", taken[0].subject)
         return [*taken]
@@ -270,9 +270,9 @@ class SimConsumer(MemoryConsumer):
 class SimDelivery(MemoryDelivery):
     """Whoever has it says that it lets it go."""
 
-    def __init__(self, leases: Leases, client: Client, given: MemoryDelivery) -> None:
+    def __init__(self, leases: Leases, given: MemoryDelivery) -> None:
         self.__dict__.update(given.__dict__)
-        self._leases, self._client = leases, client
+        self._leases = leases
 
     async def ack(self) -> None:
         self._leases.let_go((self.seq, self.epoch[0]))
@@ -281,14 +281,6 @@ class SimDelivery(MemoryDelivery):
     async def nak(self, delay: float = 0.0) -> None:
         self._leases.let_go((self.seq, self.epoch[0]))
         await super().nak(delay)
-
-    async def progress(self) -> None:
-        self._leases.extended((self.seq, self.epoch[0]), self._client, now())
-        await super().progress()
-
-    async def extend(self) -> None:
-        self._leases.extended((self.seq, self.epoch[0]), self._client, now())
-        await super().extend()
 
 
 class SimFollower(MemoryFollower):

@@ -173,7 +173,7 @@ def test_a_run_that_may_have_been_held_is_read_claimed_and_read_again() -> None:
 
     outside = Outside(machine_of(PYTHON), IsFresh=False, Read=read)
     outside.drive(outside.machine.run())
-    assert outside.names[:8] == ["IsFresh", "Read", "Extend", "ComeUp", "Flush", "Claimed", "Read", "Now"]
+    assert outside.names[:8] == ["IsFresh", "Extend", "Read", "ComeUp", "Flush", "Claimed", "Read", "Now"]
     assert [effect.task.name for effect in outside.asked if isinstance(effect, ef.Call)] == ["two"]
 
 
@@ -204,7 +204,7 @@ def test_a_claim_ends_a_run_that_has_lost_too_many_leases() -> None:
 def test_a_step_that_may_lose_no_lease_is_claimed_though_it_is_fresh() -> None:
     once = "- {step: start, spec: {policy: {lifecycle: {max_leases: 1}}}, tool: {kind: noop}}"
     outside = played(machine_of(once), Read=History(epoch=(OURS, 1)))
-    assert outside.names[:4] == ["Read", "Extend", "ComeUp", "Flush"]
+    assert outside.names[:4] == ["Extend", "Read", "ComeUp", "Flush"]
 
 
 def test_a_task_that_waits_ends_the_lease_with_a_wait() -> None:
