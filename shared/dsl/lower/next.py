@@ -127,7 +127,9 @@ def _of_its_end(env: Env, written: Node, arc_: Node) -> Node:
         return arc_
     text, inner = written_of(text_of(given)), expression(when.value)
     text = text if is_template(text) else f"{{{{ {text} }}}}"
-    asks = asks_what_happened(text) or (given is cond and "exit_code" in free_names(text))
+    # The exit code is that of a failure too; a `cond` that was lowered before is a `when` that reads it there.
+    is_code = given is cond or "event.error.exit_code" in text_of(given)
+    asks = asks_what_happened(text) or (is_code and "exit_code" in free_names(text))
     if inner is None or asks or not reads_event(when.value) or is_of_success(when.value):
         return arc_
     guarded = Text("{{ event.error is none and (" + inner + ") }}", written_of(when.value))
