@@ -139,6 +139,18 @@ def answers_with(case: Case) -> str:
     return expression(text_of(case.answer)) or text_of(case.answer)
 
 
+def patches(parts: Parts, case: Case, names: Names) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a rule of a case writes to `iter` and to `ctx`: its own, what it collects, and what it answers with."""
+    to_iter: dict[str, Any] = renamed_patch(case.set_iter, names)
+    to_ctx: dict[str, Any] = renamed_patch(case.set_ctx, names)
+    if case.collect is not None and case.retry is None:
+        (to_iter if repeats(parts) else to_ctx).update(
+            gather(parts.env, parts.retry, case.collect, names, once=not repeats(parts)))
+    if answers(parts, case):
+        to_iter[key(parts.step, "answer")] = rewrite("{{ " + answers_with(case) + " }}", names)
+    return to_iter, to_ctx
+
+
 def answers(parts: Parts, case: Case) -> bool:
     """Whether a rule gives the step another result; what is collected is the result anyway."""
     return case.answer is not None and not case.enters and answers_with(case).rpartition(".")[2] != collects(parts)
@@ -164,13 +176,7 @@ def _case_tasks(parts: Parts, label: str, past: str, done: str) -> list[Node]:
         when = condition(case.when, names) if case.when is not None else "{{ " + names.ok + " }}"
         to = done if case.errors and parts.errors else past
         branch = _branch(parts, case, index, names, to)
-        to_iter: dict[str, Any] = renamed_patch(case.set_iter, names)
-        to_ctx: dict[str, Any] = renamed_patch(case.set_ctx, names)
-        if case.collect is not None and case.retry is None:
-            (to_iter if repeats(parts) else to_ctx).update(
-                gather(parts.env, parts.retry, case.collect, names, once=not repeats(parts)))
-        if answers(parts, case):
-            to_iter[key(parts.step, "answer")] = rewrite("{{ " + answers_with(case) + " }}", names)
+        to_iter, to_ctx = patches(parts, case, names)
         to_ctx |= {parts.decided: index + 1} if parts.decided else {}
         then = directive("jump", to=text_of(get(branch[0], "name")) if branch else to, result="_prev",
                          set_ctx=to_ctx, set_iter=to_iter)

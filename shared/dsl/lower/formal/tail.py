@@ -16,11 +16,10 @@ from shared.dsl.lower.build import ERROR, directive, noop, otherwise, renamed_pa
 from shared.dsl.lower.case import Case
 from shared.dsl.lower.formal.arcs import has_sinks, lead_by_failure
 from shared.dsl.lower.formal.events import Which, asked, passes
-from shared.dsl.lower.formal_tail import Parts, answers, answers_with, ending, repeats
+from shared.dsl.lower.formal_tail import Parts, ending, patches, repeats
 from shared.dsl.lower.name_meanings import key
-from shared.dsl.lower.names import Names, expression, rewrite
+from shared.dsl.lower.names import Names, expression
 from shared.dsl.lower.nodes import build, get, text_of
-from shared.dsl.lower.retry import gather
 from shared.dsl.source.nodes import Node
 
 
@@ -127,13 +126,7 @@ class _Tail:
 
     def _acts(self, number: int, case: Case, names: Names, which: Which, *, first: bool) -> dict[str, Any]:
         parts, at = self.parts, decided(self.parts)
-        to_iter: dict[str, Any] = renamed_patch(case.set_iter, names)
-        to_ctx: dict[str, Any] = renamed_patch(case.set_ctx, names)
-        if case.collect is not None and case.retry is None:
-            (to_iter if repeats(parts) else to_ctx).update(
-                gather(parts.env, parts.retry, case.collect, names, once=not repeats(parts)))
-        if answers(parts, case):
-            to_iter[key(parts.step, "answer")] = rewrite("{{ " + answers_with(case) + " }}", names)
+        to_iter, to_ctx = patches(parts, case, names)
         to_iter |= self._number(which, number)
         if at and first:
             to_ctx[at] = number if case.next is not None else 0
