@@ -6,7 +6,7 @@ from the log. One unit is at most about 50 ns of work (`template_costs`), so a b
 
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from functools import wraps
+from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 from shared.errors import OverLimit, Signal
@@ -30,33 +30,32 @@ class Budget:
     Entered, it is that of everything evaluated within. What a decision within another spends is charged to the one
     around, and not limited by it. (Methods and no generator: every decision and every call of a task enters one.)"""
 
-    __slots__ = ("_around", "_token", "most", "refusal", "used")
-    _token: "Token[Budget | None]"
+    __slots__ = ("_token", "most", "refusal", "used")
+    _token: "Token[Budget]"
 
     def __init__(self, most: int | None = MAX_DECISION_WORK, refusal: str = TOO_MUCH_TOGETHER) -> None:
         self.refusal = refusal
         self.most = _ENDLESS if most is None else most
         self.used = 0
-        self._around: Budget | None = None
 
     def __enter__(self) -> "Budget":
-        self._around = _current.get()
         self._token = _current.set(self)
         return self
 
     def __exit__(self, *_: object) -> None:
+        around = self._token.old_value
         _current.reset(self._token)
-        if self._around is not None:
-            self._around.used += self.used
+        if self.used and isinstance(around, Budget):
+            around.used += self.used
 
 
-_current: ContextVar[Budget | None] = ContextVar("budget", default=None)
-current = _current.get
+_current: ContextVar[Budget] = ContextVar("budget")
+current: Callable[[], Budget | None] = partial(_current.get, None)
 
 
 def spend(units: int) -> None:
     """Work of the current decision that no template does, but an author can make large."""
-    budget = _current.get()
+    budget = current()
     if budget is None:
         return
     assert units >= 0

@@ -157,24 +157,22 @@ def evolve(state: Execution, record: Record, seq: int) -> Execution:
 def _fold_own(state: Execution, record: Record, seq: int) -> None:
     for event in record.events:
         try:
-            apply(state, event, record.ts)
+            apply(state, event, record.ts, seq)
         except (LookupError, TemplateError) as error:
             what = f"{event_type(event)} at {seq} does not follow from what came before: {error}"
             raise Corrupt(f"{record.execution_id}: {what}") from None
-        if isinstance(event, ev.StepScheduled):
-            _change(state, event.run_id, cause=seq)
     state.closed = None  # the tokens that follow from an end are in the same record
 
 
-def apply(state: Execution, event: ev.Event, ts: str) -> None:
-    """One of the router's own events, in place (on a draft)."""
+def apply(state: Execution, event: ev.Event, ts: str, seq: int = 0) -> None:
+    """One of the router's own events, in place (on a draft); `seq` 0: it is not in the log yet."""
     match event:
         case ev.TokenCreated(token_id=token_id, step=step, args=args):
             past, end = (state.passed, state.closed) if event.parent_run_id else ({}, None)
             state.tokens[token_id] = Token(token_id, step, args, past, end)
             state.tokens_made += 1
         case ev.StepScheduled(step=step):
-            _enter(state, event)
+            _enter(state, event, seq)
             state.counts[step] = state.counts.get(step, 0) + 1
         case ev.NextSelected(run_id=run_id):
             _close(state, state.runs.pop(run_id), event)
@@ -211,17 +209,18 @@ def apply(state: Execution, event: ev.Event, ts: str) -> None:
             state.status, state.result, state.error = status, result, error
 
 
-def _enter(state: Execution, event: ev.StepScheduled) -> None:
+def _enter(state: Execution, event: ev.StepScheduled, seq: int) -> None:
     past: dict[str, int] = {}
-    for token in [state.tokens.pop(token_id) for token_id in event.tokens]:
-        past |= {step: max(wave, past.get(step, 0)) for step, wave in token.past.items()}
+    for token_id in event.tokens:
+        for step, wave in state.tokens.pop(token_id).past.items():
+            past[step] = max(wave, past.get(step, 0))
     if event.wave:
         past[event.step] = event.wave
     if event.compensates:
         state.undone += (event.compensates,)
     state.runs[event.run_id] = Run(
         event.run_id, event.step, event.args, pool=event.pool, loop=event.loop,
-        past=past, undo=event.undo, compensates=event.compensates,
+        past=past, undo=event.undo, compensates=event.compensates, cause=seq,
     )
 
 
@@ -298,6 +297,8 @@ def unfit(state: Execution, record: Record, seq: int) -> str:
     run_id = record.lease.run_id
     run = state.runs.get(run_id)
     if run is not None:
+        if run.end is not None and run.end.seq == seq:
+            return ""  # it is this record that ended it
         return misfit(seq, record, known(run))
     return "" if was_scheduled(state.counts, run_id) else misfit(seq, record, None)
 

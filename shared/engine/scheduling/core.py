@@ -99,7 +99,8 @@ class SchedulerCore:
             lease = record.lease
             if lease is None:
                 for event in record.events:
-                    found += _dated(self._for(state, event, seq, seq > horizon, values), record)
+                    if type(event) in _TOLD:
+                        found += _dated(self._for(state, event, seq, seq > horizon, values), record)
                 continue
             match record.events[-1]:
                 case ev.IterationDone() | ev.IterationFailed() | ev.FrameClaimed() | ev.FrameFailed():
@@ -122,10 +123,16 @@ class SchedulerCore:
         return [request] if request is not None else []
 
     def _for(self, state: Schedule, event: ev.Event, seq: int, fresh: bool, values: Values) -> Sequence[Message]:
-        match event:
+        match event:  # the frequent ones first: a class pattern that does not match costs as much as one that does
+            case ev.NextSelected(run_id=run_id):
+                return [Free(state.execution_id, run_id)]
+            case ev.StepScheduled(run_id=run_id) if run_id in state.runs and not limits.is_closed(state):
+                if event.limited:
+                    return list(limits.run_want(self._plans, state, run_id, values))
+                return [scheduling.run_command(state, state.runs[run_id], fresh=fresh)]
             case ev.StepCancelled(run_id=run_id) | ev.StepFailed(run_id=run_id):
                 return [*stops(state.execution_id, event), Free(state.execution_id, run_id)]
-            case ev.NextSelected(run_id=run_id) | ev.LoopDone(run_id=run_id):
+            case ev.LoopDone(run_id=run_id):
                 return [Free(state.execution_id, run_id)]
             case ev.PlaybookProcessed():
                 return [Free(state.execution_id)]
@@ -133,10 +140,6 @@ class SchedulerCore:
                 return scheduling.resumed_command(self._plans, state, run_id, index, values, seq)
             case ev.PlaybookStarted(limit=limit) if limit is not None:
                 return list(limits.gate(state))
-            case ev.StepScheduled(run_id=run_id) if run_id in state.runs and not limits.is_closed(state):
-                if event.limited:
-                    return list(limits.run_want(self._plans, state, run_id, values))
-                return [scheduling.run_command(state, state.runs[run_id], fresh=fresh)]
             case ev.IterationStarted(run_id=run_id, first=first, count=count) if run_id in state.loops:
                 loop, window = state.loops[run_id], range(first, first + count)
                 if loop.event.limited:
@@ -206,6 +209,13 @@ def stops(execution_id: str, event: ev.Event) -> list[Stop]:
         case ev.StepCancelled(run_id=run_id, pool=pool) | ev.StepFailed(run_id=run_id, pool=pool) if pool:
             return [Stop(pool, execution_id, run_id)]
     return []
+
+
+_TOLD = frozenset({  # events that messages follow from
+    ev.NextSelected, ev.StepScheduled, ev.StepCancelled, ev.StepFailed, ev.LoopDone, ev.PlaybookProcessed,
+    ev.TaskResumed, ev.PlaybookStarted, ev.IterationStarted, ev.FrameStarted, ev.PlaybookPaused, ev.PlaybookResumed,
+    ev.LimitGranted,
+})
 
 
 def _dated(messages: Sequence[Message], record: Record) -> list[Message]:

@@ -200,11 +200,11 @@ def _mark(state: Schedule, record: Record, seq: int) -> None:
 def _fold_router(state: Schedule, record: Record, seq: int) -> None:
     restarts: list[ev.Restart] = []
     for event in record.events:
-        match event:
-            case ev.PlaybookRestored(tokens=tokens):
-                restarts = list(tokens)
-            case ev.TokenCreated(token_id=token_id) if restarts:
-                if (taken := restarts.pop(0).loop) is not None:
+        match event:  # the frequent ones first
+            case ev.NextSelected(run_id=run_id):
+                end_run(state, run_id)
+            case ev.TokenCreated(token_id=token_id):
+                if restarts and (taken := restarts.pop(0).loop) is not None:
                     state.taken[token_id] = taken
             case ev.StepScheduled(run_id=run_id, pool=pool):
                 state.counts[event.step] = state.counts.get(event.step, 0) + 1
@@ -219,8 +219,8 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
                     state.stopping[run_id] = state.loops[run_id]
                 waiting.orphan(state, run_id, reason)
                 end_run(state, run_id)
-            case ev.NextSelected(run_id=run_id):
-                end_run(state, run_id)
+            case ev.PlaybookRestored(tokens=tokens):
+                restarts = list(tokens)
             case ev.PlaybookPaused() | ev.PlaybookResumed() | ev.PlaybookCompensating():
                 state.paused = isinstance(event, ev.PlaybookPaused)
             case ev.ExecutionRequested(parent=parent) if parent is not None:

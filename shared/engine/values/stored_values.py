@@ -103,7 +103,12 @@ _SHRINKABLE = frozenset({
 
 
 def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> Event:
-    match event:
+    match event:  # the frequent ones first
+        case StepDone(result=result) | IterationDone(result=result) | LoopDone(result=result):
+            small = shrink_result(execution_id, result, limit, blobs)
+            return event if small is result else msgspec.structs.replace(event, result=small)
+        case TaskDone() | TaskRetried():
+            return _shrink_task(execution_id, event, limit, blobs)
         case StepScheduled(scope=scope):
             if _is_tiny(scope) or len(data := _encode(scope)) <= limit:
                 return event
@@ -119,11 +124,6 @@ def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> 
             if not items or len(data := _encode(items)) <= limit:
                 return event
             return msgspec.structs.replace(event, items=[], items_ref=refer(execution_id, data, "items", blobs))
-        case StepDone(result=result) | IterationDone(result=result) | LoopDone(result=result):
-            small = shrink_result(execution_id, result, limit, blobs)
-            return event if small is result else msgspec.structs.replace(event, result=small)
-        case TaskDone() | TaskRetried():
-            return _shrink_task(execution_id, event, limit, blobs)
     return event
 
 

@@ -14,22 +14,27 @@ BURST = 2 * MAX_DECISION_WORK  # that it may be ahead
 HEAVY = MAX_DECISION_WORK // 10  # units after which others get their turn first
 
 
-class Pace:
-    """Of one execution: what it has used ahead of its share, as of `at`."""
+class Pace(Budget):
+    """Of one execution: what it is `ahead` of its share, as of `at`. Entered, it counts what is evaluated within, also
+    what gave no result: it was work as well. (A budget that is there for every turn: none has to be made for it.)"""
 
-    __slots__ = ("at", "heavy", "used")
+    __slots__ = ("_now", "ahead", "at", "heavy")
 
     def __init__(self) -> None:
-        self.used = self.at = 0.0
+        super().__init__(None)
+        self.ahead = self.at = self._now = 0.0
         self.heavy = False
 
-    def counting(self, now: float) -> "_Counting":
+    def counting(self, now: float) -> "Pace":
         """Around work that begins now."""
-        return _Counting(self, now)
+        self._now, self.used = now, 0
+        return self
 
-    def spent(self, units: int, now: float) -> None:
-        self.used = self._left(now) + units
-        self.at = now
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        units = self.used
+        if units or self.ahead:
+            self.ahead, self.at = self._left(self._now) + units, self._now
         self.heavy = units > HEAVY
 
     def is_over(self, now: float) -> bool:
@@ -49,18 +54,4 @@ class Pace:
 
     def _left(self, now: float) -> float:
         """A clock that was set back reduces nothing."""
-        return max(0.0, self.used - SHARE * max(0.0, now - self.at)) if self.used else 0.0
-
-
-class _Counting(Budget):
-    """Counts also what gave no result: it was work as well."""
-
-    __slots__ = ("_now", "_pace")
-
-    def __init__(self, pace: Pace, now: float) -> None:
-        super().__init__(None)
-        self._pace, self._now = pace, now
-
-    def __exit__(self, *_: object) -> None:
-        super().__exit__()
-        self._pace.spent(self.used, self._now)
+        return max(0.0, self.ahead - SHARE * max(0.0, now - self.at)) if self.ahead else 0.0

@@ -1,6 +1,5 @@
 """The result of one turn of an execution, before anything is sent: the state, messages, and the record to write."""
 
-from collections.abc import Iterator
 from typing import Generic
 
 from msgspec import Struct
@@ -63,7 +62,10 @@ def _turn(core: Core[S], actor: Actor[S], now: float, horizon: int) -> Turn[S] |
     if news and core.stale(actor.state, news):
         return None
     state = core.fold(actor.state, news) if news else actor.state
-    unfit = list(_unfit(core, state, actor.inbox))
+    unfit = [
+        (entry, f"a record that does not fit: {reason}") for entry in actor.inbox
+        if entry[1].lease is not None and (reason := core.unfit(state, entry))
+    ]
     if unfit and any(seq > actor.state.as_of for (seq, _), _ in unfit):
         return None  # it may follow from a record of another instance, which is read with the whole log
     messages = list(core.outgoing(state, news, actor.values, horizon))
@@ -74,9 +76,3 @@ def _turn(core: Core[S], actor: Actor[S], now: float, horizon: int) -> Turn[S] |
     events, blobs = shrink(actor.execution_id, events)
     record = Record(actor.execution_id, core.writer, state.n + 1, stamp(now), tuple(events), state.as_of)
     return Turn(state, messages, unfit, record, encode(record), blobs)
-
-
-def _unfit(core: Core[S], state: S, inbox: list[Entry]) -> Iterator[tuple[Entry, str]]:
-    for entry in inbox:
-        if entry[1].lease is not None and (reason := core.unfit(state, entry)):
-            yield entry, f"a record that does not fit: {reason}"

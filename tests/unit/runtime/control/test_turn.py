@@ -72,7 +72,7 @@ def test_it_is_decided_once() -> None:
     assert before is not None
     assert made_ready(core, actor, clock.now(), 0, before) is before
     assert core.decided == 1
-    assert actor.pace.used == UNITS
+    assert actor.pace.ahead == UNITS
     assert made_ready(core, actor, clock.now(), 0) is not None
     assert core.decided == 2, "a new turn is a new decision"
 
@@ -115,10 +115,10 @@ def test_what_came_to_nothing_counts_for_the_pace_too() -> None:
     core.lacks = Ref("nats", "k", "a1" * 32, 9)
     with pytest.raises(Missing):
         made_ready(core, actor, clock.now(), 0)
-    assert actor.pace.used == UNITS
+    assert actor.pace.ahead == UNITS
     actor.values["a1" * 32] = 1
     made_ready(core, actor, clock.now(), 0)
-    assert actor.pace.used == 2 * UNITS
+    assert actor.pace.ahead == 2 * UNITS
 
 
 class Report(Struct):
