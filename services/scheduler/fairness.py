@@ -112,16 +112,14 @@ class Fair(Generic[T]):
             return
         self.ended += 1
         if run_id and index is not None:
-            self._drop(execution_id, lane, [(execution_id, run_id, index)])
+            self._drop(execution_id, lane, {(execution_id, run_id, index)})
         else:
-            known = [*lane.under_way, *(key for key, _ in lane.held)]
-            self._drop(execution_id, lane, [key for key in known if not run_id or key[1] == run_id])
+            self._drop(execution_id, lane, {key for key in _known(lane) if not run_id or key[1] == run_id})
 
     def keep(self, due: Callable[[Key], bool]) -> None:
         """Forgets what is no longer due."""
         for execution_id, lane in list(self._lanes.items()):
-            known = [*lane.under_way, *(key for key, _ in lane.held)]
-            self._drop(execution_id, lane, [key for key in known if not due(key)])
+            self._drop(execution_id, lane, {key for key in _known(lane) if not due(key)})
 
     def _new_lane(self, execution_id: str, root: str) -> Lane[T]:
         family = self._families.get(root)
@@ -132,18 +130,16 @@ class Fair(Generic[T]):
         self._lanes[execution_id] = lane
         return lane
 
-    def _drop(self, execution_id: str, lane: Lane[T], keys: Iterable[Key]) -> None:
-        gone = set(keys)
-        held = gone & self._held
-        if held:
+    def _drop(self, execution_id: str, lane: Lane[T], gone: set[Key]) -> None:
+        if lane.held and (held := gone & self._held):
             self._held -= held
             lane.held = deque(entry for entry in lane.held if entry[0] not in held)
-        before = len(lane.under_way)
+        before, family = len(lane.under_way), lane.family
         lane.under_way -= gone
-        ended, family = before - len(lane.under_way), lane.family
-        self._extra -= max(0, family.under_way - 1) - max(0, family.under_way - ended - 1)
-        family.under_way -= ended
-        self._under_way -= ended
+        if ended := before - len(lane.under_way):
+            self._extra -= max(0, family.under_way - 1) - max(0, family.under_way - ended - 1)
+            family.under_way -= ended
+            self._under_way -= ended
         if not lane.held and not lane.under_way:
             del self._lanes[execution_id]
             family.lanes -= 1
@@ -174,14 +170,20 @@ class Fair(Generic[T]):
         return first
 
 
+def _known(lane: Lane[T]) -> Iterable[Key]:
+    """What the lane has, under way or held back."""
+    return (*lane.under_way, *(key for key, _ in lane.held)) if lane.held else lane.under_way
+
+
 R = TypeVar("R", Family, Lane)  # type: ignore[type-arg]
 
 
 def _best(heap: list[Rank], known: Mapping[str, R]) -> R | None:
     """The owner of the first valid entry, which is then at the top of the heap."""
     while heap:
-        found = known.get(heap[0][3])
-        if found is not None and found.rank == heap[0]:
+        top = heap[0]
+        found = known.get(top[3])
+        if found is not None and found.rank == top:
             return found
         heapq.heappop(heap)
     return None

@@ -79,11 +79,10 @@ class CommandQueue:
         batch, now, connections = Batch(len(messages), then), self._clock.now(), self._bus.connections
         offered = []
         for item in messages:
-            waiting = Waiting(item, batch, now, connections)
             match item:
                 case Command():
+                    offered.append(waiting := Waiting(item, batch, now, connections))
                     self._offer(waiting, item)
-                    offered.append(waiting)
                 case Free(execution_id=execution_id, run_id=run_id, index=index, parked=parked):
                     for fair in self._pools.values():
                         fair.free(execution_id, run_id, index)
@@ -94,10 +93,9 @@ class CommandQueue:
                     self._limits.take(item)
                     batch.taken()
                 case Request():
-                    waiting.item = self._families.admit(item)
-                    self._publishing.add(waiting)
+                    self._publishing.add(Waiting(self._families.admit(item), batch, now, connections))
                 case _:
-                    self._publishing.add(waiting)
+                    self._publishing.add(Waiting(item, batch, now, connections))
         self._pump()
         for waiting in offered:
             if waiting.held:

@@ -27,7 +27,7 @@ from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline import ownership
 from shared.engine.pipeline.driver import Driver
-from shared.engine.pipeline.effects import Effect, Steps
+from shared.engine.pipeline.effects import Effect, Flush, IsFresh, Now, Stay, Steps
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.notes import Notes
@@ -107,18 +107,19 @@ class Interpreter:
         """Performs effects until the machine has ended; returns its result."""
         with Driver(steps) as driver:
             for effect in driver:
+                kind = type(effect)
                 try:
                     # The frequent ones by their type: a Struct's class pattern that does not match takes long.
-                    if type(effect) is ef.Now:
+                    if kind is Now:
                         driver.answer = self._clock.now()
-                    elif type(effect) is ef.Flush:
+                    elif kind is Flush:
                         driver.answer = None
                         await self._journal.flush()
-                    elif type(effect) is ef.Stay:
+                    elif kind is Stay:
                         if not self._hold.is_certain(self._looked):
                             self._looked = await self._hold.stay(self._looked, self._known)
                         driver.answer = self._looked
-                    elif type(effect) is ef.IsFresh:
+                    elif kind is IsFresh:
                         driver.answer = self._hold.is_fresh()
                     else:
                         driver.answer = await self._do(effect)

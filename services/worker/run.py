@@ -19,6 +19,7 @@ from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome
 from shared.tools.base.contract import Waits
+from shared.tools.base.turns import in_a_hurry
 
 
 class Within(Struct, frozen=True):
@@ -40,10 +41,8 @@ class StepRun(Interpreter):
             before=within.before if within is not None else None)
         super().__init__(outside, plan, command, hold, machine, hold.mark if within is None else within.looked)
         self._tools, self._run, self._within = outside.tools, machine, within
-        self._turn = Turn(outside.tools, outside.clock, command, hold.epoch[1])
-        if within is not None:
-            self._turn = Turn(
-                outside.tools, outside.clock, command, hold.epoch[1], within.patient, first=within.first)
+        patient, first = (in_a_hurry, False) if within is None else (within.patient, within.first)
+        self._turn = Turn(outside.tools, outside.clock, command, hold.epoch[1], patient, first=first)
 
     @property
     def ended(self) -> ev.Event | None:

@@ -101,15 +101,17 @@ def _misplaced(record: Record, lease: Lease, known: Known) -> str:
 
 def _misspoken(record: Record, lease: Lease, known: Known) -> str:
     sayable, events = _sayable(record, lease), record.events
-    for event in events:
-        kind = type(event)
-        if kind not in sayable:
-            return f"{_named(lease)} has no {event_type(event)}"
-        if kind in _LAST and event is not events[-1]:
-            return f"{_named(lease)} goes on after its {event_type(event)}"
-        if kind in _SHAPED and _is_misshapen(event):
+    kinds = tuple(map(type, events))
+    if not sayable.issuperset(kinds):
+        unsaid = next(event for event, kind in zip(events, kinds, strict=True) if kind not in sayable)
+        return f"{_named(lease)} has no {event_type(unsaid)}"
+    if not _LAST.isdisjoint(kinds[:-1]):
+        end = next(event for event, kind in zip(events, kinds, strict=True) if kind in _LAST)
+        return f"{_named(lease)} goes on after its {event_type(end)}"
+    for event, kind in zip(events, kinds, strict=True):
+        if kind in _SHAPED and _is_misshapen(event):  # type: ignore[arg-type]  # it is one of those
             return f"{_named(lease)} has a result in the shape of a loop that is none"
-    return _wrong_end(record, lease, known) if type(events[-1]) in _WITH_CLAIMS else ""
+    return _wrong_end(record, lease, known) if kinds[-1] in _WITH_CLAIMS else ""
 
 
 def _sayable(record: Record, lease: Lease) -> Kinds:
@@ -120,15 +122,12 @@ def _sayable(record: Record, lease: Lease) -> Kinds:
     return _OF_ITERATION if is_iteration(lease.index) else _OF_FRAME
 
 
-def _is_misshapen(event: ev.Event) -> bool:
-    match event:
-        case ev.TaskDone(outcome=found) | ev.TaskRetried(outcome=found):
-            value: Any = found.result
-        case ev.StepDone(result=found) | ev.IterationDone(result=found):
-            value = found.value
-        case _:
-            return False
-    if found.shape != "loop" or found.ref is not None:
+def _is_misshapen(event: ev.TaskDone | ev.TaskRetried | ev.StepDone | ev.IterationDone) -> bool:
+    if isinstance(event, ev.StepDone | ev.IterationDone):
+        shape, ref, value = event.result.shape, event.result.ref, event.result.value
+    else:
+        shape, ref, value = event.outcome.shape, event.outcome.ref, event.outcome.result
+    if shape != "loop" or ref is not None:
         return False
     return not (isinstance(value, dict) and isinstance(value.get("results"), list))
 

@@ -37,8 +37,10 @@ class Actor(Generic[S]):
     def news(self) -> list[Entry]:
         """What the inbox adds to the state."""
         assert self.state is not None
-        as_of = self.state.as_of
-        return [entry for entry in self.inbox if entry[0] > as_of]
+        as_of, inbox = self.state.as_of, self.inbox
+        if inbox and inbox[0][0] > as_of:
+            return inbox[:]  # it is in the order of the log, so all of it
+        return [entry for entry in inbox if entry[0] > as_of]
 
     def take(self) -> list[int]:
         """Drops what it has been given; returns the sequences of that."""
