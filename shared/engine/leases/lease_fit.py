@@ -11,7 +11,7 @@ Being late is not being unfit: what an earlier lease still writes fits, and coun
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, get_args
+from typing import get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
