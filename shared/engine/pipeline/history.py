@@ -35,14 +35,15 @@ class History(Struct, frozen=True):
         return start
 
 
-def known(command: Command) -> Known:
-    """The run of a command, as far as its worker knows it."""
+def known(command: Command, *, in_local: bool = False) -> Known:
+    """The run of a command, as far as its worker knows it. `in_local`: it is an iteration of a local loop, which is held
+    as a whole; of another loop nobody may claim that."""
     if command.local is not None:
         return Known(command.step, command.pool, True, local=True, begun=command.count)
     if is_frame(command.index):
         asked = frame_of(command.index) + 1
         return Known(command.step, command.pool, True, local=False, frames=asked, rows=command.count)
-    return Known(command.step, command.pool, not is_run(command.index), local=False)
+    return Known(command.step, command.pool, not is_run(command.index), local=in_local)
 
 
 def accept(records: Iterable[Record], run_id: str, index: int, known: Known | None = None) -> History:
