@@ -36,8 +36,8 @@ class History(Struct, frozen=True):
 
 
 def known(command: Command, *, in_local: bool = False) -> Known:
-    """The run of a command, as far as its worker knows it. `in_local`: it is an iteration of a local loop, which is held
-    as a whole; of another loop nobody may claim that."""
+    """The run of a command, as far as its worker knows it. `in_local`: it is an iteration of a local loop, which is
+    held as a whole; of another loop nobody may claim that."""
     if command.local is not None:
         return Known(command.step, command.pool, True, local=True, begun=command.count)
     if is_frame(command.index):
