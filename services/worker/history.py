@@ -33,7 +33,7 @@ class Histories:
         self._asks: dict[tuple[str, str], list[_Ask]] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def read(self, command: Command) -> History:
+    async def read(self, command: Command, *, in_local: bool = False) -> History:
         own = subjects.WORKER if is_run(command.index) else subjects.ITERATION
         subject, ask = (command.execution_id, own), _Ask(command)
         self._asks.setdefault(subject, []).append(ask)
@@ -46,7 +46,7 @@ class Histories:
         assert ask.records is not None
         if command.since and ask.seq < command.since:
             raise Unavailable("the log does not show the end of the wait yet")
-        return accept(ask.records, command.run_id, command.index, known(command))
+        return accept(ask.records, command.run_id, command.index, known(command, in_local=in_local))
 
     async def _look(self, execution_id: str, own: str, asks: set[_Ask]) -> None:
         """If this fails, each of the others reads on its own when it gets the lock."""

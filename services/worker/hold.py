@@ -16,6 +16,11 @@
 6. *Nothing is kept by accident.* Ending and handing back repeat until the delivery they dealt with is still the current
    one, because another may be adopted while they wait for the broker. A delivery left behind would keep the run
    invisible until its lease is over.
+7. *What is extended is let go of.* The broker takes the word of former holders too: an extension by one of them undoes
+   the delay with which the present holder handed the command back, and so it would wait for a lease with nobody
+   holding it. So a worker that is fenced by a lease that has ended gives the command back (`lose`). Somebody may have
+   it by now and not have claimed it yet, so it does not come again before LET_GO_S: whoever is well has extended it by
+   then.
 """
 
 import asyncio
@@ -28,6 +33,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from services.worker.presence import Presence
+from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.engine.pipeline.ownership import Fenced
 from shared.errors import NoetlError, Unavailable
@@ -39,6 +45,7 @@ from shared.events.record import Epoch
 
 RELEASE_S = 1.0
 SAID_S = 1.8  # for this long, a claim is announced every half second
+LET_GO_S = topology.COMMAND_LEASE_S * 2 / 5  # a holder that is well extends its lease more often than that
 SETTLE_S = 0.2  # after an absence: a healthy worker that was given the run meanwhile has claimed it by then
 
 
@@ -136,10 +143,14 @@ class Hold:
                 await later.nak(delay)
 
     async def lose(self, fenced: Fenced) -> None:
-        """Another worker has it, or it is over. An adopted delivery is ours to begin."""
+        """Another worker has it or had it, or it is over. An adopted delivery is ours to begin."""
         self.fenced, self._is_ending = fenced, True
-        if fenced.needless and not self.is_adopted:
+        if self.is_adopted:
+            return
+        if fenced.needless:
             await self.end()
+        elif fenced.idle:
+            await self.delivery.nak(LET_GO_S)
 
     @property
     def is_adopted(self) -> bool:

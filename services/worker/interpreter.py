@@ -99,7 +99,7 @@ class Interpreter:
     async def look(self) -> None:
         """Raises Fenced when the log says that it is not ours any more."""
         known = await self._read()
-        ownership.check(self._lease, known.epoch, over=known.over)
+        ownership.check(self._lease, known.epoch, over=known.over, held=known.held)
 
     # -- effects -------------------------------------------------------------------------
 

@@ -62,6 +62,9 @@ class StepRun(Interpreter):
         if self._within is None or self._journal.has_spoken:
             await super().release(why)
 
+    async def _read(self) -> History:
+        return await self._outside.histories.read(self._command, in_local=self._within is not None)
+
     @property
     def in_line(self) -> float | None:
         """Since when it waits in line for a turn."""

@@ -53,6 +53,43 @@ def test_worker_that_is_silent_is_taken_over_within_six_seconds(how: str, schedu
     assert checks.check(live_through(story)) == []
 
 
+def released(world: World, execution_id: str) -> bool:
+    history = checks.read_histories(world).get(execution_id, [])
+    return any(isinstance(event, ev.LeaseReleased) for _, record in history for event in record.events)
+
+
+@pytest.mark.parametrize("book", ["sim/slow", "sim/local"])
+def test_a_worker_that_comes_back_to_what_another_has_handed_back_does_not_keep_it(book: str) -> None:
+    """Its extension undoes the delay after which the command would have come again."""
+    took: list[float] = []
+
+    async def story(world: World) -> None:
+        await world.open(1, 1, 2)
+        await asyncio.sleep(1.0)
+        stopped, other = client(world, "worker0"), client(world, "worker1")
+        stopped.pauses["take"] = 60.0
+        other.freeze()  # so that the first one gets it
+        world.asked = [ask_for(book, "e0")]
+        await world.publish(world.asked[0])
+        await reached(lambda: not stopped.pauses, "it is stopped with the command")
+        await asyncio.sleep(4.0)
+        world.network.lagging = {other.name}  # it does not see its own claim, and hands the command back
+        other.thaw()
+        world.broker.queues[topology.COMMANDS, "default"].free_all(now())  # as when the broker is started again
+        world.broker.wake()
+        await reached(lambda: released(world, "e0"), "the other has handed it back")
+        await asyncio.sleep(0.5)
+        world.network.lagging = set()
+        stopped.thaw()
+        began, before = now(), len(claims(world, "e0"))
+        await reached(lambda: len(claims(world, "e0")) > before, "somebody has it again")
+        took.append(now() - began)
+        await finish(world)
+
+    assert checks.check(live_through(story)) == []
+    assert took[0] < 7.0
+
+
 def test_scheduler_that_was_away_takes_no_worker_for_dead() -> None:
     async def story(world: World) -> None:
         await begin(world, "sim/long", workers=2)

@@ -119,7 +119,7 @@ class FrameMachine:
 
     def _known(self) -> Steps[History]:
         known: History = yield Read()
-        ownership.check(self.notes.lease, known.epoch, over=known.over)
+        ownership.check(self.notes.lease, known.epoch, over=known.over, held=known.held)
         return known
 
     # -- the query -----------------------------------------------------------------------
@@ -175,7 +175,7 @@ class FrameMachine:
             known: History = yield Read()
             if known.over and known.epoch == self.notes.lease.epoch:
                 return
-            ownership.check(self.notes.lease, known.epoch, over=known.over)
+            ownership.check(self.notes.lease, known.epoch, over=known.over, held=known.held)
             now: float = yield Now()
             yield Sleep(now + pause)
         raise Unavailable("the log does not show this worker's own record yet")

@@ -11,6 +11,7 @@ from shared.engine.leases.lost_leases import Leases, Lost
 from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.decide import Progress
 from shared.events import model as ev
+from shared.events.classes import ENDS_LEASE
 from shared.events.command import Command
 from shared.events.record import Epoch, Record
 from shared.events.run_index import RUN, frame_of, is_frame, is_run
@@ -18,14 +19,15 @@ from shared.events.stamp import seconds
 
 
 class History(Struct, frozen=True):
-    """What counts of a run, in log order; `epoch` is the highest that holds it, `lost` are the leases before it that
-    were lost in a row."""
+    """What counts of a run, in log order; `epoch` is the highest that has held it, `lost` are the leases before it that
+    were lost in a row; `held`: the lease under `epoch` has not ended."""
 
     events: tuple[ev.Event, ...] = ()
     epoch: Epoch = NOBODY
     over: bool = False
     began: float | None = None
     lost: tuple[Lost, ...] = ()
+    held: bool = False
 
     def progress(self, step: Step, start: Progress) -> Progress:
         for event in self.events:
@@ -33,14 +35,15 @@ class History(Struct, frozen=True):
         return start
 
 
-def known(command: Command) -> Known:
-    """The run of a command, as far as its worker knows it."""
+def known(command: Command, *, in_local: bool = False) -> Known:
+    """The run of a command, as far as its worker knows it. `in_local`: it is an iteration of a local loop, which is
+    held as a whole; of another loop nobody may claim that."""
     if command.local is not None:
         return Known(command.step, command.pool, True, local=True, begun=command.count)
     if is_frame(command.index):
         asked = frame_of(command.index) + 1
         return Known(command.step, command.pool, True, local=False, frames=asked, rows=command.count)
-    return Known(command.step, command.pool, not is_run(command.index), local=False)
+    return Known(command.step, command.pool, not is_run(command.index), local=in_local)
 
 
 def accept(records: Iterable[Record], run_id: str, index: int, known: Known | None = None) -> History:
@@ -58,6 +61,7 @@ class RunFold:
     def __init__(self, run_id: str, index: int, known: Known | None = None) -> None:
         self._run_id, self._index, self._known = run_id, index, known
         self._counted = Counted()
+        self.held = False
         self._kept: list[ev.Event] = []
         self._began: float | None = None
         self._leases = Leases()
@@ -72,7 +76,7 @@ class RunFold:
 
     @property
     def history(self) -> History:
-        return History(tuple(self._kept), self.epoch, self.over, self._began, self._leases.lost)
+        return History(tuple(self._kept), self.epoch, self.over, self._began, self._leases.lost, self.held)
 
     def take(self, record: Record) -> bool:
         """Whether it counts for this run."""
@@ -89,13 +93,19 @@ class RunFold:
             return False
         if lease.index != self._index:
             self._counted.claimed(lease.epoch)
+            if lease.epoch == self.epoch:
+                self._leave_open(record)
             return False
         if not self._counted.take(record):
             return False
+        self._leave_open(record)
         self._began = self._began or seconds(record.ts)
         self._kept += record.events
         self._leases.take(record)
         return True
+
+    def _leave_open(self, record: Record) -> None:
+        self.held = not isinstance(record.events[-1], ENDS_LEASE)
 
     def progressed(self) -> None:
         """An iteration of the loop did."""

@@ -16,7 +16,7 @@ from shared.events.run_index import RUN, is_run
 
 class LoopHistory(Struct, frozen=True):
     """`begun` are iterations that have not ended, `ended` the last events of the others, in the order of the log;
-    `paused`: the execution is; `lost`: leases of the whole loop, in a row."""
+    `paused`: the execution is; `lost`: leases of the whole loop, in a row; `held`: its lease under `epoch` is open."""
 
     epoch: Epoch = NOBODY
     over: bool = False
@@ -24,6 +24,7 @@ class LoopHistory(Struct, frozen=True):
     begun: dict[int, History] = {}
     ended: tuple[tuple[int, ev.Event], ...] = ()
     lost: tuple[Lost, ...] = ()
+    held: bool = False
 
 
 def accept_loop(records: Iterable[Record], run_id: str, known: Known | None = None) -> LoopHistory:
@@ -51,4 +52,4 @@ def accept_loop(records: Iterable[Record], run_id: str, known: Known | None = No
             if fold.over:
                 ended.append((lease.index, record.events[-1]))
     begun = {index: fold.history for index, fold in folds.items() if not fold.over}
-    return LoopHistory(whole.epoch, over or whole.over, paused, begun, tuple(ended), whole.history.lost)
+    return LoopHistory(whole.epoch, over or whole.over, paused, begun, tuple(ended), whole.history.lost, whole.held)

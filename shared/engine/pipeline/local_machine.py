@@ -148,4 +148,4 @@ class LocalMachine:
 
 def check(lease: Lease, known: LoopHistory) -> None:
     """Raises Fenced if the loop is not to continue under the lease; one that is paused continues under a later one."""
-    ownership.check(lease, known.epoch, over=known.over or known.paused)
+    ownership.check(lease, known.epoch, over=known.over or known.paused, held=known.held)

@@ -172,7 +172,7 @@ class RunMachine:
 
     def _known(self) -> Steps[History]:
         known: History = yield Read()
-        ownership.check(self.notes.lease, known.epoch, over=known.over)
+        ownership.check(self.notes.lease, known.epoch, over=known.over, held=known.held)
         return known
 
     # -- one task ----------------------------------------------------------------------

@@ -6,18 +6,21 @@ from shared.events.record import Epoch, Lease
 
 
 class Fenced(Signal):
-    """The run is over, or a later lease holds it. Unless that lease has this very command, nobody needs the
-    command, and it would only keep a later one of the run out of the queue."""
+    """The run is over, or a later lease has it. Unless that lease has this very command, the command is `needless`: it
+    would only keep a later one of the run out of the queue. It is `idle` if that lease has ended and the run is not
+    over: then the command waits for somebody to take it."""
 
-    def __init__(self, *, needless: bool) -> None:
-        super().__init__("over, or under another command" if needless else "held by a later lease")
-        self.needless = needless
+    def __init__(self, *, needless: bool, idle: bool = False) -> None:
+        said = "handed back under a later lease" if idle else "held by a later lease"
+        super().__init__("over, or under another command" if needless else said)
+        self.needless, self.idle = needless, idle and not needless
 
 
-def check(lease: Lease, known: Epoch, *, over: bool) -> None:
-    """Raises Fenced if the lease is not the one that continues. `known` is the highest epoch in the log."""
+def check(lease: Lease, known: Epoch, *, over: bool, held: bool) -> None:
+    """Raises Fenced if the lease is not the one that continues. `known` is the highest epoch in the log; `held`: its
+    lease has not ended."""
     if over or is_outranked(lease, known):
-        raise Fenced(needless=over or known[0] > lease.epoch[0])
+        raise Fenced(needless=over or known[0] > lease.epoch[0], idle=not held)
 
 
 def check_claim(lease: Lease, known: Epoch) -> None:

@@ -164,6 +164,36 @@ async def test_an_extension_is_answered_also_when_another_has_the_message_by_now
     await first.extend()
 
 
+async def handed_on(bus: Bus) -> tuple[Consumer, Delivery, Delivery]:
+    """A command, its former holder and the present one."""
+    consumer = await bus.consume(COMMANDS, "default", 8)
+    await bus.append(command("r1"), b"")
+    first = await one(consumer)
+    return consumer, first, await one(consumer)
+
+
+async def test_an_extension_by_a_former_holder_undoes_the_delay_of_a_nak(bus: Bus) -> None:
+    consumer, former, present = await handed_on(bus)
+    await present.nak(LEASE_S / 4)
+    await former.extend()
+    assert await is_empty(consumer, LEASE_S / 2)
+    assert (await one(consumer)).epoch[1] == 3
+
+
+async def test_a_nak_by_a_former_holder_shortens_the_lease_of_the_present_one(bus: Bus) -> None:
+    consumer, former, _ = await handed_on(bus)
+    await former.nak(LEASE_S / 4)
+    assert (await one(consumer, within=LEASE_S / 2 + 0.2)).epoch[1] == 3
+
+
+async def test_a_nak_by_a_former_holder_is_undone_when_the_present_one_extends(bus: Bus) -> None:
+    consumer, former, present = await handed_on(bus)
+    await former.nak(LEASE_S / 2)
+    await asyncio.sleep(LEASE_S / 4)
+    await present.extend()
+    assert await is_empty(consumer, LEASE_S / 2)
+
+
 async def test_a_nak_gives_back_after_its_delay(bus: Bus) -> None:
     consumer = await bus.consume(COMMANDS, "default", 8)
     await bus.append(command("r1"), b"")

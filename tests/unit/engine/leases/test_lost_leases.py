@@ -44,6 +44,28 @@ def test_a_lease_that_was_handed_back_on_purpose_is_not_lost() -> None:
     assert lost(said(1, CLAIM), said(2, CLAIM, GIVEN), said(3, CLAIM)) == ["w1"]
 
 
+@pytest.mark.parametrize(("records", "held"), [
+    ([], False),
+    ([said(1, CLAIM)], True),
+    ([said(1, CLAIM, GIVEN)], False),
+    ([said(1, CLAIM, GIVEN), said(2, CLAIM)], True),
+    ([said(1, CLAIM), said(2, CLAIM), said(1, GIVEN, n=2)], True),
+    ([said(1, CLAIM), said(2, CLAIM, GIVEN), said(1, DONE, n=2)], False),
+    ([said(1, CLAIM, ev.TaskWaiting("t", 1, "t/1", until="later"))], False),
+    ([said(1, CLAIM, ev.StepDone())], False),
+])
+def test_a_run_is_held_while_its_latest_lease_has_not_ended(records: list[Record], held: bool) -> None:
+    assert accept(records, "r", RUN).held == held
+    assert accept_loop(records, "r").held == held
+
+
+def test_an_iteration_of_a_local_loop_is_held_with_the_loop() -> None:
+    first, taken, given = said(1, CLAIM, index=0), said(2, CLAIM), said(2, GIVEN, n=2)
+    assert accept([first, taken], "r", 0).held
+    assert not accept([first, taken, given], "r", 0).held
+    assert accept([first, taken, given, said(3, CLAIM), given], "r", 0).held
+
+
 def test_a_lease_that_ended_while_the_broker_was_away_counts_only_where_nothing_may_run_again() -> None:
     after = ev.StepStarted(outage=True)
     found = accept((said(1, CLAIM), said(2, after), said(3, after), said(4, after), said(5, CLAIM)), "r", RUN).lost

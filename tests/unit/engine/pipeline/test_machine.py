@@ -177,14 +177,17 @@ def test_a_run_that_may_have_been_held_is_read_claimed_and_read_again() -> None:
     assert [effect.task.name for effect in outside.asked if isinstance(effect, ef.Call)] == ["two"]
 
 
-@pytest.mark.parametrize(("known", "needless"), [
-    (History(epoch=(1, 1), over=True), True), (History(epoch=(OURS + 1, 1)), True), (History(epoch=(OURS, 2)), False),
+@pytest.mark.parametrize(("known", "command_is"), [
+    (History(epoch=(1, 1), over=True), "needless"), (History(epoch=(OURS + 1, 1), held=True), "needless"),
+    (History(epoch=(OURS, 2), held=True), "held"), (History(epoch=(OURS, 2)), "idle"),
+    (History(epoch=(OURS + 1, 1)), "needless"),
 ])
-def test_a_run_that_is_over_or_anothers_is_left_without_a_word(known: History, needless: bool) -> None:
+def test_a_run_that_is_over_or_anothers_is_left_without_a_word(known: History, command_is: str) -> None:
     outside = Outside(machine_of(NOOP), IsFresh=False, Read=known)
     with pytest.raises(Fenced) as fenced:
         outside.drive(outside.machine.run())
-    assert (fenced.value.needless, outside.records) == (needless, [])
+    assert outside.records == []
+    assert (fenced.value.needless, fenced.value.idle) == (command_is == "needless", command_is == "idle")
 
 
 def test_a_claim_that_the_log_does_not_show_is_tried_again_later() -> None:

@@ -54,6 +54,14 @@ async def test_many_iterations_that_ask_at_once_are_answered_by_a_few_reads(bus:
     assert bus.reads <= 2
 
 
+async def test_the_claim_of_a_whole_loop_counts_for_iterations_of_a_local_one_alone(bus: Counting) -> None:
+    claim = Record("x", "iteration", 1, "2026-01-01T00:00:01Z", (ev.StepStarted(),), lease=Lease("r", "s", (1, 2), "w"))
+    await bus.append(subjects.event(0, "x", "iteration"), encode(claim))
+    histories = Histories(bus, 1)
+    assert (await histories.read(command(0), in_local=True)).epoch == (1, 2)
+    assert (await histories.read(command(0))).epoch == (1, 1)
+
+
 async def test_a_read_that_fails_is_the_failure_of_the_one_who_made_it(bus: Counting) -> None:
     bus.fails = 1
     histories = Histories(bus, 1)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from services.worker import lease_keeper
 from services.worker.hold import SETTLE_S
 from services.worker.presence import AWAY_S
 from services.worker.service import Worker
@@ -115,8 +116,8 @@ class Place:
     async def epoch(self) -> Epoch:
         await until(lambda: self.slow.calls == 1, "a call is made", WITHIN_S)
         await asyncio.sleep(0.1)  # what it noted is in the log
-        (lease,) = {record.lease for record in await self.records() if record.lease is not None}
-        return lease.epoch
+        (epoch,) = {record.lease.epoch for record in await self.records() if record.lease is not None}
+        return epoch
 
 
 @pytest.fixture
@@ -280,6 +281,33 @@ async def test_the_iterations_of_a_local_loop_do_not_each_wait_after_an_absence(
     assert place.slow.calls == 8
     assert took > SETTLE_S
     assert 0 < clock.times.count(SETTLE_S) < 5, clock.times
+
+
+LOOP = "- {step: start, loop: {in: [1, 2], iterator: n, spec: {policy: {exec: local}}}, " \
+    "tool: [{name: one, kind: shell, cmds: [x]}, {name: two, kind: shell, cmds: [x]}]}"
+
+
+async def test_an_iteration_of_a_local_loop_makes_no_call_once_another_has_claimed_the_loop(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other has not come to this iteration yet: it is the claim of the whole loop that says so."""
+    monkeypatch.setattr(lease_keeper, "TICK_S", 60.0)  # so that nobody else looks
+    source = f"{HEAD}workload: {{}}\nworkflow:\n  {LOOP}".encode()
+    digest = (await register(place.bus, source, plan_of(LOOP))).digest
+    command = Command("x1", "start:1", "start", digest, "default", 0, count=2, local=Local([1, 2]))
+    worker = Worker(place.bus, Settings(instance="w1", partitions=1, slots=4), SystemClock(), place.tools)
+    stop = asyncio.Event()
+    running = asyncio.create_task(worker.run(stop, lambda: None))
+    await place.bus.append(SUBJECT, commands.encode(command))
+    stamp, count = await place.epoch()
+    lease = Lease("start:1", "start", (stamp, count + 1), "other", pool="default")
+    record = Record("x1", "iteration", 1, "2026-01-01T00:00:00Z", (ev.StepStarted(),), lease=lease)
+    await place.bus.append(subjects.event(0, "x1", "iteration", "default"), encode(record))
+    worker._presence._confirmed -= 2 * AWAY_S
+    place.slow.go.set()
+    stop.set()
+    await asyncio.wait_for(running, WITHIN_S)
+    assert place.slow.calls == 1
 
 
 class Cut(MemoryBus):
