@@ -1,5 +1,25 @@
 """Fixtures of the end-to-end tests."""
 
-from tests.support.cli import cli, up
+from collections.abc import Iterator
+from pathlib import Path
 
-__all__ = ["cli", "up"]
+import pytest
+
+from tests.support.cli import cli, up
+from tests.support.documents import fresh as fresh_venv
+from tests.support.documents.transcript import Shell
+
+__all__ = ["cli", "fresh", "typed", "up"]
+
+
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtualenv with the wheel of this tree."""
+    return fresh_venv.make(tmp_path_factory.mktemp("fresh"))
+
+
+@pytest.fixture
+def typed(fresh: Path) -> Iterator[Shell]:
+    """A shell in an empty folder in which it is active."""
+    with fresh_venv.session(fresh) as shell:
+        yield shell
