@@ -1,6 +1,7 @@
 """docs/first-ten-minutes.md and README.md are true: what they say is typed in an empty folder of a fresh virtualenv."""
 
 import json
+import re
 
 import pytest
 
@@ -38,6 +39,13 @@ def test_the_recording_is_of_this_session() -> None:
         again = f"record it again: python -m tests.support.documents.cast (line {step.line})"
         assert all(f"$ {line}\r\n" in typed for line in step.command.splitlines()), again
     assert [at for at, _, _ in events] == sorted(at for at, _, _ in events)
+
+
+@pytest.mark.parametrize("page", [fresh.README, MINUTES], ids=["README", "first-ten-minutes"])
+def test_no_block_opens_the_prompt_of_debug(page: str) -> None:
+    """It is there on a terminal alone, where it takes the rest of the block for its commands."""
+    lines = [line for step in transcript.steps(page) for line in step.command.splitlines()]
+    assert [line for line in lines if "noetlctl debug" in line and not re.search(r" (--eval|-o) ", line)] == []
 
 
 def test_a_command_that_reads_its_input_does_not_go_unnoticed(typed: Shell) -> None:

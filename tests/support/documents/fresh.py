@@ -77,13 +77,17 @@ def without_ours(found: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
+def active(installed: Path, home: Path) -> dict[str, str]:
+    """The environment of a shell in which it is active, with nothing of the user's."""
+    found = without_ours(environment(XDG_CONFIG_HOME=str(home), PYTHONSAFEPATH="1"))
+    return {**found, "PATH": f"{installed / 'bin'}:{os.environ['PATH']}"}
+
+
 @contextmanager
 def session(installed: Path) -> Iterator[Shell]:
-    """A shell in an empty folder, with the virtualenv active and nothing of the user's. Not in pytest's folder: run by
-    root, PostgreSQL is another user's."""
+    """A shell in an empty folder. Not in pytest's: run by root, PostgreSQL is another user's."""
     with tempfile.TemporaryDirectory(prefix="noetl-fresh-") as name, tempfile.TemporaryDirectory() as home:
-        found = without_ours(environment(XDG_CONFIG_HOME=home, PYTHONSAFEPATH="1"))
-        shell = Shell(Path(name), {**found, "PATH": f"{installed / 'bin'}:{os.environ['PATH']}"})
+        shell = Shell(Path(name), active(installed, Path(home)))
         try:
             yield shell
         finally:
