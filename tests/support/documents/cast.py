@@ -27,7 +27,8 @@ MARK = "<<done>>"
 class Recording:
     """Output with its times; nobody wants to watch a pause."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
         self._events: list[tuple[float, str]] = []
         self._at, self._last = 0.0, time.monotonic()
 
@@ -35,7 +36,7 @@ class Recording:
         now = time.monotonic()
         self._at += min(now - self._last, LONGEST_PAUSE_S)
         self._last = now
-        self._events.append((self._at, text.replace(me(), "you@laptop")))
+        self._events.append((self._at, text.replace(me(), "you@laptop").replace(self._folder, "/home/you/first")))
 
     def type(self, text: str) -> None:
         for letter in text:
@@ -57,7 +58,7 @@ def record(installed: Path, folder: Path, file: Path) -> None:
         ["bash", "--norc", "--noprofile"], cwd=folder, env=environment, stdin=subprocess.PIPE,
         stdout=theirs, stderr=theirs, start_new_session=True,
     )
-    recording = Recording()
+    recording = Recording(folder)
     try:
         for line in [line for step in transcript.steps(MINUTES) for line in step.command.splitlines()]:
             recording.type(f"$ {line}\r\n")
