@@ -13,9 +13,10 @@ __all__ = ["cli", "fresh", "typed", "up"]
 
 
 @pytest.fixture(scope="session")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fresh() -> Iterator[Path]:
     """A virtualenv with the wheel of this tree."""
-    return fresh_venv.make(tmp_path_factory.mktemp("fresh"))
+    with fresh_venv.made() as installed:
+        yield installed
 
 
 @pytest.fixture

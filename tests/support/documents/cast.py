@@ -87,5 +87,5 @@ def _run(shell: "subprocess.Popen[bytes]", ours: int, command: str, recording: R
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory(prefix="noetl-minutes-") as name:
-        record(fresh.make(Path(place)), Path(name), DOCS / "first-ten-minutes.cast")
+    with fresh.made() as installed, tempfile.TemporaryDirectory(prefix="noetl-minutes-") as name:
+        record(installed, Path(name), DOCS / "first-ten-minutes.cast")

@@ -33,9 +33,14 @@ def install_step() -> transcript.Step:
     return step
 
 
-def make(folder: Path) -> Path:
-    """A virtualenv with `noetlctl`: its folder."""
-    return _typed(folder) if FULL else _short(folder)
+@contextmanager
+def made() -> Iterator[Path]:
+    """A virtualenv with `noetlctl`: its folder. Not in pytest's, and open to all: run by root, PostgreSQL is another
+    user's, who reads its programs there."""
+    with tempfile.TemporaryDirectory(prefix="noetl-venv-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield _typed(folder) if FULL else _short(folder)
 
 
 def _typed(folder: Path) -> Path:
