@@ -15,13 +15,14 @@ UV := uv>=0.8,<1
 LOCK := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help setup lock run test check fuzz bench clean
+.PHONY: help setup lock run test fresh check fuzz bench clean
 
 help:
 	@echo "make setup   create $(VENV) and install everything into it"
 	@echo "make lock    write requirements/*.txt again, from pyproject.toml; UPGRADE=--upgrade takes the newest versions"
 	@echo "make run     run examples/hello.yaml on an embedded stack"
 	@echo "make test    all tests"
+	@echo "make fresh   what README.md says, typed: it is installed into a virtualenv of its own, and every example run"
 	@echo "make check   linter, types, import layers, file lengths"
 	@echo "make fuzz    every fuzzer for SECONDS=3600 with SEED=1"
 	@echo "make bench   benchmarks"
@@ -50,8 +51,12 @@ run: setup
 test: setup
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile
 
+# The same tests are a part of `make test`, there with the packages of $(VENV).
+fresh: setup
+	NOETL_FRESH=full $(BIN)/python -m pytest tests/e2e/test_first_minutes.py tests/e2e/test_examples_run.py
+
 check: setup
-	$(BIN)/ruff check $(wildcard $(CODE))
+	$(BIN)/ruff check $(wildcard $(CODE)) examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@find $(wildcard $(CODE)) -name '*.py' -exec awk -v max=$(MAX_LINES) \

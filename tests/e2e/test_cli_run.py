@@ -192,8 +192,7 @@ def test_the_small_examples_run(cli: Cli, name: str) -> None:
 
 def test_the_playbook_of_the_readme_runs(cli: Cli, tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = text.split("## A playbook\n\n")[1].split("\n\n")[0]
-    (tmp_path / "readme.yaml").write_text("\n".join(line[4:] for line in block.splitlines()))
+    (tmp_path / "readme.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
     done = cli("run", "readme.yaml")
     assert (done.returncode, done.stdout) == (0, "14\n"), done.stderr
 

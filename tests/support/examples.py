@@ -2,6 +2,6 @@
 
 from tests.support.paths import EXAMPLES
 
-TESTS = sorted(EXAMPLES.glob("*.test.yaml"))
+TESTS = sorted(EXAMPLES.rglob("*.test.yaml"))
 PLAYBOOKS = [file for file in sorted(EXAMPLES.glob("*.yaml")) if file not in TESTS]
 HELLO = str(EXAMPLES / "hello.yaml")

@@ -1,5 +1,6 @@
 """noetlctl init: a playbook to begin with, its test, the schemas their editor headers name, and a job for CI."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -7,11 +8,15 @@ import click
 from services.cli.commands.schema import text as schema_text
 from services.cli.console import exits
 from services.cli.console.exits import CliError
-from services.cli.playbooks import init_templates
+from services.cli.playbooks import examples, init_templates
 
 
 @click.command("init", epilog="Example: noetlctl init orders --ci github && noetlctl test")
-@click.argument("name")
+@click.argument("name", required=False)
+@click.option(
+    "--example", type=click.Choice(examples.names()), metavar="EXAMPLE",
+    help=f"Write one of the examples instead of a playbook of your own: {', '.join(examples.names())}.",
+)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -22,12 +27,31 @@ from services.cli.playbooks import init_templates
     "--ci", type=click.Choice([*init_templates.CI, "none"]), default="github", show_default=True,
     help="Whose CI gets a job that runs the tests.",
 )
-def command(name: str, folder: Path, ci: str) -> int:
-    """Write a playbook that runs, a test that passes, and a job for CI.
+def command(name: str | None, example: str | None, folder: Path, ci: str) -> int:
+    """Write a playbook that runs, a test that passes, and a job for CI; or an example.
 
-    Their first lines name schemas for editors, which are written too. A playbook, a test or a job that is there
-    already is left alone.
+    Their first lines name schemas for editors, which are written too. What is there already is left alone.
     """
+    if (name is None) == (example is None):
+        raise CliError("give the name of a new playbook, or --example and one of: " + ", ".join(examples.names()),
+                       exits.USAGE)
+    return _example(example, folder) if example is not None else _playbook(str(name), folder, ci)
+
+
+def _example(name: str, folder: Path) -> int:
+    files = list(examples.files(name))
+    for file in files:
+        if (folder / file.name).exists():
+            raise CliError(f"{folder / file.name} exists already; choose another --folder", exits.USAGE)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        _write(folder / file.name, file.read_text(encoding="utf-8"))
+    inside = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
+    click.echo(f"wrote {', '.join(file.name for file in files)}; try: {inside}{examples.command(name)}")
+    return exits.OK
+
+
+def _playbook(name: str, folder: Path, ci: str) -> int:
     from shared.dsl.authoring.schema import FILE, TEST_FILE
     from shared.dsl.read.reader import NAME_FIX, is_name  # late: `--help` does without the compiler
 

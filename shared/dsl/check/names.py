@@ -20,7 +20,9 @@ from shared.dsl.templates.names import NOW, Read
 EVERYWHERE = frozenset({"workload", "ctx", "args", "execution_id", "job"})
 IN_TASKS = frozenset({"iter", "_prev", "_task", "_attempt", "keychain", NOW})
 UNDOING = "compensates"  # in a step that compensates another
-IN_WORKLOAD = frozenset({"workload", "payload", "execution_id", "job", NOW})
+BEFORE_STEPS = frozenset({"workload", "execution_id", "job"})
+IN_WORKLOAD = BEFORE_STEPS | {"payload", NOW}
+_LIMIT_KEY = ("spec", "policy", "limits", "key")
 _MISPLACED = {
     "outcome": "outcome is there in the rules of a task; an arc has event.result and event.error",
     "output": "output is there in rules, in arcs and in a task behind another; elsewhere write the name of a step",
@@ -88,6 +90,8 @@ def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs:
 def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator[_Scope]:
     workload = frozenset(plan.workload)
     yield _Scope(plan.workload, ("workload",), _Seen(workload | IN_WORKLOAD, {"workload": workload}))
+    if plan.limit is not None:
+        yield _Scope(plan.limit.key, ("executor", *_LIMIT_KEY), _Seen(workload | BEFORE_STEPS, {"workload": workload}))
     ctx = frozenset(key for step in plan.steps.values() for task in step.tasks
                     for rule in task.rules or () for key in rule.then.set_ctx)
     ctx |= {key for step in plan.steps.values() if step.loop is not None for key in step.loop.set_ctx}
@@ -114,6 +118,9 @@ def _of_step(step: Step, sites: Sites, kinds: Mapping[str, ToolSpec], seen: _See
     if step.compensate is not None and step.compensate.args is not None:
         at = (*path, "spec", "policy", "compensate", "args")
         yield _Scope(step.compensate.args, at, seen.plus(UNDOING))
+    if step.limit is not None:
+        iterators = {level.iterator for level in step.loop.levels} if step.loop is not None else set()
+        yield _Scope(step.limit.key, (*path, *_LIMIT_KEY), _with_iter(seen, iterators) if iterators else seen)
     if step.loop is not None:
         yield from _of_loop(step.loop, sites, (*path, "loop"), seen)
     for index, arc in enumerate(step.arcs):
@@ -130,7 +137,7 @@ def _of_loop(loop: Loop, sites: Sites, path: Path, seen: _Seen) -> Iterator[_Sco
     yield _Scope(loop.max_in_flight, _in_flight(sites, (*path, "spec")), seen)
     stop = _with_iter(seen.plus("results", "count", "last"), {level.iterator for level in loop.levels})
     yield _Scope(loop.stop_when, (*path, "spec", "stop_when"), stop)
-    yield _Scope(loop.set_ctx, (*path, "set_ctx"), seen.plus("event"))
+    yield _Scope(loop.set_ctx, (*path, "set_ctx"), seen.plus("event", NOW))
     if loop.cursor is not None:
         yield _Scope(loop.cursor.claim.config, (*path, "cursor"), seen.plus("claim", "keychain"))
         return
@@ -164,7 +171,8 @@ def _of_task(step: Step, index: int, task: Task, sites: Sites, kinds: Mapping[st
     rendered = {key: value for key, value in task.config.items() if key not in keys or keys[key].template}
     yield _Scope(rendered, sites.task(step.name, index), seen)
     if task.loop is not None:
-        yield _Scope(task.loop.items, (*sites.task(step.name, index), "loop", "in"), seen)
+        around = seen if step.loop is not None else seen.plus(without="loop_index")
+        yield _Scope(task.loop.items, (*sites.task(step.name, index), "loop", "in"), around.plus(without=NOW))
     ruled = seen.plus("outcome", without="keychain")
     for number, rule in enumerate(task.rules or ()):
         then = rule.then

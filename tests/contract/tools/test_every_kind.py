@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -12,10 +13,13 @@ import nats
 import pytest
 from aiohttp import web
 
+from shared.dsl.templates.result_view import view
+from shared.events.outcome import Result
 from shared.tools.base.contract import Call
 from shared.tools.quantum.circuit import MAX_GATES, MAX_QUBITS
 from shared.tools.registry import specs
 from tests.support.calls import call
+from tests.support.documents import tables
 from tests.support.servers.gcs import BUCKET
 from tests.support.servers.kube import Kube
 from tests.support.servers.own_nats import OwnNats
@@ -149,6 +153,24 @@ async def test_a_good_call_gives_an_outcome_json_can_hold(kind: str, examples, o
     outcome = await opened(kind).run(_example(examples, kind).good)
     assert (outcome.status, outcome.error) == ("ok", None)
     assert msgspec.json.decode(msgspec.json.encode(outcome), type=type(outcome)) == outcome
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_result_has_the_shape_that_is_documented(kind: str, examples, opened) -> None:
+    """In docs/templates.md; a row without braces stands for any value."""
+    outcome = await opened(kind).run(_example(examples, kind).good)
+    (result, payload), = [row[1:] for row in tables.rows("templates.md", "Results") if kind in tables.names(row[0])]
+    shape = re.match(r"`\{(.*)\}`", result)
+    if shape is not None:
+        wanted, found = set(shape[1].split(", ")), set(outcome.result)
+        assert wanted <= found if "adds" in result else wanted == found
+    seen = view(Result(outcome.result, outcome.shape))
+    assert seen.payload == (outcome.result if payload == "the same" else outcome.result[payload.strip("`")])
+
+
+def test_every_kind_has_a_shape_that_is_documented() -> None:
+    found = [name for row in tables.rows("templates.md", "Results") for name in tables.names(row[0])]
+    assert sorted(found) == sorted(specs())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 from services.cli.executions.control_requests import me
-from tests.e2e.test_first_minutes import WITHIN_S, prepared
-from tests.support.documents import transcript
+from tests.e2e.test_first_minutes import MINUTES, WITHIN_S
+from tests.support.documents import fresh, transcript
 from tests.support.paths import DOCS
 
 WIDTH, HEIGHT = 120, 36
@@ -27,7 +27,8 @@ MARK = "<<done>>"
 class Recording:
     """Output with its times; nobody wants to watch a pause."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
         self._events: list[tuple[float, str]] = []
         self._at, self._last = 0.0, time.monotonic()
 
@@ -35,7 +36,7 @@ class Recording:
         now = time.monotonic()
         self._at += min(now - self._last, LONGEST_PAUSE_S)
         self._last = now
-        self._events.append((self._at, text.replace(me(), "you@laptop")))
+        self._events.append((self._at, text.replace(me(), "you@laptop").replace(self._folder, "/home/you/first")))
 
     def type(self, text: str) -> None:
         for letter in text:
@@ -49,19 +50,19 @@ class Recording:
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def record(folder: Path, file: Path) -> None:
+def record(installed: Path, folder: Path, file: Path) -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
-    environment = {**prepared(folder), "TERM": "xterm-256color", "COLUMNS": str(WIDTH)}
+    environment = {**fresh.active(installed, folder / "home"), "TERM": "xterm-256color", "COLUMNS": str(WIDTH)}
     shell = subprocess.Popen(
         ["bash", "--norc", "--noprofile"], cwd=folder, env=environment, stdin=subprocess.PIPE,
         stdout=theirs, stderr=theirs, start_new_session=True,
     )
-    recording = Recording()
+    recording = Recording(folder)
     try:
-        for step in transcript.steps((DOCS / "first-ten-minutes.md").read_text(encoding="utf-8")):
-            recording.type(f"$ {step.command}\r\n")
-            _run(shell, ours, step.command, recording)
+        for line in [line for step in transcript.steps(MINUTES) for line in step.command.splitlines()]:
+            recording.type(f"$ {line}\r\n")
+            _run(shell, ours, line, recording)
     finally:
         assert shell.stdin is not None
         shell.stdin.close()
@@ -86,5 +87,5 @@ def _run(shell: "subprocess.Popen[bytes]", ours: int, command: str, recording: R
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="noetl-minutes-") as name:
-        record(Path(name), DOCS / "first-ten-minutes.cast")
+    with fresh.made() as installed, tempfile.TemporaryDirectory(prefix="noetl-minutes-") as name:
+        record(installed, Path(name), DOCS / "first-ten-minutes.cast")

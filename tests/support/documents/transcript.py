@@ -1,7 +1,9 @@
-"""A terminal session written down in a document: the commands are run again, and what they print must fit.
+"""A terminal session written down in a document: what it says to type is typed, and what is printed must fit.
 
-In an indented block a line that begins with `$ ` is a command; what follows is its output. `…` stands for any text in a
-line, and on a line of its own for any number of lines. Everything runs in one shell, in a folder of its own.
+A block of ```sh is what a reader pastes, all of it at once; a block of ```text behind it is what is printed then, and
+without one nothing may be printed. `…` stands for any text in a line, and on a line of its own for any number of lines.
+Everything runs in one shell, in a folder of its own. A command that reads its input swallows the rest of its block, as
+it would on a terminal, and the session fails.
 """
 
 import os
@@ -14,31 +16,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-PROMPT = "    $ "
-INDENT = "    "
+_BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 ANY = "…"
 
 
 class Step(NamedTuple):
+    """A block: `command` may be several lines."""
+
     line: int
     command: str
     expected: list[str]
 
 
 def steps(text: str) -> Iterator[Step]:
-    found: Step | None = None
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith(PROMPT):
-            if found is not None:
-                yield found
-            found = Step(number, line.removeprefix(PROMPT), [])
-        elif found is not None and line.startswith(INDENT):
-            found.expected.append(line.removeprefix(INDENT))
-        elif found is not None and line.strip():
-            yield found
-            found = None
-    if found is not None:
-        yield found
+    for block in _BLOCK.finditer(text):
+        typed, printed = block.groups("")
+        yield Step(text.count("\n", 0, block.start()) + 2, typed.rstrip("\n"), printed.splitlines())
 
 
 def misfit(expected: list[str], got: list[str]) -> str:

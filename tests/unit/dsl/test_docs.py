@@ -1,5 +1,6 @@
 """docs/dsl.md says what the compiler does."""
 
+from textwrap import indent
 
 import pytest
 
@@ -23,7 +24,10 @@ from shared.dsl.read import (
 )
 from shared.dsl.source import nodes as source
 from shared.dsl.templates import limits as template_limits
+from shared.tools.registry import specs
 from tests.support import paths
+from tests.support.documents import tables
+from tests.support.playbooks import head
 from tests.unit.dsl.tool_kinds import KINDS
 
 DOCS = (paths.DOCS / "dsl.md").read_text(encoding="utf-8")
@@ -36,6 +40,25 @@ def test_table_of_codes_is_the_one_of_the_compiler() -> None:
 def test_first_example_compiles_clean() -> None:
     example = DOCS.split("\n\n    ", 1)[1].split("\n\n## ", 1)[0]
     assert compile_playbook("    " + example, kinds=KINDS).diagnostics == ()
+
+
+@pytest.mark.parametrize(("heading", "kind"), [("HTTP", "http"), ("Python", "python")])
+def test_a_section_about_a_kind_has_its_keys_and_knobs_and_no_others(heading: str, kind: str) -> None:
+    spec = specs()[kind]
+    keys = {name for row in tables.codes("dsl.md", heading, "key |") for name in row[0]}
+    assert keys == spec.keys.keys()
+    knobs = {name for row in tables.codes("dsl.md", heading, "knob") for name in row[0]}
+    assert knobs == (spec.all_knobs().keys() if spec.knobs else set())
+
+
+@pytest.mark.parametrize("heading", ["HTTP", "Python"])
+def test_the_example_of_a_section_compiles_clean(heading: str) -> None:
+    section = DOCS.split(f"\n## {heading}\n")[1]
+    task = indent(section.split("```yaml\n")[1].split("```")[0], " " * 6)
+    workload = "workload: {api: http://shop, shop: oslo, orders: [{id: 1, total: 2}], fetch: {prices: [1]}}"
+    loop = "    loop: {in: \"{{ workload.orders }}\", iterator: order}"
+    book = f"{head('docs', 'docs')}{workload}\nworkflow:\n  - step: start\n{loop}\n    tool:\n{task}"
+    assert compile_playbook(book, kinds=specs()).diagnostics == ()
 
 
 @pytest.mark.parametrize("limit", [

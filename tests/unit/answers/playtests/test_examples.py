@@ -12,7 +12,7 @@ from services.cli.testing.suites import Library
 from shared.answers.playtests.coverage import Coverage
 from tests.support.examples import TESTS
 
-NAMES = ("fallback", "hello", "retry", "v10_pagination")
+NAMES = ("fallback", "hello", "pages", "retry", "v10_pagination")
 
 
 def test_the_examples_have_tests() -> None:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from services.cli.console import exits
+from services.cli.playbooks import examples
 from tests.support.cli import noetlctl
 from tests.support.examples import HELLO
 
@@ -105,3 +106,28 @@ def test_schema_prints_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert "http" in found["$defs"]["task"]["properties"]["kind"]["enum"]
     assert noetlctl("schema", "--kind", "test") == exits.OK
     assert "mock" in json.loads(capsys.readouterr().out)["$defs"]
+
+
+@pytest.mark.parametrize("name", examples.names())
+def test_init_writes_an_example(name: str, tmp_path: Path, capsys) -> None:
+    place = tmp_path / "new"
+    assert noetlctl("init", "--example", name, "--folder", str(place)) == exits.OK
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == {
+        file.name: file.read_bytes() for file in examples.files(name)
+    }
+    assert capsys.readouterr().out.endswith(f"try: cd {place} && {examples.command(name)}\n")
+    assert noetlctl("validate", *(str(file) for file in sorted(place.glob("*.yaml")))) == exits.OK
+    assert capsys.readouterr().err == ""
+
+
+def test_init_leaves_what_is_there_alone_and_writes_nothing_of_an_example(tmp_path: Path, capsys) -> None:
+    (tmp_path / "run.sh").write_text("mine")
+    assert noetlctl("init", "--example", "approval", "--folder", str(tmp_path)) == exits.USAGE
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("run.sh", "mine")]
+    assert "run.sh exists already; choose another --folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked", [(), ("first", "--example", "pages")])
+def test_init_wants_a_name_or_an_example(asked: tuple[str, ...], capsys) -> None:
+    assert noetlctl("init", *asked) == exits.USAGE
+    assert "or --example and one of: api_to_postgres, approval, " in capsys.readouterr().err
