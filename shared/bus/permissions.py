@@ -215,6 +215,7 @@ def _scheduler(partitions: int) -> list[str]:
         subjects.CHILD,
         subjects.DERIVED,  # of schedules and triggers
         f"{subjects.ENDS}.>",
+        *_read(topology.ENDS),  # whether an end was told
         subjects.CANCEL,
         f"{subjects.STOPS}.*",
         api.subject(api.message_get(commands)),  # the commands of runs that are to stop, and lost ones

@@ -119,6 +119,20 @@ def test_what_cannot_be_told_now_is_told_later() -> None:
     live(START, story)
 
 
+def test_a_refusal_though_nothing_is_stored_is_not_taken_for_an_end_that_was_told() -> None:
+    async def story(world: World) -> None:
+        left = [True]
+        world.broker.contested = lambda _, subject: subject.startswith(subjects.ENDS) and bool(left) and left.pop()
+        telling = teller(world, "one")
+        await ended(world, "e1")
+        await asyncio.sleep(5)
+        await stopped(telling)
+        assert [end.execution_id for _, end in await heard(world)] == ["e1"]
+        assert not left
+
+    live(START, story)
+
+
 def test_ends_older_than_the_stream_keeps_are_passed_over() -> None:
     async def story(world: World) -> None:
         await ended(world, "old")
