@@ -1,6 +1,6 @@
 """What holds many executions, for people and as JSON."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ def row(one: Standing) -> dict[str, Any]:
     }
 
 
-def _since(found: dict[str, Any]) -> str:
+def _since(found: Mapping[str, Any]) -> str:
     return times.local(times.parsed(found["since"])) if found["since"] else ""
 
 
