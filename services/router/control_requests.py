@@ -3,13 +3,12 @@ decides. The same request twice is the same fact."""
 
 import structlog
 
+from services.router import identity
 from services.router.notes import Notes
 from shared.bus.ports import Bus, Delivery
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events import subjects
-from shared.events.failure import REQUEST, Failure
-from shared.events.headers import MESSAGE_ID
 from shared.events.note import Note
 from shared.events.request import Control, decode_control, derive_id
 from shared.runtime.stores.execution_status import standing
@@ -25,21 +24,16 @@ class Wishes:
     def __init__(self, bus: Bus, partitions: int, notes: Notes) -> None:
         self._bus, self._partitions, self._notes = bus, partitions, notes
 
-    async def take(self, delivery: Delivery) -> dict[str, object] | None:
-        """The answer for the caller; None: the execution may still come. Raises Corrupt if it will never be
-        understood."""
+    async def take(self, delivery: Delivery) -> dict[str, object] | str | None:
+        """The answer for the caller, or why nothing can follow; None: the execution may still come. Raises Corrupt
+        if it will never be understood."""
         asked = decode_control(delivery.data)
         event = _event(delivery, asked)
         if await standing(self._bus, asked.execution_id, self._partitions) == "unknown":
-            return self._unknown(delivery, asked)
+            missing = f"there is no execution {asked.execution_id}"
+            return missing if delivery.epoch[1] >= MAX_TRIES else None
         await self._notes.tell(Note(asked.execution_id, _source(delivery), event))
         return {"execution_id": asked.execution_id, "status": "accepted", "error": None}
-
-    def _unknown(self, delivery: Delivery, asked: Control) -> dict[str, object] | None:
-        if delivery.epoch[1] < MAX_TRIES:
-            return None
-        failure = Failure(REQUEST, f"there is no execution {asked.execution_id}")
-        return {"execution_id": asked.execution_id, "status": "failed", "error": failure.error()}
 
 
 def about(delivery: Delivery) -> str:
@@ -66,5 +60,5 @@ def _event(delivery: Delivery, asked: Control) -> ev.Event:
 
 def _source(delivery: Delivery) -> str:
     """The request's own id, or its place in the stream of requests."""
-    message_id = (delivery.headers or {}).get(MESSAGE_ID)
+    message_id = identity.request_id(delivery)
     return derive_id("request", message_id) if message_id else f"request-{delivery.seq}"

@@ -6,7 +6,6 @@ execution, however far apart the two are.
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,7 +15,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from services.router import control_requests, identity
+from services.router import control_requests, identity, refusals
 from services.router.capacity import Room
 from services.router.notes import Notes
 from services.router.reruns import Reruns
@@ -55,9 +54,7 @@ MAX_HELD = 1024  # of the 4,096 requests that may be with routers
 MAX_DELIVERIES = 50  # with the pauses between them, three quarters of an hour
 LONGEST_PAUSE_S = 60.0
 FULL_S = 600.0  # after there was no room: within this time, a request that was delivered often was only held
-INBOX = re.compile(subjects.INBOX + r"[A-Za-z0-9_-]{0,128}(\.[A-Za-z0-9_-]{1,128}){1,8}")
-VERBS = ", ".join(sorted(each.rpartition(".")[2] for each in (*control_requests.SUBJECTS, subjects.EXECUTE,
-                                                              subjects.RERUN)))
+VERBS = ", ".join(sorted(each.rpartition(".")[2] for each in subjects.ASKED))
 DERIVED = frozenset({subjects.CHILD, subjects.DERIVED})  # whose ids follow from their cause
 Adopt = Callable[[int, str, Execution], None]
 
@@ -138,13 +135,25 @@ class Requests:
                 else:
                     wanted.setdefault(identity.name(request), []).append((delivery, request))
             case subjects.EXECUTE | subjects.DERIVED:
-                request = (decode if delivery.subject == subjects.EXECUTE else decode_derived)(delivery.data)
+                try:
+                    request = (decode if delivery.subject == subjects.EXECUTE else decode_derived)(delivery.data)
+                except Corrupt as error:
+                    await self._refused(delivery, error)
+                    return
                 if self._room.full:
                     await self._refuse(delivery)
                 else:
                     wanted.setdefault(identity.name(request), []).append((delivery, request))
             case _:
                 raise Corrupt(f"no router takes requests of this subject: {subjects.REQUESTS} has {VERBS}")
+
+    async def _refused(self, delivery: Delivery, error: Corrupt) -> None:
+        """What its sender is not told becomes an execution that has failed, if it says under which id; otherwise, and
+        while there is no room for one, it is a dead letter."""
+        failed = None if self._room.full else refusals.to_start(delivery)
+        if failed is None:
+            raise error
+        await self._begin(delivery, failed, str(error))
 
     async def _safely(self, delivery: Delivery, work: Awaitable[None]) -> None:
         """Whatever is wrong with one request, the others are served: it becomes a dead letter, and does not come
@@ -169,7 +178,7 @@ class Requests:
 
     def _check(self, delivery: Delivery) -> None:
         """Handles any request; raises Corrupt with the reason if it cannot."""
-        request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
+        request_id = identity.request_id(delivery)
         if len(request_id) > MAX_REQUEST_ID or not request_id.isprintable():
             raise Corrupt(f"{MESSAGE_ID} is not a line of at most {MAX_REQUEST_ID} characters")
         if delivery.subject != subjects.CHILD and (reason := self._given_up(delivery)):
@@ -195,21 +204,30 @@ class Requests:
         answer = await self._wishes.take(delivery)
         if answer is None:
             await delivery.nak(1.0)
+        elif isinstance(answer, str):
+            await self._unable(delivery, answer, control_requests.about(delivery))
+        else:
+            await self._send(delivery, answer)
+            await delivery.ack()
+
+    async def _unable(self, delivery: Delivery, reason: str, execution_id: str = "") -> None:
+        """Nothing is wrong with the request, but there is nothing it could be done to."""
+        if not refusals.has_inbox(delivery):
+            await self._bury(delivery, reason)
             return
-        await self._send(delivery, answer)
+        await self._reply(delivery, execution_id, "failed", Failure(REQUEST, reason).error())
         await delivery.ack()
 
     async def _rerun(self, delivery: Delivery) -> None:
         prepared = await self._reruns.prepare(decode_control(delivery.data), self._execution_id(delivery))
         if isinstance(prepared, str):
-            await self._reply(delivery, "", "failed", Failure(REQUEST, prepared).error())
-            await delivery.ack()
+            await self._unable(delivery, prepared)
         else:
             await self._begin(delivery, prepared.request, prepared.plan, prepared.restored)
 
     def _execution_id(self, delivery: Delivery) -> str:
         """From the request's own id, or from its place in the stream of requests."""
-        request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
+        request_id = identity.request_id(delivery)
         return derive_id("id", request_id) if request_id else derive_id("seq", self._epoch, delivery.seq)
 
     async def _plan(self, path: str, version: str, playbook_id: str) -> Plan | str | NoetlError:
@@ -239,7 +257,7 @@ class Requests:
     async def _begin(
         self, delivery: Delivery, request: Request, plan: Plan | str, restored: ev.PlaybookRestored | None = None
     ) -> None:
-        request_id = (delivery.headers or {}).get(MESSAGE_ID, "")
+        request_id = identity.request_id(delivery)
         execution_id = request.execution_id or self._execution_id(delivery)
         request = identity.named(request, plan)
         ts = stamp(self._clock.now())
@@ -301,6 +319,9 @@ class Requests:
         if delivery.subject in DERIVED and not identity.is_same(asked, first):
             await self._taken(delivery, asked)
             return
+        if not refusals.has_inbox(delivery) and not identity.is_repeated(asked, first):
+            await self._bury(delivery, f"{execution_id} began by another request: this one starts nothing")
+            return
         await self._reply(delivery, execution_id, "duplicate")
         await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))
 
@@ -325,7 +346,7 @@ class Requests:
     async def _refuse(self, delivery: Delivery) -> None:
         """There is no room. Whoever waits for an answer gets it; what nobody waits for stays in the queue, up to a
         number that leaves the queue open for cancels and signals, and is a dead letter beyond it."""
-        if REPLY_TO in (delivery.headers or {}):
+        if refusals.has_inbox(delivery):
             await self._reply(delivery, "", "failed", Failure(CAPACITY, self._room.full).error())
             await delivery.ack()
         elif delivery.seq in self._held or len(self._held) < MAX_HELD:
@@ -340,10 +361,9 @@ class Requests:
         await self._send(delivery, {"execution_id": execution_id, "status": status, "error": error})
 
     async def _send(self, delivery: Delivery, answer: dict[str, object]) -> None:
-        inbox = (delivery.headers or {}).get(REPLY_TO, "")
-        if INBOX.fullmatch(inbox):  # nothing else: the router may write where the caller may not
+        if refusals.has_inbox(delivery):
             with suppress(NoetlError):  # the caller can ask again; the execution does not depend on it
-                await self._bus.publish(inbox, msgspec.json.encode(answer))
+                await self._bus.publish((delivery.headers or {})[REPLY_TO], msgspec.json.encode(answer))
 
     async def _bury(self, delivery: Delivery, reason: str) -> None:
         """A request that no router will ever understand: kept where people look, and answered."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from services.router.api import Api
 from services.router.capacity import Room
 from services.router.notes import Notes
 from services.router.requests import Requests
@@ -38,6 +39,7 @@ class Router:
         self.requests = Requests(
             bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room,
             Readiness(bus, settings.pools))
+        self.api = Api(bus, clock)
 
     def _adopt(self, partition: int, execution_id: str, state: Execution) -> None:
         shell = self.partitions.shells.get(partition)
@@ -46,7 +48,7 @@ class Router:
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         try:
-            await run_until(stop, self.requests.run(), finish=self.partitions.run(stop, ready))
+            await run_until(stop, self.requests.run(), self.api.run(), finish=self.partitions.run(stop, ready))
         finally:
             await self._notes.stop()
 

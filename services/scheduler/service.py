@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from services.scheduler.automation import Automation
 from services.scheduler.consumers import Consumers
+from services.scheduler.ends import Ends
 from services.scheduler.limits import Limits
+from services.scheduler.notify import Notifier
 from services.scheduler.queue import CommandQueue
 from services.scheduler.takeover import Known
 from shared.bus.ports import Bus, Clock
@@ -51,6 +53,8 @@ class Scheduler:
             bus, clock, settings.instance, settings.partitions, lambda: frozenset(self.partitions.shells)
         )
 
+        self.ends = Ends(
+            bus, clock, settings.partitions, lambda: frozenset(self.partitions.shells), Notifier(bus, plans))
         self._count = settings.partitions
 
     def share(self) -> float:
@@ -113,6 +117,7 @@ class Scheduler:
         try:
             await run_until(
                 stop, *self.queue.loops(), self.limits.run(), self.limits.hear(), self.automation.run(),
+                self.ends.run(),
                 finish=self.partitions.run(stop, ready),
             )
         finally:

@@ -249,9 +249,9 @@ class JetStreamBus:
         if self.connection.is_connected:
             self.connection.write(pub(subject, "", data))
 
-    async def subscribe(self, subject: str) -> "CoreInbox":
+    async def subscribe(self, subject: str, *, group: str = "") -> "CoreInbox":
         inbox = CoreInbox(self.connection)
-        await inbox.open(subject)
+        await inbox.open(subject, group)
         return inbox
 
     # What the connection reports
@@ -292,23 +292,24 @@ class JetStreamBus:
 class CoreInbox:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._queue: asyncio.Queue[tuple[bytes, bytes, bytes]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[bytes, bytes, bytes, bytes]] = asyncio.Queue()
         self._subscription: Subscription | None = None
 
-    async def open(self, subject: str) -> None:
-        self._subscription = await self._connection.route(check_subject(subject), self._arrived)
+    async def open(self, subject: str, group: str) -> None:
+        self._subscription = await self._connection.route(check_subject(subject), self._arrived, group)
 
-    def _arrived(self, subject: bytes, _reply: bytes, header: bytes, data: bytes) -> None:
+    def _arrived(self, subject: bytes, reply: bytes, header: bytes, data: bytes) -> None:
         if self._queue.qsize() >= MAX_INBOX:
             self._queue.get_nowait()
-        self._queue.put_nowait((subject, header, data))
+        self._queue.put_nowait((subject, reply, header, data))
 
     async def next(self) -> bytes:
-        return (await self._queue.get())[2]
+        return (await self._queue.get())[3]
 
     async def message(self) -> Message:
-        subject, header, data = await self._queue.get()
-        return Message(text(subject), data, 0, parse_headers(header) if header else None)
+        subject, reply, header, data = await self._queue.get()
+        headers = parse_headers(header) if header else None
+        return Message(text(subject), data, 0, headers, reply=text(reply))
 
     async def close(self) -> None:
         subscription, self._subscription = self._subscription, None

@@ -103,6 +103,7 @@ def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partiti
         _user(name, passwords[name], publish, [f"{inbox_prefix(name)}.>", f"{subjects.MEMBERS}.>"])
         for name, publish in allowed.items()
     ]
+    users[list(allowed).index("router")]["permissions"]["subscribe"]["allow"].append(f"{subjects.API}.*")
     _hear_triggers(users[list(allowed).index("scheduler")]["permissions"])
     users.append({"user": "admin", "password": passwords["admin"]})
     offered = {f"POOL_{pool}": _services(pool, partitions) for pool in pools}
@@ -191,6 +192,7 @@ def _router(partitions: int) -> list[str]:
         *_shared_writes(),
         f"{subjects.INBOX}.>",  # the answer to a request, at the inbox its sender named
         f"{inbox_prefix('admin')}.>",
+        *subjects.ASKED,  # what it was asked by request and reply
         api.subject(api.INFO),  # how much room the store has
         api.subject(api.stream_info(topology.REQUESTS)),  # its creation time goes into derived ids
         api.subject(api.stream_info(stream_of(topology.KEYCHAIN))),  # which names there are, and no value
@@ -212,6 +214,8 @@ def _scheduler(partitions: int) -> list[str]:
         f"{subjects.COMMANDS}.>",
         subjects.CHILD,
         subjects.DERIVED,  # of schedules and triggers
+        f"{subjects.ENDS}.>",
+        *_read(topology.ENDS),  # whether an end was told
         subjects.CANCEL,
         f"{subjects.STOPS}.*",
         api.subject(api.message_get(commands)),  # the commands of runs that are to stop, and lost ones

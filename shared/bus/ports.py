@@ -16,13 +16,15 @@ from msgspec import Struct
 
 
 class Message(Struct, frozen=True, gc=False):
-    """A stored message. `seq` is its sequence in the stream, `at` the broker's time of it in ns (0: not known)."""
+    """A stored message. `seq` is its sequence in the stream, `at` the broker's time of it in ns (0: not known). `reply`
+    is where the sender of a core message waits for an answer."""
 
     subject: str
     data: bytes
     seq: int
     headers: dict[str, str] | None = None
     at: int = 0
+    reply: str = ""
 
 
 class Delivery(Protocol):
@@ -164,7 +166,8 @@ class Bus(Protocol):
     async def publish(self, subject: str, data: bytes) -> None:
         """At most once, not stored: heartbeats and replies."""
 
-    async def subscribe(self, subject: str) -> "Inbox": ...
+    async def subscribe(self, subject: str, *, group: str = "") -> "Inbox":
+        """Of all subscribers in a group, one gets each message; without one, everybody does."""
 
     async def storage(self) -> Storage:
         """How much of its store the account has used."""

@@ -13,6 +13,7 @@ REQUESTS = "NOETL_REQUESTS"
 COMMANDS = "NOETL_COMMANDS"
 RESULTS = "NOETL_RESULTS"
 DEAD = "NOETL_DLQ"
+ENDS = subjects.ENDS_STREAM
 
 PLAYBOOKS = "noetl_playbooks"
 CURSORS = "noetl_cursors"
@@ -33,6 +34,8 @@ REQUESTS_KEPT_S = 7 * 86_400.0  # taken or not: deleting each one as it is taken
 LETTERS_OF_ONE = 500  # of one origin and owner: whoever causes more pushes out its own
 LETTERS_KEPT_S = 90 * 86_400.0
 MAX_LETTERS = 10_000  # with the size of one, half a GB at worst; `max_bytes` would take that from the store beforehand
+ENDS_KEPT_S = 7 * 86_400.0
+MAX_ENDS = 100_000  # each is a subject, about 300 bytes of the broker's memory
 COMMAND_WINDOW_S = 30.0  # over twice the time a command counts as fresh
 
 
@@ -92,6 +95,7 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
                 DEAD, (f"{subjects.DEAD}.>",), max_msg_bytes=MAX_LETTER_BYTES, max_age_s=LETTERS_KEPT_S,
                 max_msgs=MAX_LETTERS,
             ),
+            Stream(ENDS, (f"{subjects.ENDS}.>",), max_age_s=ENDS_KEPT_S, max_msgs=MAX_ENDS),
         ),
         consumers=(
             QueueConsumer(REQUESTS, "router", f"{subjects.REQUESTS}.>", REQUEST_LEASE_S),

@@ -61,9 +61,9 @@ class Connection(Client):
         """The server is one of several: a stream may have replicas."""
         return bool(self._server_info.get("cluster"))
 
-    async def route(self, subject: str, handler: Handler) -> Subscription:
+    async def route(self, subject: str, handler: Handler, group: str = "") -> Subscription:
         self.routes[b"%d" % (self._sid + 1)] = handler
-        return await self.subscribe(subject)
+        return await self.subscribe(subject, group)
 
     async def unroute(self, subscription: Subscription, *, finish: bool = False) -> None:
         """With `finish`, what the broker had sent before it knew is still handled."""

@@ -103,7 +103,7 @@ def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], dig
     plan = Plan(name=header.name, path=header.path, version=header.version, digest=digest, workload=workload,
                 steps=steps, reach=reach(steps), keychain=keychain, start=defaults.entry_step or START,
                 timeout_s=defaults.timeout_s, limit=defaults.limit, priority=defaults.priority,
-                labels=header.labels)
+                labels=header.labels, notify=defaults.notify)
     paths = {source.name: source.path for source in sources if source.unique}
     check_compensations(reader, steps, paths, plan.start)
     check_plan(reader, plan, paths, kinds, pools, strict=strict)

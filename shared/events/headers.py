@@ -2,6 +2,8 @@
 
 REPLY_TO = "Noetl-Reply-To"  # on a request: where its sender waits for the answer
 
+REQUEST_ID = "Noetl-Request-Id"  # on a request: its id, where the broker must not drop a second one of that id
+
 # Set by the publisher
 MESSAGE_ID = "Nats-Msg-Id"  # the broker stores one message of an id; ids of executions are derived from it
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"

@@ -68,7 +68,7 @@ class Control(Struct, frozen=True, omit_defaults=True):
     payload: Any = None
 
 
-_OURS = frozenset({"parent", "refused"})  # fields that only the engine fills in
+OURS = frozenset({"parent", "refused"})  # fields that only the engine fills in
 _decoder = msgspec.json.Decoder(Request)
 _control = msgspec.json.Decoder(Control)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -138,7 +138,7 @@ def unknown(data: bytes, shape: type[Struct]) -> str:
     for name in read(_fields, data, "a request with fields", MAX_REQUEST_BYTES):
         if name not in known:
             near = get_close_matches(name, known, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(sorted(set(known) - _OURS))}"
+            hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(sorted(set(known) - OURS))}"
             return f"a request has no field `{visible.line(name[:MAX_SHOWN])}`: {hint}"
     return ""
 

@@ -1,5 +1,6 @@
 """The only place where a subject is built or parsed."""
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -16,7 +17,11 @@ PAUSE = "noetl.requests.pause"
 RESUME = "noetl.requests.resume"
 SIGNAL = "noetl.requests.signal"
 RERUN = "noetl.requests.rerun"
+API = "noetl.api"  # the same by request and reply: noetl.api.execute, …
+ENDS = "noetl.ends"
+ENDS_STREAM = "NOETL_ENDS"  # which holds them
 TIME = "noetl.time"  # in the account of a pool: what time it is
+ASKED = (EXECUTE, CANCEL, PAUSE, RESUME, SIGNAL, RERUN)  # what anyone may ask for
 STOPS = "noetl.stops"
 CLAIMS = "noetl.claims"
 EVENTS = "noetl.events"
@@ -35,6 +40,7 @@ ITERATION: Literal["iteration"] = "iteration"
 WAITING: Literal["waiting"] = "waiting"
 CONTROL: Literal["control"] = "control"
 NO_POOL = "@control"  # no pool has such a name
+_NO_TOKEN = re.compile(r"[^\w=+-]")  # what the broker would take for a wildcard or for the end of a part, among others
 
 
 LEASED = frozenset({WORKER, ITERATION, WAITING})  # a worker's own: written under a lease, in the name of its pool
@@ -157,6 +163,13 @@ def dead(origin: str, place: str, owner: str = "") -> str:
 
 def origin_of(subject: str) -> str:
     return subject.removeprefix(f"{DEAD}.").partition(".")[0]
+
+
+def end(status: str, execution_id: str, path: str) -> str:
+    """Where the end of an execution is told. The parts of its path come last, so that a listener can choose by
+    status, by execution, by playbook (`noetl.ends.*.*.etl.load`) and by folder (`noetl.ends.failed.*.etl.>`)."""
+    parts = [_NO_TOKEN.sub("_", part) or "_" for part in path.split("/")]
+    return f"{ENDS}.{status}.{execution_id}.{'.'.join(parts)}"
 
 
 def member(service: str) -> str:

@@ -54,6 +54,15 @@ def test_a_killed_postgresql_is_started_again_and_what_ran_meanwhile_is_projecte
     assert cli("doctor", cwd=up.folder).returncode == 0
 
 
+def test_a_postgresql_that_is_told_to_end_is_started_again(up: Up, cli: Cli) -> None:
+    """It waits for its clients then, and the projector is one that stays."""
+    (pid,) = up.servers()
+    os.kill(pid, signal.SIGTERM)
+    wait_until(up.servers, "another one runs", WITHIN_S, so=lambda now: bool(now) and now != [pid],
+               instead=up.log.read_text)
+    wait_until(lambda: cli("get", cwd=up.folder).returncode, "it answers", WITHIN_S, so=lambda code: code == 0)
+
+
 def test_a_postgresql_that_cannot_start_is_said_with_its_own_words_and_the_engine_goes_on(
     up: Up, cli: Cli, listed: Callable[[str], bool], frozen: list[int]
 ) -> None:

@@ -20,6 +20,14 @@ FORBIDDEN_TO_SERVICES = [
     ("router", "noetl.events.0.x.worker"),
     ("router", "noetl.events.0.x.worker.default"),
     ("router", "noetl.commands.default.x.r9"),
+    ("router", "noetl.ends.completed.x.p"),
+    ("router", "noetl.requests.child"),
+    ("router", "noetl.requests.derived"),
+    ("scheduler", "noetl.requests.execute"),
+    ("pools", "noetl.ends.completed.x.p"),
+    ("projector", "noetl.ends.completed.x.p"),
+    ("pools", "noetl.api.execute"),
+    ("projector", "noetl.api.execute"),
     ("router", f"$JS.API.STREAM.DELETE.{STREAM}"),
     ("router", f"$JS.API.STREAM.PURGE.{STREAM}"),
     ("router", f"$JS.API.DIRECT.GET.KV_{KEYCHAIN}"),
@@ -111,6 +119,8 @@ async def test_each_service_does_its_own_work(as_user: As) -> None:
     await router.kv_put(topology.CURSORS, "router.0", b"1")
     await scheduler.append("noetl.events.0.y.scheduler", b"", expected=0)
     await scheduler.append("noetl.commands.default.y.r1", b"")
+    await scheduler.append("noetl.ends.completed.y.p", b"", expected=0)
+    await router.append("noetl.requests.execute", b"{}")
     assert await scheduler.kv_all(topology.WORKERS) == {}
     for bus in (router, scheduler, projector):
         follower = bus.follow(STREAM, ["noetl.events.0.>"], 0, lazy=bus is projector)

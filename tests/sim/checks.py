@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from shared.answers.history.end import processed
 from shared.answers.history.summary import Summary
 from shared.answers.verify.reports import history_of
 from shared.answers.verify.verify import verify
@@ -49,6 +50,7 @@ def _check(world: World) -> list[str]:
         histories[execution_id] = list(fitting(records))
     found += _check_requests(world, histories)
     found += _check_letters(world)
+    found += _check_ends(world, histories)
     found += check_places(world, histories)
     found += checks_clocks.check(world, histories)[:3]
     if not found:
@@ -63,6 +65,15 @@ def _check_letters(world: World) -> list[str]:
     letters = (letter.read(stored.message.data) for stored in world.broker.streams[topology.DEAD].stored.values())
     return [f"a letter about {note.place}, which nobody forged: {note.reason}" for note in letters
             if note is not None and note.place.startswith(logs) and note.place not in forged]
+
+
+def _check_ends(world: World, histories: dict[str, list[tuple[int, Record]]]) -> list[str]:
+    """Of each execution one end is told, and it is the one in its log."""
+    told = [stored.message.subject.split(".")[2:4] for stored in world.broker.streams[topology.ENDS].stored.values()]
+    decided = sorted(
+        [ended.status, execution_id] for execution_id, records in histories.items()
+        for _, record in records if record.writer == "router" and (ended := processed(record)) is not None)
+    return [] if sorted(told) == decided else [f"ends told {sorted(told)}, and decided {decided}"]
 
 
 def read_histories(world: World) -> dict[str, list[tuple[int, Record]]]:

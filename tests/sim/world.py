@@ -255,7 +255,10 @@ class World:
                     if b'"playbook.processed"' in stored.message.data:
                         over.add(subject)
         left = sorted(subject.split(".")[3] for subject in begun - over)
-        return f"executions {left} are not over" if left else None
+        if left:
+            return f"executions {left} are not over"
+        told = len(self.broker.streams[topology.ENDS].stored)
+        return f"of {len(over)} ends {told} are told" if told < len(over) else None
 
     # -- services ----------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """noetlctl get: one execution from the log, or a list of what a stack has."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -12,9 +12,21 @@ from services.cli.executions.selection import MAX_SELECTED, Selection
 from services.cli.stack import context
 
 if TYPE_CHECKING:
+    from services.cli.stack.context import Found
     from shared.runtime.service.settings import Settings
 
+SORTS = ("started", "ended", "took", "path", "status")
+MAX_PAGES = 100_000
 NOUNS = ("execution", "playbook", "schedule", "trigger", "credential", "pool", "worker")
+
+
+class Listing(NamedTuple):
+    """Which part of the list, and how it is sorted."""
+
+    limit: int
+    page: int
+    sort: str
+    reverse: bool
 
 
 @click.command("get", epilog="Examples: noetlctl get executions --status failed --since 2h -l team=data -o wide   "
@@ -22,12 +34,18 @@ NOUNS = ("execution", "playbook", "schedule", "trigger", "credential", "pool", "
 @click.argument("what", nargs=-1, metavar="[NOUN [NAME]… | EXECUTION]")
 @selection.options
 @click.option("--limit", type=click.IntRange(1, MAX_SELECTED), default=20, show_default=True,
-              help="How many executions to list, the latest first.")
+              help="How many executions to list.")
+@click.option("--page", type=click.IntRange(1, MAX_PAGES), default=1, help="The next ones, of --limit each.")
+@click.option("--sort", type=click.Choice(SORTS), default="started", show_default=True,
+              help="The latest, the longest, or by name first.")
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--stuck", is_flag=True, help="Those that stand still, with what holds them and since when.")
 @click.option("-w", "--watch", is_flag=True, help="Go on: drawn anew on a terminal, a line per change elsewhere.")
 @render.option()
 @context.option
 def command(
-    what: tuple[str, ...], chosen: Selection, limit: int, watch: bool, output: str, context_file: Path | None
+    what: tuple[str, ...], chosen: Selection, limit: int, page: int, sort: str, reverse: bool, stuck: bool, watch: bool,
+    output: str, context_file: Path | None,
 ) -> int:
     """Show an execution, or list executions, playbooks, schedules, triggers, credentials, pools or workers.
 
@@ -37,14 +55,20 @@ def command(
     from services.cli.console import run_async
 
     noun, names = _noun(what)
-    if not chosen.says_nothing and (noun != "execution" or names):
-        raise click.UsageError("-l, --status, --path and --since choose among executions: noetlctl get executions …")
+    lists = noun == "execution" and not names
+    if not lists and (not chosen.says_nothing or stuck or reverse or (page, sort) != (1, "started")):
+        raise click.UsageError("-l, --status, --path, --since, --until, --stuck, --page, --sort and --reverse choose "
+                               "among executions: noetlctl get executions …")
+    if stuck:
+        if watch or reverse or (page, sort) != (1, "started"):
+            raise click.UsageError("--stuck lists what has stood longest first, once")
+        return run_async.run(_stuck(chosen, limit, output, context.locate(context_file)))
     settings = context.find(context_file)
     if noun != "execution":
         return run_async.run(_list(noun, names, watch, output, settings))
     if names:
         return run_async.run(_one(names, watch, output, settings))
-    return run_async.run(_executions(chosen, limit, watch, output, settings))
+    return run_async.run(_executions(chosen, Listing(limit, page, sort, reverse), watch, output, settings))
 
 
 def _noun(what: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -76,17 +100,42 @@ async def _one(names: tuple[str, ...], watch: bool, output: str, settings: "Sett
     return exits.OK
 
 
-async def _executions(chosen: Selection, limit: int, watch: bool, output: str, settings: "Settings") -> int:
+async def _executions(chosen: Selection, asked: Listing, watch: bool, output: str, settings: "Settings") -> int:
     from services.cli.console import live_table
-    from services.cli.executions import readmodel
+    from services.cli.executions import freshness, readmodel
     from services.cli.nouns import EXECUTION_COLUMNS
 
-    async def load() -> list[dict[str, object]]:
-        return await readmodel.executions(settings.postgres_dsn, chosen, limit)
+    limit, offset = asked.limit, (asked.page - 1) * asked.limit
+
+    async def load(more: int = 0) -> list[dict[str, object]]:
+        part = readmodel.Part(limit + more, offset, asked.sort, asked.reverse)
+        return await readmodel.executions(settings.postgres_dsn, chosen, part)
 
     if watch:
         await live_table.watched(load, EXECUTION_COLUMNS, output, "execution_id")
-    render.rows(await load(), EXECUTION_COLUMNS, output, "execution_id")
+    found = await load(1)
+    render.rows(found[:limit], EXECUTION_COLUMNS, output, "execution_id")
+    if len(found) > limit:
+        click.echo(f"these are {offset + 1} to {offset + limit}, and there are more: --page {asked.page + 1}, "
+                   f"or --limit up to {MAX_SELECTED:,}", err=True)
+    if note := await freshness.note(settings):
+        click.echo(note, err=True)
+    return exits.OK
+
+
+async def _stuck(chosen: Selection, limit: int, output: str, found: "Found") -> int:
+    from datetime import UTC, datetime
+
+    from services.cli.why import held, many, many_text
+
+    looked = await held.look(found, chosen, MAX_SELECTED)
+    now = datetime.now(UTC)
+    still = [one for one in looked.standing if many.is_still(one, now, many.STILL_S)]
+    ordered = sorted(still, key=many.age)
+    render.rows([many_text.row(one) for one in ordered[:limit]], many_text.COLUMNS, output, "execution_id")
+    if len(ordered) > limit:
+        click.echo(f"{limit} of {len(ordered)} that stand still: --limit", err=True)
+    looked.say()
     return exits.OK
 
 

@@ -128,6 +128,42 @@ async def _show_next(name: str, file: Path | None, count: int, output: str, cont
     return exits.OK
 
 
+@command.command("backfill", epilog="Example: noetlctl schedule backfill nightly --from 2026-11-01 --to 2026-11-10")
+@NAME
+@click.option("--from", "since", required=True, metavar="TIME", help="The first time, or the first day.")
+@click.option("--to", "until", required=True, metavar="TIME", help="The last time, or the last day; both belong to it.")
+@options.dry_run
+@render.option()
+@context.option
+def backfill(name: str, since: str, until: str, dry_run: bool, output: str, context_file: Path | None) -> int:
+    """Start a schedule's executions for past times, once for each.
+
+    Times that have been fired are left alone. Without a zone, times are of the schedule's. Where executions must not
+    overlap, each starts when the one before is over. Exits 4 when one could not be started.
+    """
+    from services.cli.console import run_async
+
+    return run_async.run(_backfill(name, since, until, dry_run, output, context_file))
+
+
+async def _backfill(
+    name: str, since: str, until: str, dry_run: bool, output: str, context_file: Path | None
+) -> int:
+    from services.cli.executions import backfill
+    from services.cli.playbooks import documents
+
+    settings = context.find(context_file)
+    async with context.connected(settings) as bus:
+        schedule = documents.schedule_in(await documents.entry(bus, "Schedule", name))
+        first, last = backfill.instant(schedule, since, last=False), backfill.instant(schedule, until, last=True)
+        wanted = backfill.times(schedule, first, last, await bus.time())
+        rows = [row async for row in backfill.started(bus, settings, schedule, wanted, dry_run=dry_run)]
+    columns = (render.Column("LOCAL", "local"), render.Column("EXECUTION", "execution_id"),
+               render.Column("STATUS", "status"), render.Column("WHY", "why"), render.Column("TIME", "time", wide=True))
+    render.rows(rows, columns, output, "execution_id")
+    return exits.FAILED if any(row["status"] == "failed" for row in rows) else exits.OK
+
+
 @command.command("pause", epilog="Example: noetlctl schedule pause nightly")
 @NAME
 @render.option()

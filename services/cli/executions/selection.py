@@ -23,6 +23,7 @@ class Selection(NamedTuple):
     statuses: tuple[str, ...] = ()
     path: str = ""
     since: datetime | None = None
+    until: datetime | None = None
 
     @property
     def says_nothing(self) -> bool:
@@ -30,15 +31,17 @@ class Selection(NamedTuple):
 
 
 def options(command: Command) -> Command:
-    """`-l`, `--status`, `--path` and `--since`: the command gets a Selection, `chosen`."""
+    """`-l`, `--status`, `--path`, `--since` and `--until`: the command gets a Selection, `chosen`."""
 
     @wraps(command)
     def wrapped(
-        *, selector: tuple[Term, ...] | None, status: str, path: str, since: datetime | None, **others: Any
+        *, selector: tuple[Term, ...] | None, status: str, path: str, since: datetime | None, until: datetime | None,
+        **others: Any,
     ) -> int:
-        return command(chosen=Selection(selector or (), statuses(status), path, since), **others)
+        return command(chosen=Selection(selector or (), statuses(status), path, since, until), **others)
 
     for add in (
+        click.option("--until", type=Moment(), metavar="TIME", help="Started before then."),
         click.option("--since", type=Moment(), metavar="TIME", help="Started since then: 2h ago, or 2026-11-16T10:00."),
         click.option("--path", default="", metavar="PATH", help="Of this playbook; * stands for anything: etl/*."),
         click.option("--status", default="", metavar="STATUS", help=f"One or several of {', '.join(LIVE + OVER)}; "
@@ -81,6 +84,8 @@ def where(selection: Selection) -> tuple[str, list[Any]]:
         parts.append(f"path LIKE {bound(like(selection.path))}")
     if selection.since is not None:
         parts.append(f"started_at >= {bound(selection.since)}")
+    if selection.until is not None:
+        parts.append(f"started_at < {bound(selection.until)}")
     return " AND ".join(parts) or "true", values
 
 

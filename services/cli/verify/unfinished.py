@@ -5,17 +5,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
-from services.cli.why.questions import Asker
-from services.cli.why.world import Around
+from services.cli.why.many import Ask, look
 from shared.answers.history.history import Violation
-from shared.answers.why.facts import Answer, Pool, Worker
+from shared.answers.why.facts import Answer
 from shared.answers.why.stuck import Doubt, doubts, finding, patience
 from shared.bus.jetstream import JetStreamBus
 
 LOOK_S = 5.0
 MAX_LOOKS = 15          # enough for the slowest repair, twice
 MAX_WATCHED = 2000      # executions
-Ask = Callable[[str], Awaitable[Answer | None]]
 
 
 class _Watched:
@@ -63,35 +61,5 @@ class Watch:
         return found
 
 
-class _Remembered(Around):
-    """What is the same for many executions is asked for once."""
-
-    def __init__(self, bus: JetStreamBus, partitions: int) -> None:
-        super().__init__(bus, partitions)
-        self._pools: dict[str, Pool] = {}
-        self._orders: dict[str, dict[str, int]] = {}
-        self._workers: tuple[Worker, ...] | None = None
-
-    async def pool(self, name: str) -> Pool:
-        if name not in self._pools:
-            self._pools[name] = await super().pool(name)
-        return self._pools[name]
-
-    async def workers(self) -> tuple[Worker, ...]:
-        if self._workers is None:
-            self._workers = await super().workers()
-        return self._workers
-
-    async def _order(self, pool: Pool) -> dict[str, int]:
-        if pool.name not in self._orders:
-            self._orders[pool.name] = await super()._order(pool)
-        return self._orders[pool.name]
-
-
 def watch(bus: JetStreamBus, partitions: int) -> Watch:
     return Watch(lambda: look(bus, partitions))
-
-
-def look(bus: JetStreamBus, partitions: int) -> Ask:
-    around = _Remembered(bus, partitions)
-    return lambda execution_id: Asker(bus, partitions, around).answer(execution_id)

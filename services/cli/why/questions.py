@@ -33,12 +33,13 @@ TRIES = 3  # for an execution that proceeds while it is looked at
 
 class Asker:
     def __init__(
-        self, bus: JetStreamBus, partitions: int, around: Around | None = None, *, refusal: str = ""
+        self, bus: JetStreamBus, partitions: int, around: Around | None = None, *, refusal: str = "",
+        plans: Plans | None = None,
     ) -> None:
         """`refusal`: why the broker accepts no writes."""
         self._bus, self._partitions, self._refusal = bus, partitions, refusal
         self._around = around or Around(bus, partitions)
-        self._plans = Plans(bus)
+        self._plans = plans or Plans(bus)
         self._asked: set[str] = set()
 
     async def answer(self, execution_id: str, depth: int = 0) -> Answer | None:

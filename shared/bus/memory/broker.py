@@ -16,6 +16,7 @@ from typing import NoReturn
 from shared.bus import kv, topology
 from shared.bus.memory.stream import MemoryQueue, MemoryStream, later
 from shared.bus.ports import Clock, Message, Storage
+from shared.bus.subject import matches
 from shared.errors import Unavailable
 from shared.events import subjects
 
@@ -44,6 +45,7 @@ class MemoryBroker:
         # though nothing that is stored shows why, now or ever.
         self.contested: Callable[[str, str], bool] = lambda _client, _subject: False
         self.inboxes: dict[int, tuple[str, str, asyncio.Queue[Message]]] = {}  # id → client, subject, messages
+        self.groups: dict[int, str] = {}  # of those inboxes of which one hears each message
         self._is_down = False
         self._killed: set[str] = set()
         self._waiters: dict[Future[None], None] = {}  # woken in the order they came
@@ -102,6 +104,17 @@ class MemoryBroker:
             if stream.takes(subject):
                 return self.stream(name)
         raise Unavailable(f"no stream takes {subject}")
+
+    def hearers(self, subject: str) -> list[tuple[str, "asyncio.Queue[Message]"]]:
+        """The clients that hear a core message, and where; of a group, one."""
+        found, served = [], set[tuple[str, str]]()
+        for number, (client, pattern, messages) in self.inboxes.items():
+            group = self.groups.get(number, "")
+            if matches(pattern, subject) and (pattern, group) not in served:
+                found.append((client, messages))
+                if group:
+                    served.add((pattern, group))
+        return found
 
     def queue(self, stream: str, name: str) -> MemoryQueue | None:
         """None while there is nothing to take from: consumers wait for it to come back."""

@@ -14,7 +14,7 @@ from shared.bus.memory.replicas import MemoryCopies
 from shared.bus.memory.stream import MemoryQueue, Stored
 from shared.bus.ports import ConsumerState, Entry, Message, Storage, StreamState
 from shared.bus.replicas import ReplicaReader
-from shared.bus.subject import check_subject, matches
+from shared.bus.subject import check_subject
 from shared.errors import Conflict, Corrupt, NoetlError, Unavailable
 from shared.events import subjects
 from shared.events.headers import KV_OPERATION
@@ -197,12 +197,11 @@ class MemoryBus:
         await self.call("publish", check_subject(subject), lambda: self._publish(subject, data))
 
     def _publish(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
-        for _, pattern, queue in [] if self.broker.is_down else list(self.broker.inboxes.values()):
-            if matches(pattern, subject):
-                queue.put_nowait(Message(subject, data, 0, headers))
+        for _, queue in [] if self.broker.is_down else self.broker.hearers(subject):
+            queue.put_nowait(Message(subject, data, 0, headers))
 
-    async def subscribe(self, subject: str) -> "MemoryInbox":
-        return MemoryInbox(self, subject)
+    async def subscribe(self, subject: str, *, group: str = "") -> "MemoryInbox":
+        return MemoryInbox(self, subject, group)
 
     @property
     def connections(self) -> int:
@@ -325,10 +324,12 @@ class MemoryDelivery:
 
 
 class MemoryInbox:
-    def __init__(self, bus: MemoryBus, subject: str) -> None:
+    def __init__(self, bus: MemoryBus, subject: str, group: str = "") -> None:
         self._bus, self._id = bus, next(_ids)
         self._queue: asyncio.Queue[Message] = asyncio.Queue()
         bus.broker.inboxes[self._id] = (bus.name, subject, self._queue)
+        if group:
+            bus.broker.groups[self._id] = group
 
     async def next(self) -> bytes:
         return (await self._queue.get()).data
@@ -338,6 +339,7 @@ class MemoryInbox:
 
     async def close(self) -> None:
         self._bus.broker.inboxes.pop(self._id, None)
+        self._bus.broker.groups.pop(self._id, None)
 
 
 def _resolve(future: "Future[int]", answer: int | NoetlError) -> None:

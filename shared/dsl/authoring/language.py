@@ -97,6 +97,16 @@ SHAPES: dict[str, Shape] = {
         "limits": Key("@limits", "Limits of the execution: how many of them run, and how large results may be."),
         "priority": Key("whole", "Who goes first where executions wait for places or workers: 9 before 0.", least=0,
                         most=MAX_PRIORITY, default=PRIORITY),
+        "notify": Key("@notify", "The playbook that is started when an execution of this one has failed."),
+    },
+    "notify": {
+        "playbook": Key("@notified", "What is started.", True),
+        "ends": Key("list", "After which ends: failed, cancelled, completed.", default="[failed]"),
+    },
+    "notified": {
+        "path": Key("text", "Its registered path.", True),
+        "version": Key("version", "The newest unless given."),
+        "payload": Key("mapping", "Its inputs; templates see end: {execution_id, path, status, error, result, …}."),
     },
     "defaults": {
         "timeouts": Key("@timeouts", "Seconds an execution and a step may take."),

@@ -1,4 +1,4 @@
-"""What schedules and triggers have in common: a name, the playbook they start, the names templates see."""
+"""What schedules and triggers have in common: a name, and the playbook they start."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,7 @@ from msgspec import Struct
 
 from shared.dsl.read.reader import Reader, short
 from shared.dsl.read.root import read_labels
-from shared.dsl.read.template_fields import check_templates, strings
 from shared.dsl.source.nodes import Path
-from shared.dsl.templates.analysis import facts
-from shared.dsl.templates.evaluate import is_template
 from shared.events.bounds import MAX_PATH, MAX_VERSION
 
 ROOT_KEYS = ("apiVersion", "kind", "metadata", "spec")
@@ -59,18 +56,3 @@ def read_playbook(reader: Reader, spec: Mapping[str, Any], what: str, *, payload
     if "payload" in found:
         given = reader.mapping(found["payload"], (*path, "payload"), "write payload: {key: value}")
     return PlaybookRef(texts.get("path", ""), texts.get("version", ""), given)
-
-
-def read_templates(reader: Reader, value: Any, path: Path, known: frozenset[str]) -> None:
-    """Templates must parse, and read nothing but `known`: nothing else is there when they are evaluated."""
-    check_templates(reader, value, path, secrets=False)
-    check_names(reader, value, path, known)
-
-
-def check_names(reader: Reader, value: Any, path: Path, known: frozenset[str]) -> None:
-    for text, at in strings(value, path):
-        for read in facts(text).reads if is_template(text) else ():
-            if not read.space and read.name not in known and read.name != "keychain":
-                position = reader.document.text_line(at, read.line)
-                reader.at(position, "DSL910", f"the template reads {short(read.name)}, which is not there",
-                          f"known here: {', '.join(sorted(known))}")

@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
-from shared.dsl.documents.header import PlaybookRef, read_head, read_playbook, read_templates
+from shared.dsl.documents.header import PlaybookRef, read_head, read_playbook
 from shared.dsl.model import cron
 from shared.dsl.model.durations import seconds_of
+from shared.dsl.read.known_names import read_templates
 from shared.dsl.read.reader import Reader, short
 from shared.dsl.source.nodes import Path
 

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from shared.dsl.documents.header import PlaybookRef, check_names, read_head, read_playbook, read_templates
+from shared.dsl.documents.header import PlaybookRef, read_head, read_playbook
+from shared.dsl.read.known_names import check_names, read_templates
 from shared.dsl.read.reader import Reader, kind_of, short
 from shared.dsl.read.template_fields import read_expression
 from shared.dsl.source.nodes import Path
@@ -50,8 +51,9 @@ def read_trigger(reader: Reader, root: Mapping[str, Any]) -> Trigger:
     for key in ("mapping", "dedupe"):
         read_templates(reader, spec.get(key), (*_SPEC, key), NAMES)
     most, when_full = _concurrency(reader, spec)
+    subject = _subject(reader, spec)
     return Trigger(
-        name=name, subject=_subject(reader, spec), playbook=playbook, stream=_stream(reader, spec), filter=condition,
+        name=name, subject=subject, playbook=playbook, stream=_stream(reader, spec, subject), filter=condition,
         mapping=mapping, dedupe=dedupe, max_running=most, when_full=when_full, labels=labels,
     )
 
@@ -65,6 +67,8 @@ def _subject(reader: Reader, spec: Mapping[str, Any]) -> str:
     if not subject:
         return ""
     first = subject.split(".")[0]
+    if is_of_ends(subject) and _SUBJECT.fullmatch(subject):
+        return subject
     if first in ("*", ">") or first.startswith(("$", *_OURS)):
         reader.value(path, "DSL204", f"subject {short(subject)} takes in subjects of the engine or the broker",
                      "begin it with a word of your own")
@@ -73,7 +77,17 @@ def _subject(reader: Reader, spec: Mapping[str, Any]) -> str:
     return subject
 
 
-def _stream(reader: Reader, spec: Mapping[str, Any]) -> str:
+def is_of_ends(subject: str) -> bool:
+    """Ends of executions: the one thing of the engine's own that a trigger may hear."""
+    return subject.startswith(f"{subjects.ENDS}.")
+
+
+def _stream(reader: Reader, spec: Mapping[str, Any], subject: str) -> str:
+    if is_of_ends(subject):
+        if spec.get("stream", subjects.ENDS_STREAM) != subjects.ENDS_STREAM:
+            reader.value((*_SPEC, "stream"), "DSL204", f"ends are in the stream {subjects.ENDS_STREAM}",
+                         "leave stream out")
+        return subjects.ENDS_STREAM
     if "stream" not in spec:
         return ""
     fix = "the name of a JetStream stream that takes the subject; without stream, messages come at most once"

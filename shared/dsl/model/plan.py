@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from shared.errors import Signal
+from shared.events.fields import Ending
 
 MAX_LEASES = 3  # of a run in a row that are lost, unless its step says otherwise
 EVERYTHING = "*"  # in a Needs set: the whole namespace is used
@@ -101,6 +102,15 @@ class Limit(Struct, frozen=True):
     max: int = 0
     count: int = 0
     period_s: float = 0.0
+
+
+class Notify(Struct, frozen=True):
+    """The playbook that is started when an execution ends in one of these ways."""
+
+    path: str
+    version: str = ""
+    payload: dict[str, Any] = {}
+    ends: tuple[Ending, ...] = ("failed",)
 
 
 class Loop(Struct, frozen=True):
@@ -219,6 +229,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     priority: int | None = None
     labels: dict[str, str] = {}
     workload_order: tuple[str, ...] = ()
+    notify: Notify | None = None
 
 
 class PlanMissing(Signal):

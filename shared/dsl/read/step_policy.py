@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.dsl.model.plan import MAX_LEASES, AdmitRule, Compensate, Limit, Tolerance
+from shared.dsl.model.plan import MAX_LEASES, AdmitRule, Compensate, Limit, Notify, Tolerance
 from shared.dsl.read import limits, rejected_keys
 from shared.dsl.read.joins_and_compensation import read_compensate, read_join
+from shared.dsl.read.notify import read_notify
 from shared.dsl.read.reader import Reader, short
 from shared.dsl.read.shapes import rules
 from shared.dsl.read.spec_layers import read_knobs
@@ -35,6 +36,7 @@ class Defaults(Struct, frozen=True):
     entry_step: str = ""
     limit: Limit | None = None
     priority: int | None = None
+    notify: Notify | None = None
 
 
 class StepPolicy(Struct, frozen=True, kw_only=True):
@@ -62,7 +64,7 @@ def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str],
     spec = reader.section(executor, "spec", ("executor",), ("pool", "policy", "entry_step", *knobs),
                           rejected_keys.EXECUTOR_SPEC)
     policy_at = (*at, "policy")
-    keys = ("defaults", "results", "limits", "priority")
+    keys = ("defaults", "results", "limits", "priority", "notify")
     policy = reader.section(spec, "policy", at, keys, {**rejected_keys.STEP_POLICY, **rejected_keys.EXECUTOR_POLICY})
     limits_at = (*policy_at, "limits")
     limited = reader.section(policy, "limits", policy_at, limits.KEYS)
@@ -77,6 +79,7 @@ def read_executor(reader: Reader, root: Mapping[str, Any], knobs: Iterable[str],
         if "entry_step" in spec else "",
         limit=limits.read_limit(reader, limited, limits_at, playbook),
         priority=limits.read_priority(reader, policy, policy_at),
+        notify=read_notify(reader, policy, policy_at),
     )
 
 

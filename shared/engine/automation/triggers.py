@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from shared.dsl.documents.triggers import Trigger
+from shared.dsl.documents.triggers import Trigger, is_of_ends
 from shared.dsl.templates import evaluate as template
 from shared.dsl.templates.budget import one_decision
+from shared.engine.automation.notify import BY_END, is_by_end
 from shared.errors import Corrupt, TemplateError
 from shared.events.request import Request, decode_derived, derive_id
 
@@ -34,6 +35,8 @@ def react(trigger: Trigger, arrived: Arrived) -> Request | Broken | None:
     """None: the filter does not want it."""
     try:
         scope = {"message": view(arrived)}
+        if is_of_ends(arrived.subject) and _is_echo(scope["message"]["data"]):
+            return None
         if not template.truth(trigger.filter, scope):
             return None
         payload = template.evaluate(trigger.mapping, scope)
@@ -42,6 +45,8 @@ def react(trigger: Trigger, arrived: Arrived) -> Request | Broken | None:
         playbook = trigger.playbook
         execution_id = derive_id("trigger", trigger.name, *_identity(trigger, arrived, scope))
         by = f"trigger {trigger.name}"
+        if is_of_ends(arrived.subject):
+            by = f"{BY_END}{arrived.subject.split('.')[3]}, {by}"
         request = Request(playbook.path, playbook.version, payload, execution_id, labels=trigger.labels, by=by)
         decode_derived(msgspec.json.encode(request))  # the router would reject a larger one
     except (TemplateError, Corrupt) as error:
@@ -51,6 +56,11 @@ def react(trigger: Trigger, arrived: Arrived) -> Request | Broken | None:
     except (TypeError, ValueError) as error:  # a number or text that JSON does not have
         return Broken(f"no request can be written of it: {error}")
     return request
+
+
+def _is_echo(end: Any) -> bool:
+    """The end of what an end has started: it would start something again, for ever."""
+    return isinstance(end, dict) and is_by_end(str(end.get("by", "")))
 
 
 def view(arrived: Arrived) -> dict[str, Any]:

@@ -1,8 +1,12 @@
 """Keeps the embedded PostgreSQL running: started again when it ended, and reported when it does not answer. One that is
-there and silent is left alone: it may be replaying its log, or somebody has stopped it on purpose."""
+there and silent is left alone: it may be replaying its log, or somebody has stopped it on purpose. One that was told to
+end waits for its clients, of which the projector stays: it is told not to wait, and started again."""
 
 import asyncio
+import os
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -18,6 +22,8 @@ ASK_EVERY_S = 2.0
 ASK_S = 5.0
 SILENT_S = 10.0  # without an answer; then it is reported
 SAY_EVERY_S = 30.0
+ENDING_S = 3.0  # for its clients to leave
+ENDING = "shutting down"
 
 log = structlog.get_logger()
 
@@ -30,6 +36,7 @@ class PostgresKeeper:
         self.recovering = False  # it answers that it is still starting
         self._answered = time.monotonic()
         self._said = 0.0
+        self._ending_since = 0.0
 
     async def keep(self) -> None:
         await supervise(NAME, self.life, self._stop)
@@ -52,6 +59,11 @@ class PostgresKeeper:
     async def _look(self, pid: int) -> None:
         error = await self._ask()
         now = time.monotonic()
+        if self._ends(error, now):
+            log.warning("stack.ends", child=NAME, pid=pid, error=error)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)  # without waiting for clients
+            return
         if not error:
             if self._said:
                 log.info("stack.answers", child=NAME, pid=pid, after_s=round(now - self._answered, 1))
@@ -62,6 +74,14 @@ class PostgresKeeper:
                       fix="nothing, if it is starting: it goes on by itself; a frozen one is started anew after "
                           f"`kill -9 {pid}`")  # fmt: skip
 
+    def _ends(self, error: str, now: float) -> bool:
+        """It has said for long enough that it is about to end."""
+        if ENDING not in error:
+            self._ending_since = 0.0
+            return False
+        self._ending_since = self._ending_since or now
+        return now - self._ending_since >= ENDING_S
+
     async def _ask(self) -> str:
         """What is wrong, or nothing. One that turns us away for another reason than its start does answer."""
         import asyncpg  # late: a short run ends before
@@ -70,7 +90,7 @@ class PostgresKeeper:
         try:
             connection = await asyncpg.connect(self._server.dsn(READER), timeout=ASK_S)
         except asyncpg.CannotConnectNowError as error:
-            self.recovering = True
+            self.recovering = ENDING not in str(error)
             return str(error)
         except asyncpg.PostgresError:
             return ""

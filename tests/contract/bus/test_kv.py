@@ -1,6 +1,7 @@
 """Buckets: compare and set, deletion, age; and core messages."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -103,6 +104,23 @@ async def test_a_core_message_reaches_every_subscriber_once(bus: Bus) -> None:
     for inbox in inboxes:
         message = await asyncio.wait_for(inbox.message(), 2)
         assert (message.subject, message.data, message.seq) == ("noetl.members.worker", b"me too", 0)
+        await inbox.close()
+
+
+async def test_of_a_group_one_gets_each_core_message(bus: Bus) -> None:
+    group = [await bus.subscribe("noetl.api.*", group="router") for _ in range(3)]
+    alone = await bus.subscribe("noetl.api.*")
+    await asyncio.sleep(0.05)
+    for n in range(6):
+        await bus.publish("noetl.api.execute", b"%d" % n)
+    everything = [await asyncio.wait_for(alone.next(), 2) for _ in range(6)]
+    found: list[bytes] = []
+    for inbox in group:
+        with suppress(TimeoutError):
+            while True:
+                found.append(await asyncio.wait_for(inbox.next(), 0.2))
+    assert sorted(found) == everything
+    for inbox in (*group, alone):
         await inbox.close()
 
 

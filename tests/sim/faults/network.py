@@ -12,7 +12,6 @@ from shared.bus.memory.broker import Faults, MemoryBroker
 from shared.bus.memory.bus import MemoryBus, MemoryConsumer, MemoryDelivery, MemoryFollower, MemoryInbox
 from shared.bus.ports import Message
 from shared.bus.replicas import ReplicaReader
-from shared.bus.subject import matches
 from shared.errors import NoetlError, Unknown
 from shared.events import subjects
 from tests.sim.clients import Client
@@ -225,12 +224,12 @@ class SimBus(MemoryBus):
         """A word of core NATS is lost on a silent line, and at the line through a split network."""
         if self.client.line.silent_s or self.broker.is_down:
             return
-        for name, pattern, queue in list(self.broker.inboxes.values()):
-            if matches(pattern, subject) and self._network.reaches(self.name, name, subject):
+        for name, queue in self.broker.hearers(subject):
+            if self._network.reaches(self.name, name, subject):
                 queue.put_nowait(Message(subject, data, 0, headers))
 
-    async def subscribe(self, subject: str) -> "SimInbox":
-        return SimInbox(self, subject, self.client)
+    async def subscribe(self, subject: str, *, group: str = "") -> "SimInbox":
+        return SimInbox(self, subject, self.client, group)
 
     async def consume(self, stream: str, durable: str, prefetch: int) -> "SimConsumer":
         return SimConsumer(self, stream, durable)
@@ -295,8 +294,8 @@ class SimFollower(MemoryFollower):
 class SimInbox(MemoryInbox):
     """A frozen client hears nothing until it goes on; one whose line is silent hears it late, or never."""
 
-    def __init__(self, bus: SimBus, subject: str, client: Client) -> None:
-        super().__init__(bus, subject)
+    def __init__(self, bus: SimBus, subject: str, client: Client, group: str = "") -> None:
+        super().__init__(bus, subject, group)
         self._client = client
 
     async def next(self) -> bytes:

@@ -1,0 +1,166 @@
+"""Tells everyone who listens that an execution is over: a message on `noetl.ends.<status>.<execution>.<path>`.
+
+Theory of operation
+-------------------
+1. *It follows the log.* What the router decided is read after it was decided, in order, for the partitions this
+   instance owns. Nothing waits for it: while it is behind, or its stream does not take anything, executions continue.
+2. *Each end is told once.* Its subject names the execution, and the message expects to be the first there. So whoever
+   tells it again (after a crash, or two instances at once) is refused by the broker, for as long as it is kept.
+3. *None is left out.* The cursor passes an end when the broker has it and what follows from it (`notify.py`) has been
+   asked for. With the cursor lost, everything is read again, and rule 2 holds.
+4. *What is older than the stream keeps is passed over*: nobody could tell any more whether it was told.
+
+An end needs the execution's first record, for its path and labels. Those that come by are kept for a while; for others
+the log is asked.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import msgspec
+import structlog
+
+from services.scheduler.notify import Notifier
+from shared.answers.history.end import end_of
+from shared.bus import topology
+from shared.bus.ports import Bus, Clock, Message
+from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
+from shared.events import subjects
+from shared.events.record import Record, decode
+from shared.runtime.control.partitions import Cursor, decode_cursor
+
+log = structlog.get_logger()
+TICK_S = 1.0
+RETRY_S = 1.0
+MAX_FIRST = 4096  # first records kept in memory,
+MAX_FIRST_BYTES = 4096  # those up to this size
+END = b'"playbook.processed"'
+FIRST = b'"playbook.execution.requested"'
+
+
+class Ends:
+    """`owned` gives the partitions this instance has."""
+
+    def __init__(
+        self, bus: Bus, clock: Clock, partitions: int, owned: Callable[[], frozenset[int]], notifier: Notifier
+    ) -> None:
+        self._bus, self._clock, self._partitions, self._owned, self._notifier = bus, clock, partitions, owned, notifier
+        self._running: dict[int, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """For ever; cancel to stop."""
+        try:
+            while True:
+                owned = self._owned()
+                for partition in set(self._running) - owned:
+                    await self._drop(partition)
+                for partition in owned - set(self._running):
+                    self._running[partition] = asyncio.create_task(self._keep(partition), name=f"ends-{partition}")
+                for task in self._running.values():
+                    if task.done():
+                        task.result()
+                await self._clock.sleep(TICK_S)
+        finally:
+            for partition in list(self._running):
+                await self._drop(partition)
+
+    async def _drop(self, partition: int) -> None:
+        task = self._running.pop(partition)
+        task.cancel()
+        await asyncio.wait({task})
+
+    async def _keep(self, partition: int) -> None:
+        while True:
+            try:
+                entry = await self._bus.kv_get(topology.CURSORS, _key(partition))
+                cursor = decode_cursor(entry.value) if entry is not None else Cursor()
+                await self._follow(partition, cursor.seq)
+            except NoetlError as error:
+                log.warning("ends.wait", partition=partition, error=str(error))
+                await self._clock.sleep(RETRY_S)
+
+    async def _follow(self, partition: int, after: int) -> None:
+        stream, saved, save_at = topology.events_stream(partition), after, 0.0
+        told = _Teller(self._bus, self._clock, self._notifier, partition, self._partitions)
+        follower = self._bus.follow(stream, [subjects.event(partition, "*", subjects.ROUTER)], after)
+        try:
+            while True:
+                batch = await follower.batch()
+                await told.take(batch)
+                after = batch[-1].seq
+                if self._clock.now() >= save_at:
+                    await self._save(partition, after)
+                    saved, save_at = after, self._clock.now() + TICK_S
+        finally:
+            await follower.close()
+            if after != saved:
+                await asyncio.shield(asyncio.ensure_future(self._save_last(partition, after)))
+
+    async def _save(self, partition: int, seq: int) -> None:
+        await self._bus.kv_put(topology.CURSORS, _key(partition), msgspec.json.encode(Cursor(seq)))
+
+    async def _save_last(self, partition: int, seq: int) -> None:
+        try:
+            await self._save(partition, seq)
+        except NoetlError as error:  # what lies behind it is read again
+            log.warning("cursor.not_saved", partition=partition, error=str(error))
+
+
+class _Teller:
+    """One partition's ends, in the order of the log."""
+
+    def __init__(self, bus: Bus, clock: Clock, notifier: Notifier, partition: int, partitions: int) -> None:
+        self._bus, self._clock, self._notifier = bus, clock, notifier
+        self._stream, self._partitions = topology.events_stream(partition), partitions
+        self._firsts: OrderedDict[str, Message] = OrderedDict()
+
+    async def take(self, batch: Sequence[Message]) -> None:
+        ends = [message for message in batch if self._is_end(message)]
+        if ends:
+            await asyncio.gather(*map(self._tell, ends))
+
+    def _is_end(self, message: Message) -> bool:
+        """By what is in its text: most records are neither a first nor a last one, and are not decoded here. One that
+        only quotes such a word is noticed when it is."""
+        if FIRST in message.data[:1024] and len(message.data) <= MAX_FIRST_BYTES:
+            self._firsts[message.subject] = message
+            if len(self._firsts) > MAX_FIRST:
+                self._firsts.popitem(last=False)
+        return END in message.data
+
+    async def _tell(self, message: Message) -> None:
+        if message.at and message.at / 1e9 < self._clock.now() - topology.ENDS_KEPT_S:
+            return
+        try:
+            last = decode(message, self._partitions)
+            first = last if last.n == 1 else await self._first(message.subject)
+        except Corrupt as error:  # the router has set the execution aside, and says why
+            log.warning("end.unreadable", seq=message.seq, error=str(error))
+            return
+        end = end_of(first, last)
+        if end is None:
+            return
+        try:
+            await self._store(subjects.end(end.status, end.execution_id, end.path), msgspec.json.encode(end))
+        except Refused as error:  # the broker will never take it
+            log.error("end.refused", execution_id=end.execution_id, error=str(error))
+        await self._notifier.notify(first, end)
+
+    async def _store(self, subject: str, data: bytes) -> None:
+        """It was told before when it is there: on replicas a refusal alone does not say so."""
+        try:
+            await self._bus.append(subject, data, expected=0)
+        except Conflict:
+            if await self._bus.get(topology.ENDS, subject) is None:
+                raise Unavailable(f"{subject} is neither stored nor taken") from None
+
+    async def _first(self, subject: str) -> Record:
+        found = self._firsts.pop(subject, None) or await self._bus.find(self._stream, subject)
+        if found is None:
+            raise Corrupt("the execution has no beginning in the log")
+        return decode(found, self._partitions)
+
+
+def _key(partition: int) -> str:
+    return f"ends.{partition}"
