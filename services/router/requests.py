@@ -19,6 +19,7 @@ from services.router import control_requests, identity, refusals
 from services.router.capacity import Room
 from services.router.notes import Notes
 from services.router.reruns import Reruns
+from services.router.wish_lines import Lines
 from shared.bus import dead_letters, topology
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.dsl.model.edition import plan_name
@@ -76,7 +77,8 @@ class Requests:
         self._readiness = readiness
         self._held: set[int] = set()
         self._full_at = float("-inf")
-        self._wishes = control_requests.Wishes(bus, partitions, notes)
+        self._wishes = control_requests.Wishes(bus, clock, partitions, notes)
+        self._lines = Lines(lambda delivery: self._safely(delivery, self._wish(delivery)))
         self._reruns = Reruns(bus, plans, partitions)
         self._epoch = 0
         self._offers: list[placement.Offer] | None = None  # read once for a batch that asks for it
@@ -91,6 +93,7 @@ class Requests:
             while True:
                 await self.take(await consumer.batch(PREFETCH))
         finally:
+            await self._lines.stop()
             await consumer.close()
 
     async def _created(self) -> int:
@@ -110,10 +113,11 @@ class Requests:
         else:
             self._held.clear()
         wanted: dict[identity.Name, list[tuple[Delivery, Request]]] = {}
-        await self._wish_all([delivery for delivery in batch if delivery.subject in control_requests.SUBJECTS])
         for delivery in batch:
             if delivery.subject not in control_requests.SUBJECTS:
                 await self._safely(delivery, self._sort(delivery, wanted))
+            elif not self._lines.add(control_requests.about(delivery), delivery):
+                await delivery.nak(pause_s(delivery.epoch[1]))
         for name, group in wanted.items():
             plan = await self._plan(*name)
             for delivery, request in group:
@@ -188,22 +192,11 @@ class Requests:
         log.warning("request.later", execution_id=execution_id, error=str(error))
         await delivery.nak(pause_s(delivery.epoch[1]))
 
-    async def _wish_all(self, deliveries: Sequence[Delivery]) -> None:
-        """In order for each execution; thousands that are resumed do not wait for each other."""
-        groups: dict[str, list[Delivery]] = {}
-        for delivery in deliveries:
-            groups.setdefault(control_requests.about(delivery), []).append(delivery)
-        await asyncio.gather(*map(self._wish_in_order, groups.values()))
-
-    async def _wish_in_order(self, deliveries: Sequence[Delivery]) -> None:
-        for delivery in deliveries:
-            await self._safely(delivery, self._wish(delivery))
-
     async def _wish(self, delivery: Delivery) -> None:
         self._check(delivery)
         answer = await self._wishes.take(delivery)
-        if answer is None:
-            await delivery.nak(1.0)
+        if isinstance(answer, float):
+            await delivery.nak(answer)
         elif isinstance(answer, str):
             await self._unable(delivery, answer, control_requests.about(delivery))
         else:

@@ -1,15 +1,18 @@
 """A router and requests that cannot be used: each is buried once, however it comes, and the others are served."""
 
 
+import asyncio
+
 import msgspec
 import pytest
 
+from services.router import control_requests, wish_lines
 from services.router import requests as served
 from services.router.requests import MAX_DELIVERIES, Requests, pause_s
 from services.router.service import Router
 from shared.bus import dead_letters, topology
 from shared.bus.memory.bus import Faults, MemoryBus
-from shared.bus.ports import Storage
+from shared.bus.ports import Delivery, Storage
 from shared.errors import Refused, Unavailable
 from shared.events import model as ev
 from shared.events import subjects
@@ -180,3 +183,53 @@ async def test_an_error_with_one_does_not_reach_the_others(error: Exception, end
 
 def test_pauses_grow_to_a_minute() -> None:
     assert [pause_s(tried) for tried in (1, 2, 3, 4, 5, 9, 10, 50)] == [1, 1, 1, 2, 4, 60, 60, 60]
+
+
+def control(number: int, tried: int = 1) -> Delivered:
+    asked = msgspec.json.encode({"execution_id": f"nobody-{number}"})
+    return Delivered(asked, tried, subjects.CANCEL, seq=number)
+
+
+async def test_a_flood_about_nobody_holds_up_no_execution() -> None:
+    """What is asked about executions waits for answers that never come here; what starts one does not."""
+    class Silent(Faults):
+        async def before(self, operation: str, client: str, subject: str) -> None:
+            if operation == "get" and "nobody" in subject:
+                await asyncio.sleep(3600)
+
+    bus, _, requests = router(Silent())
+    flood, good = [control(number) for number in range(2, 1000)], Delivered(GOOD)
+    async with asyncio.timeout(10):
+        await requests.take([*flood, good])
+        await until(lambda: good.ends, "it is begun", so=bool)
+    assert await standing(bus, "good", 1) == "over"
+    assert [each.ends for each in flood].count([]) == wish_lines.MAX_WAITING
+
+
+async def test_of_many_that_are_about_nobody_most_are_told_at_once() -> None:
+    _, _, requests = router()
+    asked = [control(number) for number in range(1, control_requests.MAX_MISSING + 201)]
+    ends = []
+    for first in range(0, len(asked), 200):
+        ends += await taken(requests, *asked[first:first + 200])
+    assert ends.count(["nak 1"]) == control_requests.MAX_MISSING
+    assert ends.count(["ack"]) == 200
+
+
+async def test_one_about_nobody_is_looked_for_in_growing_pauses_and_then_told() -> None:
+    _, _, requests = router()
+    tries = [await taken(requests, control(1, tried)) for tried in range(1, 6)]
+    assert tries == [[["nak 1"]], [["nak 2"]], [["nak 3"]], [["nak 4"]], [["ack"]]]
+
+
+async def test_those_about_one_execution_keep_their_order() -> None:
+    done: list[int] = []
+
+    async def do(delivery: Delivery) -> None:
+        await asyncio.sleep(0.002 if delivery.seq == 1 else 0)
+        done.append(delivery.seq)
+
+    lines = wish_lines.Lines(do)
+    assert all(lines.add("one" if number < 4 else "two", control(number)) for number in range(1, 5))
+    await until(lambda: len(done), "all are done", so=lambda found: found == 4)
+    assert done == [4, 1, 2, 3]
