@@ -15,7 +15,7 @@ from shared.dsl.lower.names import renamed_node
 from shared.dsl.lower.next import plain_next
 from shared.dsl.lower.no_match import must_match, taken_off
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced, text_of
-from shared.dsl.lower.program import hand_arguments, hand_loops
+from shared.dsl.lower.program import hand_arguments, hand_wholes
 from shared.dsl.lower.results import lower_results
 from shared.dsl.lower.root import lower_root
 from shared.dsl.lower.step_names import plain_names
@@ -87,7 +87,7 @@ def _workflow(env: Env, workflow: Node) -> Node:
         first, *others = _step(env, plain)
         for step in [*(must_match(env, first) if strict else [first]), *others]:
             found += arcs_that_set(env, step)
-    return replaced(workflow, hand_arguments(env, hand_loops(env, found)))
+    return replaced(workflow, hand_arguments(env, hand_wholes(env, found)))
 
 
 def _step(env: Env, node: Node) -> list[Node]:

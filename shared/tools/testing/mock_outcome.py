@@ -14,7 +14,7 @@ from shared.tools.postgres import tool as postgres
 from shared.tools.python import tool as python
 
 SQL = ("postgres", "duckdb", "snowflake", "ducklake")
-HTTP_KEYS = frozenset({"status_code", "headers", "data"})
+HTTP_KEYS = frozenset({"status_code", "headers", "data"})  # and `url`, which alone would be a body
 LIMITS = ("total", "read")  # of `spec.timeout`, what ends a call that is under way
 ABOUT = ("http", "pg", "py", "meta")
 SQL_KEYS = frozenset({"rows", "row_count", "columns"})
@@ -82,7 +82,7 @@ def _result(kind: str, value: Any) -> Outcome:
 
 def _http(value: Any) -> Outcome:
     """The envelope, or the body alone; a status of 400 or more is an error, as it is of the tool."""
-    whole = isinstance(value, Mapping) and value and value.keys() <= HTTP_KEYS
+    whole = isinstance(value, Mapping) and value.keys() & HTTP_KEYS and value.keys() <= HTTP_KEYS | {"url"}
     result = {"status_code": 200, "headers": {}, "data": None, **(value if whole else {"data": value})}
     status = result["status_code"]
     about = {"status": status, "headers": result["headers"]}

@@ -42,6 +42,9 @@ async def _run(tool, code: str, _timeout: float = 20.0, **config: Any):
     ("from __future__ import annotations\nreturn x", 2),
     ("from dataclasses import dataclass\n@dataclass\nclass P:\n    a: 'int'\nresult = P(x)", {"a": 2}),
     ("y = [x for _ in range(2)]", None),
+    ("result = [datetime.date(2024, 2, x).isoformat(), json.dumps(x), os.path.join('a', 'b'), uuid.UUID(int=x).int]",
+     ["2024-02-02", "2", "a/b", 2]),
+    ("return [json.dumps(x) for _ in '1']", ["2"]),
 ])
 async def test_code_gives_its_result_in_every_accepted_form(opened, code, result) -> None:
     outcome = await _run(opened("python"), code, args={"x": 2})

@@ -11,10 +11,13 @@ from shared.dsl.templates.result_view import view
 from shared.errors import TemplateError
 from shared.events.outcome import Ref, Result
 
+ASKED = {"status_code": 200, "headers": {}, "data": {"n": 1}, "url": "http://a/b"}
 HTTP = {"status_code": 200, "headers": {"a": "b"}, "data": {"paging": {"page": 1}, "headers": "own", "result": 5}}
 SQL = {"rows": [{"user_id": 7}, {"user_id": 8}], "row_count": 2, "columns": ["user_id"]}
 SCOPE: dict[str, Any] = {
     "http": view(Result(HTTP, "http")),
+    "asked": view(Result(ASKED, "http")),
+    "named": view(Result({**ASKED, "data": {"url": "own"}}, "http")),
     "sql": view(Result(SQL, "sql")),
     "loop_step": view(Result({"results": [{"n": 1}, {"n": 2}], "count": 3, "failed": 1}, "loop")),
     "py": view(Result({"field": 4, "items": [1]})),
@@ -34,6 +37,7 @@ SCOPE: dict[str, Any] = {
         ("http.result.status_code", 200), ("http.paging.page", 1), ("http.headers", {"a": "b"}),
         ("http.data.headers", "own"), ("http['paging'].page", 1), ("http.gone | default(1)", 1),
         ("http | tojson", '{"paging":{"page":1},"headers":"own","result":5}'), ("http | length", 3),
+        ("asked", ASKED), ("asked.url", "http://a/b"), ("asked.result.url", "http://a/b"), ("named.url", "own"),
         ("outcome.result.data.paging.page", 1), ("outcome", {"status": "ok", "result": HTTP}),
         ("sql", SQL), ("sql.rows", SQL["rows"]), ("sql.data", SQL["rows"]), ("sql.result", SQL["rows"]),
         ("sql[0].user_id", 7), ("sql.result[0].user_id", 7), ("sql.row_count", 2), ("sql.columns", ["user_id"]),
