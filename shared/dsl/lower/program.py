@@ -88,9 +88,10 @@ def hand_wholes(env: Env, steps: list[Node]) -> list[Node]:
 
 
 def _is_more(env: Env, step: Node) -> bool:
+    """It has a loop, or runs SQL."""
     tool = get(step, "tool")
-    kinds = [text_of(get(each, "kind")) for each in ([tool] if is_map(tool) else listed(tool))]
-    return get(step, "loop") is not None or any("results" in env.kinds[kind].keys for kind in kinds if kind in env.kinds)
+    kinds = {text_of(get(each, "kind")) for each in ([tool] if is_map(tool) else listed(tool))}
+    return get(step, "loop") is not None or any("results" in env.kinds[kind].keys for kind in kinds & env.kinds.keys())
 
 
 def _handed(step: Node, wholes: set[str]) -> Node:

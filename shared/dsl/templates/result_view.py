@@ -3,9 +3,9 @@
 A name is looked up in this order: the keys of the result's envelope (http: `status_code`, `headers`,
 `data`; sql: `rows`, `row_count`, `columns`; loop: `results`, `count`, `failed`), then the payload's keys,
 then what is known beside it (selected parts; the name it was collected under; `url` of an http result; `_ref`,
-`_store`, `_size_bytes` of a stored result), then `data` and `result`, which give the payload. Of `_payload`, as which lowering reads a formal `result`, the payload's keys come
-before the envelope's. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
-filters) acts on the payload. As the final value of an expression a view gives the result as stored.
+`_store`, `_size_bytes` of a stored result), then `data` and `result`, which give the payload. Of `_payload`, as which
+lowering reads a formal `result`, the payload's keys come before the envelope's. Everything else (`[0]`, `for`, `in`,
+`==`, arithmetic, filters) acts on the payload. As the final value of an expression a view gives the result as stored.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,8 +2,9 @@
 `result` is in the documents (FX §8.1), and what is around it.
 
 A whole loop is the list of its iterations' results in all that Python does with it (order, slices, JSON), and answers
-as the mapping `{results, stats, count, failed}`: `x["results"]` is there, and `isinstance(x, dict)` goes by `__class__`.
-A whole table is the mapping `{rows, row_count, columns}`, also in JSON, and answers as the list of its rows.
+as the mapping `{results, stats, count, failed}`: `x["results"]` is there, and `isinstance(x, dict)` goes by
+`__class__`. A whole table is the mapping `{rows, row_count, columns}`, also in JSON, and answers as the list of its
+rows.
 """
 
 from collections.abc import Iterator

@@ -88,7 +88,10 @@ async def test_a_table_without_rows_is_false_to_a_program(lab: Lab) -> None:
   tool: {kind: postgres, auth: pg_k8s, command: "SELECT 1 AS n WHERE false"}
   next: {arcs: [{step: told}]}
 - step: told
-  tool: {kind: python, args: {t: "{{ start }}", rows: "{{ start.rows }}"}, code: "result = [bool(t), t or 'none', rows]"}
+  tool:
+    kind: python
+    args: {t: "{{ start }}", rows: "{{ start.rows }}"}
+    code: "result = [bool(t), t or 'none', rows]"
 """))
     assert ran.result() == [False, "none", []]
 

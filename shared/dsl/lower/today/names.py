@@ -57,7 +57,8 @@ def _step(env: Env, known: Survey, elsewhere: Mapping[tuple[str, str, str], str]
     kind = known.last_kind(step)
     outside, own = _keys(elsewhere), known.args[step]
     keys = _with_result(known, step, outside, own)
-    names = {**dict.fromkeys(("args", "input"), _with_result(known, step, outside)), **dict.fromkeys(("loop", "spec"), keys),
+    names = {**dict.fromkeys(("loop", "spec"), keys),
+             **dict.fromkeys(("args", "input"), _with_result(known, step, outside)),
              **dict.fromkeys(_FORMAL, _formal(kind)), "next": _arcs(kind, elsewhere)}
     put: dict[str, Node | None] = {key: renamed_node(below, names[key]) for key, below in items(node) if key in names}
     if (tool := get(node, "tool")) is not None:

@@ -46,12 +46,11 @@ def survey(env: Env, root: Node) -> Survey:
     before: dict[str, list[str]] = {}
     brought: dict[str, set[str]] = {}
     for name, step in steps.items():
-        leads = [*_leads(get(step, "next"), in_next=True), *_leads(get(step, "case"))]
-        for target in {target for target, _ in leads}:
+        for target, names in leads(step).items():
             before.setdefault(target, []).append(name)
-        for target, names in leads:
             brought.setdefault(target, set()).update(names)
-    return Survey(frozenset(_given(root)), {name: _arguments(step) for name, step in steps.items()}, brought, tasks, kept,
+    args = {name: _arguments(step) for name, step in steps.items()}
+    return Survey(frozenset(_given(root)), args, brought, tasks, kept,
                   {name: tuple(each) for name, each in before.items()})
 
 
@@ -99,6 +98,14 @@ def _arguments(node: Node | None) -> frozenset[str]:
     return frozenset(name for key in _ARGS for name, _ in items(get(node, key)))
 
 
+def leads(step: Node) -> dict[str, set[str]]:
+    """The steps that a step's `next` and `case` name, each with the names of what they bring it."""
+    found: dict[str, set[str]] = {}
+    for target, names in (*_leads(get(step, "next"), in_next=True), *_leads(get(step, "case"))):
+        found.setdefault(target, set()).update(names)
+    return found
+
+
 def _leads(node: Node | None, brought: frozenset[str] = frozenset(), *, in_next: bool = False,
            ) -> Iterator[tuple[str, frozenset[str]]]:
     """The steps that a `next` or a `case` names, with the names of what it brings them."""
@@ -111,4 +118,5 @@ def _leads(node: Node | None, brought: frozenset[str] = frozenset(), *, in_next:
             yield from _leads(each, in_next=in_next)
     for key, below in items(node):
         if key in _LEADING:
-            yield from _leads(below, _arguments(node) if key == "step" else frozenset(), in_next=key in ("next", "step"))
+            more = _arguments(node) if key == "step" else frozenset()
+            yield from _leads(below, more, in_next=key in ("next", "step"))
