@@ -2,10 +2,11 @@
 
 A name is looked up in this order: the keys of the result's envelope (http: `status_code`, `headers`,
 `data`; sql: `rows`, `row_count`, `columns`; loop: `results`, `count`, `failed`), then the payload's keys,
-then what is known beside it (selected parts; the name it was collected under; `url` of an http result; `_ref`,
-`_store`, `_size_bytes` of a stored result), then `data` and `result`, which give the payload. Of `_payload`, as which
-lowering reads a formal `result`, the payload's keys come before the envelope's. Everything else (`[0]`, `for`, `in`,
-`==`, arithmetic, filters) acts on the payload. As the final value of an expression a view gives the result as stored.
+then what is known beside it (selected parts; the name it was collected under; `url` of an http result; the keys
+below `data` of an envelope that a program made; `_ref`, `_store`, `_size_bytes` of a stored result), then `data` and
+`result`, which give the payload. Of `_payload`, as which lowering reads a formal `result`, the payload's keys come
+before the envelope's. Everything else (`[0]`, `for`, `in`, `==`, arithmetic, filters) acts on the payload. As the
+final value of an expression a view gives the result as stored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -174,6 +175,9 @@ def view(result: Result) -> View:
         if "commands" in value:
             return _of_commands({**own, "data": payload}, payload, value, beside)
         return View({**own, "data": payload}, payload, value, beside)
+    if result.shape == "envelope" and isinstance(value, dict):  # of a program: the keys of its `data` are there too
+        below: dict[str, Any] = value["data"]
+        return View({}, value, value, {**below, **beside} if beside else below)
     if result.shape == "secret" and isinstance(value, dict):
         return View({}, value, value, beside, {str(key): str(each) for key, each in value.items()})
     return View({}, value, value, beside)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from shared.dsl.model.wholes import WholeLoop, WholeTable
-from shared.events.outcome import Outcome, failed, mark, ok
+from shared.events.outcome import Outcome, failed, mark, ok, shape_of
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, guarded, mapping
 from shared.tools.scripts import loader as script
@@ -79,7 +79,7 @@ def blank() -> dict[str, Any]:
 def _outcome(reply: "Reply") -> Outcome:
     meta, named = {"stdout": reply.stdout} if reply.stdout else {}, mark(reply.call)
     if reply.error is None:
-        return ok(reply.result, py=blank(), meta=meta, call=named)
+        return ok(reply.result, shape=shape_of(reply.result), py=blank(), meta=meta, call=named)
     py = blank()
     if reply.exception_type:
         py = {"exception_type": reply.exception_type, "traceback": reply.traceback}

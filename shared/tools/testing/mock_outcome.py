@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.answers.rehearsal.types import Took
-from shared.events.outcome import Outcome, failed, ok
+from shared.events.outcome import Outcome, failed, ok, shape_of
 from shared.tools.base.guard import BadCall, seconds
 from shared.tools.http import tool as http
 from shared.tools.postgres import tool as postgres
@@ -77,7 +77,7 @@ def _result(kind: str, value: Any) -> Outcome:
         return _http(value)
     if kind in SQL:
         return replace(ok(_sql(value), shape="sql"), **_blank(kind))
-    return replace(ok(value), **_blank(kind))
+    return replace(ok(value, shape=shape_of(value) if kind == "python" else "value"), **_blank(kind))
 
 
 def _http(value: Any) -> Outcome:
