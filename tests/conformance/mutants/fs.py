@@ -35,7 +35,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "this has no meta": Mutant(
         ("FS §8.3",), f"{PLACES}::test_what_a_rule_of_a_case_does_reads_how_the_call_went",
-        Edit(f"{LOWER}.name_meanings:after_task", '("this", "meta")', '("this", "about")'),
+        Edit(f"{LOWER}.formal_step:_parts", '"{{ outcome.meta }}"', '"{{ dict(duration_s=0) }}"'),
     ),
     "a retry does not know its last result": Mutant(
         ("FS §7.3", "FS App. B"), f"{PLACES}::test_retry_reads_the_last_result",
