@@ -69,7 +69,7 @@ class TableRows(dict[str, Any]):
         return iter(self._rows())
 
     def __reversed__(self) -> Iterator[Any]:
-        return reversed(self._rows())
+        return iter(self._rows()[::-1])
 
     def __len__(self) -> int:
         return len(self._rows())
