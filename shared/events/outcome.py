@@ -8,7 +8,9 @@ from msgspec import Struct
 from shared.events.bounds import Checksum, Name, ResultKey, Size, Text
 from shared.events.failure import Failure
 
-Shape = Literal["value", "http", "sql", "loop", "secret"]  # of a secret: a handle, `{secret, field}`, and no value
+# Of a secret: a handle, `{secret, field}`, and no value. Of an envelope: what a program put around its payload.
+Shape = Literal["value", "http", "sql", "loop", "secret", "envelope"]
+ENVELOPE = frozenset({"status", "data", "error", "meta", "message"})  # FS §8.3, and what programs add to it
 
 
 class Ref(Struct, frozen=True, gc=False):
@@ -63,3 +65,10 @@ def failed(kind: str, message: str, *, retryable: bool = False, **fields: Any) -
     """An error outcome; PIPE: `error` has `kind` and should have `retryable`."""
     failure = Failure(kind, message, retryable, details=fields.pop("details", {}))
     return Outcome(status="error", error=failure.error(), **fields)
+
+
+def shape_of(value: Any) -> Shape:
+    """That of what a program gives: it may be an envelope of its own around the payload."""
+    if type(value) is not dict or not {"status", "data"} <= value.keys() <= ENVELOPE:
+        return "value"
+    return "envelope" if type(value["data"]) is dict else "value"

@@ -168,7 +168,13 @@ def decode_control(data: bytes) -> Control:
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, limit: int, example: str) -> T:
     if len(data) > limit:
         raise Corrupt(f"a request of {len(data)} bytes; the limit is {limit}: pass a reference instead")
-    return read(decoder, data, f"a request, which must be JSON like {example},", limit)
+    try:
+        return read(decoder, data, f"a request, which must be JSON like {example},", limit)
+    except Corrupt as error:
+        if "at `$.payload`" in str(error):  # FS §3.2: it is merged into the workload, key by key
+            raise Corrupt(f"{error}: the payload is a mapping, whose keys replace those of the workload; give another "
+                          'value a name, as {"payload": {"items": [1]}}') from None
+        raise
 
 
 def _check_id(execution_id: str) -> None:

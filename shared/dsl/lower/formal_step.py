@@ -36,11 +36,12 @@ from shared.dsl.lower.name_meanings import (
     unwrapped,
     with_args,
 )
-from shared.dsl.lower.names import Names, expression, free_names, literal, renamed_node, rewrite
+from shared.dsl.lower.names import Names, attributes_read, expression, free_names, literal, renamed_node, rewrite
 from shared.dsl.lower.next import plain_next, router
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
 from shared.dsl.lower.retry import called, policy, start, whole
 from shared.dsl.lower.tasks import split
+from shared.dsl.lower.today.survey import texts
 from shared.dsl.lower.workbook import arg_keys, hand_over
 from shared.dsl.source.nodes import Node
 from shared.dsl.templates.evaluate import is_template
@@ -95,7 +96,14 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     return Parts(
         env=env, step=step, node=node, tasks=tasks, args=keys, cases=cases, sinks=sinks, set_ctx=to_ctx,
         set_iter=to_iter, retry=retry, main=main, errors=errors, at_the_end=vars_ if whole_loop else {},
+        meta={key(step, "meta"): "{{ outcome.meta }}"} if env.edition > 2 and _reads_meta(node) else {},
     )
+
+
+def _reads_meta(node: Node) -> bool:
+    """FS §8.3: what is stored and set may read `this.meta`, that of the call."""
+    return any("meta" in attributes_read(text, "this") for name, below in items(node) if name != "tool"
+               for text in texts(below))
 
 
 def _named_tasks(step: str, node: Node, tool: Node | None) -> list[Node]:
@@ -236,8 +244,9 @@ def _main(parts: Parts, tasks: list[Node], to: dict[str, str]) -> list[Node]:
         parts.env.error(parts.node, "DSL301", "collect and a policy of the task cannot stand together",
                         "move the task's rules into retry policies")
     last = called(tasks[-1], retry)
-    rest = [rule(ERROR, _fails(parts, last, to)), rule(OK, directive("continue", set_iter=retry.last))]
-    if retry.rules or parts.errors or retry.last:
+    kept = {**retry.last, **parts.meta}
+    rest = [rule(ERROR, _fails(parts, last, to)), rule(OK, directive("continue", set_iter=kept))]
+    if retry.rules or parts.errors or kept:
         last = with_rules(_redirected(parts, last, to), retry.rules, rest)
     else:
         last = _redirected(parts, last, to)
@@ -259,7 +268,7 @@ def _fails(parts: Parts, task: Node, to: dict[str, str]) -> dict[str, Any]:
     kind = text_of(get(task, "kind"))
     code = {"http": ", status=outcome.http.status", "postgres": ", code=outcome.pg.code"}.get(kind, "")
     error = "{{ dict(outcome.error" + code + ", task=_task, attempt=_attempt) }}"
-    return directive("jump", to=to["case"], set_iter={key(parts.step, "error"): error})
+    return directive("jump", to=to["case"], set_iter={key(parts.step, "error"): error, **parts.meta})
 
 
 def _redirected(parts: Parts, task: Node, to: dict[str, str]) -> Node:

@@ -18,7 +18,7 @@ _CASE = ("case", "enter", "exit")  # the tasks that ask the rules of a case, by 
 
 class Parts(Struct, kw_only=True):
     """A formal step taken apart. `errors`: a rule of its case does something about errors. `at_the_end` are the `vars`
-    of a step with a loop."""
+    of a step with a loop; `meta` is what the main task keeps in `iter` for those that read `this.meta`."""
 
     env: Env
     step: str
@@ -33,6 +33,7 @@ class Parts(Struct, kw_only=True):
     main: str
     errors: bool = False
     at_the_end: dict[str, Node] = {}
+    meta: dict[str, str] = {}
 
     @property
     def kind(self) -> str:

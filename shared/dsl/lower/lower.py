@@ -15,11 +15,12 @@ from shared.dsl.lower.names import renamed_node
 from shared.dsl.lower.next import plain_next
 from shared.dsl.lower.no_match import must_match, taken_off
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, renamed, replaced, text_of
-from shared.dsl.lower.program import hand_arguments, hand_loops
+from shared.dsl.lower.program import hand_arguments, hand_wholes
 from shared.dsl.lower.results import lower_results
 from shared.dsl.lower.root import lower_root
 from shared.dsl.lower.step_names import plain_names
 from shared.dsl.lower.tasks import lower_tool
+from shared.dsl.lower.today.last_step import lead_to_the_end
 from shared.dsl.lower.today.names import todays_names
 from shared.dsl.lower.today.shapes import cursor_mode
 from shared.dsl.lower.workbook import with_step_args
@@ -49,7 +50,7 @@ def lower(document: Document, kinds: Mapping[str, ToolSpec], file: str = "", edi
     env = Env(file, kinds, set(), {}, [], {}, edition=edition)
     env.commands = reads_commands(document.root)
     env.taken, env.keys = _names(document.root)
-    root = todays_names(env, plain_names(env, lower_root(env, document.root)))
+    root = todays_names(env, lead_to_the_end(env, plain_names(env, lower_root(env, document.root))))
     workflow = get(root, "workflow")
     if workflow is not None and is_list(workflow):
         root = changed(root, {"workflow": _workflow(env, kinds_of_errors(env, workflow))})
@@ -87,7 +88,7 @@ def _workflow(env: Env, workflow: Node) -> Node:
         first, *others = _step(env, plain)
         for step in [*(must_match(env, first) if strict else [first]), *others]:
             found += arcs_that_set(env, step)
-    return replaced(workflow, hand_arguments(env, hand_loops(env, found)))
+    return replaced(workflow, hand_arguments(env, hand_wholes(env, found)))
 
 
 def _step(env: Env, node: Node) -> list[Node]:

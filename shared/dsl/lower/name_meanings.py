@@ -31,6 +31,8 @@ _KINDS = {  # what playbooks of today call errors, each with what it is here
     "db_constraint": "{code} in ('23502', '23503', '23505', '23514')",
 }
 _KIND = re.compile(r"""((?:[A-Za-z_]\w*\.)*error)\.kind\s*(==|!=)\s*(['"])(\w+)\3""")
+_TEXTS = r"""\s*(?:'\w+'|"\w+")\s*(?:,\s*(?:'\w+'|"\w+")\s*)*,?\s*"""
+_AMONG = re.compile(rf"""((?:[A-Za-z_]\w*\.)*error)\.kind\s+(in|not\s+in)\s*(\[{_TEXTS}\]|\({_TEXTS}\))""")
 
 
 def kinds_of_errors(env: Env, node: Node) -> Node:
@@ -46,7 +48,7 @@ def kinds_of_errors(env: Env, node: Node) -> Node:
 def _asked(when: Node) -> Node:
     if not isinstance(when.value, str) or ".kind" not in when.value:
         return when
-    text = _KIND.sub(_question, when.value)
+    text = _AMONG.sub(_questions, _KIND.sub(_question, when.value))
     return when if text == when.value else Node(when.position, Text(text, written_of(when.value)), when.style)
 
 
@@ -54,11 +56,25 @@ def _question(found: re.Match[str]) -> str:
     error, sign, _, kind = found.groups()
     if kind not in _KINDS:
         return found[0]
+    test = _test(error, kind)
+    return f"({test})" if sign == "==" else f"(not ({test}))"
+
+
+def _questions(found: re.Match[str]) -> str:
+    """Of a list in which one of them is."""
+    error, sign, listed = found.groups()
+    kinds = re.findall(r"\w+", listed)
+    if not any(kind in _KINDS for kind in kinds):
+        return found[0]
+    test = " or ".join(_test(error, kind) if kind in _KINDS else f"{error}.kind == '{kind}'" for kind in kinds)
+    return f"({test})" if sign == "in" else f"(not ({test}))"
+
+
+def _test(error: str, kind: str) -> str:
     owner = error.removesuffix(".error")  # of an outcome, the tool's own blocks have the codes
     outcome = owner in ("outcome", "output")
-    test = _KINDS[kind].format(error=error, status=f"{owner}.http.status" if outcome else f"{error}.status",
+    return _KINDS[kind].format(error=error, status=f"{owner}.http.status" if outcome else f"{error}.status",
                                code=f"{owner}.pg.code" if outcome else f"{error}.code")
-    return f"({test})" if sign == "==" else f"(not ({test}))"
 
 
 def key(step: str, what: str) -> str:
@@ -82,13 +98,13 @@ def on_task(step: str, kind: str) -> Names:
                   failed="(outcome.status == 'error')", status_code="outcome.http.status",
                   success="(outcome.status == 'ok')", attempt="_attempt", data=f"{view}.data",
                   more={("error", each): code or f"outcome.error.{each}" for each in ("status", "code", "status_code")}
-                  | counted(step))
+                  | counted(step) | {("this", "meta"): "outcome.meta"})
 
 
 def after_task(step: str, kind: str, *, errors: bool, view: str = "_prev") -> Names:
     """Tasks behind the main one. `errors`: they are also reached when it failed."""
     kept = f"iter.{key(step, 'error')}"
-    more = counted(step)
+    more = counted(step) | {("this", "meta"): f"iter.{key(step, 'meta')}"}
     if not errors:
         return _names(step, kind, view, "(none if false)", ok="true", failed="false", more=more)
     return _names(step, kind, f"({view} if {kept} is not defined)", f"({kept} if {kept} is defined)",

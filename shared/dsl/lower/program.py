@@ -78,20 +78,27 @@ def _reads_all(task: Node, texts: dict[str, str]) -> Node:
     return changed(task, {"args": build(task.position, {**given, **own})}) if given else task
 
 
-def hand_loops(env: Env, steps: list[Node]) -> list[Node]:
-    """The arguments of a step are kept in `iter`, as plain values. A program that is given a whole loop so reads the
-    loop itself, which tells it more than the list of its results."""
-    loops = {text_of(get(each, "step")) for each in steps if is_map(each) and get(each, "loop") is not None}
-    if not loops or env.edition < 3:
+def hand_wholes(env: Env, steps: list[Node]) -> list[Node]:
+    """The arguments of a step are kept in `iter`, as plain values. A program that is given a whole loop or table so
+    reads the step itself, which tells it more than the value."""
+    wholes = {text_of(get(each, "step")) for each in steps if is_map(each) and _is_more(env, each)}
+    if not wholes or env.edition < 3:
         return steps
-    return [_handed(each, loops) if is_map(each) else each for each in steps]
+    return [_handed(each, wholes) if is_map(each) else each for each in steps]
 
 
-def _handed(step: Node, loops: set[str]) -> Node:
+def _is_more(env: Env, step: Node) -> bool:
+    """It has a loop, or runs SQL."""
+    tool = get(step, "tool")
+    kinds = {text_of(get(each, "kind")) for each in ([tool] if is_map(tool) else listed(tool))}
+    return get(step, "loop") is not None or any("results" in env.kinds[kind].keys for kind in kinds & env.kinds.keys())
+
+
+def _handed(step: Node, wholes: set[str]) -> Node:
     tool = get(step, "tool")
     if tool is None or not is_list(tool) or len(tool.value) < 2:
         return step
-    bound = {f"{{{{ iter.{name} }}}}": value for name, value in items(_kept(tool.value[0])) if _is_whole(value, loops)}
+    bound = {f"{{{{ iter.{name} }}}}": value for name, value in items(_kept(tool.value[0])) if _is_whole(value, wholes)}
     if not bound:
         return step
     tasks = [_reading(task, bound) if text_of(get(task, "kind")) == "python" else task for task in tool.value]
@@ -106,11 +113,11 @@ def _kept(first: Node) -> Node | None:
     return get(rules.value[0], "else", "then", "set_iter")
 
 
-def _is_whole(value: Node, loops: set[str]) -> bool:
-    """A loop's name alone, or with something in its place where it did not run."""
+def _is_whole(value: Node, wholes: set[str]) -> bool:
+    """The step's name alone, or with something in its place where it did not run."""
     inner = expression(text_of(value)) or ""
     name, _, rest = inner.partition("|")
-    return name.strip() in loops and (not rest or rest.strip().startswith(("default(", "d(")))
+    return name.strip() in wholes and (not rest or rest.strip().startswith(("default(", "d(")))
 
 
 def _reading(task: Node, bound: dict[str, Node]) -> Node:
@@ -119,6 +126,14 @@ def _reading(task: Node, bound: dict[str, Node]) -> Node:
         return task
     put = {name: bound[text_of(value)] for name, value in items(args) if text_of(value) in bound}
     return changed(task, {"args": changed(args, put)}) if put else task
+
+
+def asks_for(name: str, task: Node) -> bool:
+    """Whether the `main` of a task's program cannot be called without what no arg gives."""
+    args, code = get(task, "args"), text_of(get(task, "code"))
+    if text_of(get(task, "kind")) != "python" or len(code) > MAX_PROGRAM or (args is not None and not is_map(args)):
+        return False
+    return name in code and get(args, name) is None and name in _names(code)
 
 
 class _Spot(NamedTuple):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from shared.dsl.lower.build import directive, noop, otherwise, rule, sink_task
 from shared.dsl.lower.name_meanings import after_task, condition, key, on_task, unwrapped, with_args
-from shared.dsl.lower.names import Names, expression, renamed_node, rewrite, written_of
+from shared.dsl.lower.names import Names, expression, free_names, renamed_node, rewrite, written_of
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, text_of
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
@@ -78,7 +78,8 @@ def whole(env: Env, retry: Retry, node: Node, main: str) -> None:
             assert then is not None
             when = get(each, "when")
             assert when is not None
-            test = condition(when.value, retry.on_task())
+            test = rewrite(when.value, retry.on_task()) if _reads_status(retry, when.value) \
+                else condition(when.value, retry.on_task())
             inner = expression(test) if isinstance(test, str) else None
             if before and inner is not None:
                 test = Text("{{ " + " and ".join([*before, f"({inner})"]) + " }}", written_of(when.value))
@@ -90,6 +91,11 @@ def whole(env: Env, retry: Retry, node: Node, main: str) -> None:
     else:
         env.error(node, "DSL203", "retry must be a mapping or a list of policies",
                   "write retry: {max_attempts: 3, initial_delay: 1}")
+
+
+def _reads_status(retry: Retry, when: Any) -> bool:
+    """FX §3.3: the raw `status_code` is that of a failed call too, so that a policy about it is one about failures."""
+    return retry.edition > 2 and isinstance(when, str) and "status_code" in free_names(when) - retry.args.keys()
 
 
 def _formal(env: Env, retry: Retry, node: Node) -> None:

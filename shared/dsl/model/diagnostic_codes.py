@@ -97,5 +97,5 @@ CODES: dict[str, Code] = {
     "DSL930": Code("not for failures", "A `when` that does not read `event` takes no failure; it did once (ADR 32)."),
     "DSL931": Code("for failures too", "`step.exit` and `step.finished` come after a failure as well (ADR 32)."),
     "DSL932": Code("means something else now", "Rules of both events of a step act, `vars` of a loop are taken once, "
-                   "a call's args win over the workbook's (ADR 32)."),
+                   "a call's args win over the workbook's, steps without next lead to `end` (ADR 32)."),
 }

@@ -10,7 +10,8 @@ The log names the plan of an execution by the digest of its source, and from the
    those of each iteration. A workbook task's own `args` won over the call's. Admission saw no event. `output` was the
    outcome's result in some places alone, and these were nothing: the step's own name in its rules (it was the result of
    the run before), `<step>.results.<task>`, `result` of the step before, `job.execution_id`, `now()`. A template in the
-   workload saw the texts of the workload's other templates.
+   workload saw the texts of the workload's other templates. An `end` that no arc named did not run. A retry policy
+   on `status_code` alone was about successes. A program got a whole table as a mapping alone through its step's `args`.
 3. `docs/dsl.md`.
 """
 

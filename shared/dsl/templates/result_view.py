@@ -2,11 +2,11 @@
 
 A name is looked up in this order: the keys of the result's envelope (http: `status_code`, `headers`,
 `data`; sql: `rows`, `row_count`, `columns`; loop: `results`, `count`, `failed`), then the payload's keys,
-then what is known beside it (selected parts; the name it was collected under; `_ref`, `_store`, `_size_bytes` of a
-stored result), then `data`
-and `result`, which give the payload. Of `_payload`, as which lowering reads a formal `result`, the payload's keys come
-before the envelope's. Everything else (`[0]`, `for`, `in`, `==`, arithmetic,
-filters) acts on the payload. As the final value of an expression a view gives the result as stored.
+then what is known beside it (selected parts; the name it was collected under; `url` of an http result; the keys
+below `data` of an envelope that a program made; `_ref`, `_store`, `_size_bytes` of a stored result), then `data` and
+`result`, which give the payload. Of `_payload`, as which lowering reads a formal `result`, the payload's keys come
+before the envelope's. Everything else (`[0]`, `for`, `in`, `==`, arithmetic, filters) acts on the payload. As the
+final value of an expression a view gives the result as stored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from jinja2.utils import missing
 
-from shared.dsl.model.whole_loop import WholeLoop
+from shared.dsl.model.wholes import WholeLoop, WholeTable
 from shared.events.outcome import Ref, Result
 
 PAYLOAD = "_payload"
@@ -133,16 +133,19 @@ def headers_view(headers: Any) -> Any:
 
 
 def for_programs(names: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The names with loops as they are handed to programs."""
-    loops = {name: each for name, each in names.items() if type(each) is View and type(each.own.get("results")) is list}
-    if not loops:
-        return names
-    whole = {name: View(each.own, each.payload, _whole(each.own), each.beside) for name, each in loops.items()}
-    return {**names, **whole}
+    """The names with loops and tables as they are handed to programs."""
+    wholes = {name: View(each.own, each.payload, whole, each.beside) for name, each in names.items()
+              if type(each) is View and (whole := _whole(each)) is not None}
+    return {**names, **wholes} if wholes else names
 
 
-def _whole(own: Mapping[str, Any]) -> WholeLoop:
-    return WholeLoop(own["results"], own.get("count", len(own["results"])), own.get("failed", 0))
+def _whole(result: View) -> WholeLoop | WholeTable | None:
+    """One that has the results of each of its statements is those."""
+    own = result.own
+    if type(results := own.get("results")) is list:
+        return WholeLoop(results, own.get("count", len(results)), own.get("failed", 0))
+    is_table = type(own.get("rows")) is list and "columns" in own and type(result.raw) is dict
+    return WholeTable(result.raw) if is_table and "commands" not in result.raw else None
 
 
 def unwrap(value: Any) -> Any:
@@ -167,9 +170,14 @@ def view(result: Result) -> View:
         own = {key: each for key, each in value.items() if key in _ENVELOPES[result.shape] or key[:8] == "command_"}
         if "headers" in own:
             own["headers"] = headers_view(own["headers"])
+        if result.shape == "http" and "url" in value:
+            beside = {"url": value["url"], **(beside or {})}  # the body's own `url` comes first
         if "commands" in value:
             return _of_commands({**own, "data": payload}, payload, value, beside)
         return View({**own, "data": payload}, payload, value, beside)
+    if result.shape == "envelope" and isinstance(value, dict):  # of a program: the keys of its `data` are there too
+        below: dict[str, Any] = value["data"]
+        return View({}, value, value, {**below, **beside} if beside else below)
     if result.shape == "secret" and isinstance(value, dict):
         return View({}, value, value, beside, {str(key): str(each) for key, each in value.items()})
     return View({}, value, value, beside)

@@ -36,8 +36,13 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The request in a message: no user, no query, no fragment."""
-        return f"{self.method} {self.url.origin()}{self.url.path}"
+        """The request in a message."""
+        return f"{self.method} {self.address}"
+
+    @property
+    def address(self) -> str:
+        """What is asked, without what may carry a credential: no user, no query, no fragment."""
+        return f"{self.url.origin()}{self.url.path}"
 
     def redirected(self, status: int, url: URL) -> "Request":
         """RFC 9110 §15.4: 303, and 301 or 302 after a POST, ask with GET; 307 and 308 repeat."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SPEC = ToolSpec(
     kind="http",
-    doc="One HTTP request. Result: {status_code, headers, data}; a status of 400 or more is an error.",
+    doc="One HTTP request. Result: {status_code, headers, data, url}; a status of 400 or more is an error.",
     keys={
         "method": KeySpec("GET unless given."),
         "url": KeySpec("Absolute http or https address.", required=True),
@@ -133,7 +133,7 @@ def blank() -> dict[str, Any]:
 async def _outcome(request: Request, answer: "aiohttp.ClientResponse", body: bytes) -> Outcome:
     headers = http_data.header_dict(answer.headers)
     data, problem = await http_data.decode(body, headers.get("content-type", ""), empty=request.method == "HEAD")
-    result = {"status_code": answer.status, "headers": headers, "data": data}
+    result = {"status_code": answer.status, "headers": headers, "data": data, "url": request.address}
     http = {"status": answer.status, "headers": headers}
     if answer.status >= 400:
         retryable = answer.status in RETRYABLE or answer.status >= 500

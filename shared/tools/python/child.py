@@ -18,7 +18,7 @@ from shared.tools.base import warden
 from shared.tools.base.warden_watch import Keepers
 from shared.tools.python.code import run
 from shared.tools.python.leftovers import Leftovers
-from shared.tools.python.loop_results import Path, with_loops
+from shared.tools.python.whole_results import Path, with_wholes
 
 HEADER = struct.Struct(">I")
 FRAME_LIMIT = 33 * 1024 * 1024   # a result at its limit, and what goes with it
@@ -26,8 +26,8 @@ OUTPUT_LIMIT = 64 * 1024
 
 
 class Request(msgspec.Struct, frozen=True):
-    """`id` is this request's alone, `call` the idempotency key of its call, which the outcome names. `loops` says which
-    of the args are whole loops (`loop_results`)."""
+    """`id` is this request's alone, `call` the idempotency key of its call, which the outcome names. `loops` and
+    `tables` say which of the args are whole results (`whole_results`)."""
 
     code: str
     args: dict[str, Any]
@@ -35,6 +35,7 @@ class Request(msgspec.Struct, frozen=True):
     id: str = ""
     call: str = ""
     loops: list[tuple[Path, int, int]] = []
+    tables: list[Path] = []
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -110,7 +111,7 @@ def _done(request: Request) -> tuple[dict[str, Any], str]:
     """The fields of the reply, and what was printed. What the code sets in its context, and its filters of warnings,
     end with it."""
     output = Output()
-    with_loops(request.args, request.loops)
+    with_wholes(request.args, request.loops, request.tables)
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), warnings.catch_warnings():
         done = contextvars.copy_context().run(run, request.code, request.args, request.libs)
     output.write(_written_below())

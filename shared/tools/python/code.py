@@ -4,17 +4,20 @@ called with the args it names."""
 import ast
 import asyncio
 import builtins
+import datetime
 import faulthandler
 import functools
 import hashlib
 import importlib
 import inspect
+import json
 import linecache
 import os
 import re
 import sys
 import traceback
 import types
+import uuid
 from collections.abc import Callable
 from keyword import iskeyword
 from typing import Any
@@ -27,6 +30,7 @@ from shared.tools.base.contract import RESULT_LIMIT
 
 MODULE = "noetl_task"
 ALL_ARGS = ("input_data", "args")  # variables, and parameters of `main`, that hold all args unless one is called so
+AT_HAND = {"datetime": datetime, "json": json, "os": os, "uuid": uuid}  # modules that programs count on without import
 BODY = "__task__"           # the function a code with a top-level `return` becomes
 COMPILED = 256              # programs kept compiled
 TRACEBACK_LIMIT = 8 * 1024  # characters, the last ones
@@ -106,6 +110,7 @@ def _encode(value: Any) -> bytes:
 def _value(module: types.ModuleType, code: str, args: dict[str, Any], libs: dict[str, str]) -> Any:
     sys.modules[MODULE] = module  # dataclasses and pickle look their module up
     names = module.__dict__
+    names.update(AT_HAND)
     for alias, target in libs.items():
         try:
             _import(alias, target, names)

@@ -4,19 +4,19 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from shared.dsl.model.whole_loop import WholeLoop
-from shared.events.outcome import Outcome, failed, mark, ok
+from shared.dsl.model.wholes import WholeLoop, WholeTable
+from shared.events.outcome import Outcome, failed, mark, ok, shape_of
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, guarded, mapping
 from shared.tools.scripts import loader as script
 
 if TYPE_CHECKING:
     from shared.tools.python.child import Reply
-    from shared.tools.python.loop_results import Path
+    from shared.tools.python.whole_results import Path
 
-LOOKED_AT = 1_000  # nodes of the args, where whole loops may be
+LOOKED_AT = 1_000  # nodes of the args, where whole results may be
 LISTED = 100  # elements of a list that an author may have written
-_CONTAINERS = (dict, list, WholeLoop)
+_CONTAINERS = (dict, list, WholeLoop, WholeTable)
 
 SPEC = ToolSpec(
     kind="python",
@@ -65,7 +65,8 @@ class PythonTool:
             args.setdefault("auth", dict(call.auth))
         try:
             libs = _libs(call.config.get("libs"))
-            asked = Request(code, args, libs, call=call.idempotency_key, loops=_whole_loops(args))
+            loops, tables = _wholes(args)
+            asked = Request(code, args, libs, call=call.idempotency_key, loops=loops, tables=tables)
             return _outcome(await self._pool.ask(asked))
         except self._crashed as error:
             return failed("crash", str(error), retryable=True, py=blank())
@@ -78,7 +79,7 @@ def blank() -> dict[str, Any]:
 def _outcome(reply: "Reply") -> Outcome:
     meta, named = {"stdout": reply.stdout} if reply.stdout else {}, mark(reply.call)
     if reply.error is None:
-        return ok(reply.result, py=blank(), meta=meta, call=named)
+        return ok(reply.result, shape=shape_of(reply.result), py=blank(), meta=meta, call=named)
     py = blank()
     if reply.exception_type:
         py = {"exception_type": reply.exception_type, "traceback": reply.traceback}
@@ -115,10 +116,11 @@ def _module(alias: str, given: Any) -> str:
             raise BadCall(f"libs.{alias[:60]} must be a module's name or {{from: module, import: name}}")
 
 
-def _whole_loops(args: dict[str, Any]) -> "list[tuple[Path, int, int]]":
-    """Where the args hold a whole loop: the path, how many iterations it had, how many of them failed. Only the first
-    nodes are looked at: loops are where the author's args name them, not deep in data."""
+def _wholes(args: dict[str, Any]) -> "tuple[list[tuple[Path, int, int]], list[Path]]":
+    """Where the args hold a whole loop: the path, how many iterations it had, how many of them failed; and where a
+    whole table. Only the first nodes are looked at: they are where the author's args name them, not deep in data."""
     found: list[tuple[Path, int, int]] = []
+    tables: list[Path] = []
     nodes = deque[tuple["Path", Any]]([([], args)])
     for _ in range(LOOKED_AT):
         if not nodes:
@@ -126,7 +128,9 @@ def _whole_loops(args: dict[str, Any]) -> "list[tuple[Path, int, int]]":
         path, node = nodes.popleft()
         if type(node) is WholeLoop:
             found.append((path, node.iterations, node.failed))
+        elif type(node) is WholeTable:
+            tables.append(path)
         elif type(node) is dict or (type(node) is list and len(node) <= LISTED):
             entries = node.items() if type(node) is dict else enumerate(node)
             nodes.extend(([*path, key], each) for key, each in entries if type(each) in _CONTAINERS)
-    return found
+    return found, tables

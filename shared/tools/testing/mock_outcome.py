@@ -7,14 +7,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.answers.rehearsal.types import Took
-from shared.events.outcome import Outcome, failed, ok
+from shared.events.outcome import Outcome, failed, ok, shape_of
 from shared.tools.base.guard import BadCall, seconds
 from shared.tools.http import tool as http
 from shared.tools.postgres import tool as postgres
 from shared.tools.python import tool as python
 
 SQL = ("postgres", "duckdb", "snowflake", "ducklake")
-HTTP_KEYS = frozenset({"status_code", "headers", "data"})
+HTTP_KEYS = frozenset({"status_code", "headers", "data"})  # and `url`, which alone would be a body
 LIMITS = ("total", "read")  # of `spec.timeout`, what ends a call that is under way
 ABOUT = ("http", "pg", "py", "meta")
 SQL_KEYS = frozenset({"rows", "row_count", "columns"})
@@ -77,12 +77,12 @@ def _result(kind: str, value: Any) -> Outcome:
         return _http(value)
     if kind in SQL:
         return replace(ok(_sql(value), shape="sql"), **_blank(kind))
-    return replace(ok(value), **_blank(kind))
+    return replace(ok(value, shape=shape_of(value) if kind == "python" else "value"), **_blank(kind))
 
 
 def _http(value: Any) -> Outcome:
     """The envelope, or the body alone; a status of 400 or more is an error, as it is of the tool."""
-    whole = isinstance(value, Mapping) and value and value.keys() <= HTTP_KEYS
+    whole = isinstance(value, Mapping) and value.keys() & HTTP_KEYS and value.keys() <= HTTP_KEYS | {"url"}
     result = {"status_code": 200, "headers": {}, "data": None, **(value if whole else {"data": value})}
     status = result["status_code"]
     about = {"status": status, "headers": result["headers"]}

@@ -43,3 +43,15 @@ async def test_another_answer_is_not_of_that_kind(lab: Lab, api: Api, kind: str,
     api.refused["/items"] = status
     ran = await lab.run(asking(api, kind))
     assert (ran.status, len(api.asked), list(ran.summary.steps)) == ("completed", 1, ["start", "other"])
+
+
+@pytest.mark.parametrize("listed", ["['timeout', 'rate_limit']", "('rate_limit', 'connection',)"])
+async def test_kinds_are_known_in_a_list_too(lab: Lab, api: Api, listed: str) -> None:
+    book = asking(api, "x").replace("error.kind == 'x'", f"error.kind in {listed}").replace(
+        "error.kind != 'x'", f"error.kind not in {listed}")
+    api.pages["/items"], api.broken["/items", 1] = [[1]], [429]
+    ran = await lab.run(book)
+    assert (ran.status, len(api.asked)) == ("completed", 2), ran.error
+    api.refused["/items"] = 500
+    ran = await lab.run(book)
+    assert (ran.status, len(api.asked), list(ran.summary.steps)) == ("completed", 3, ["start", "other"]), ran.error

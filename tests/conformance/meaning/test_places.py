@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from shared.dsl.templates.evaluate import evaluate
 from shared.events.outcome import Outcome, failed, ok
@@ -54,6 +55,7 @@ def test_retry_reads_the_last_result(name: str) -> None:
 @pytest.mark.parametrize(("when", "made"), [
     ("error.status == 503", 2), ("error.message == 'busy'", 2), ("error.kind == 'http'", 2),
     ("error is defined and status_code == 503", 2), ("error is defined and status_code == 500", 1),
+    ("status_code == 503", 2), ("status_code >= 500 and attempt < 3", 2), ("status_code in [500, 502]", 1),
 ])
 def test_policies_of_a_retry_read_raw_fields(when: str, made: int) -> None:
     """FX §3.3."""
@@ -103,6 +105,25 @@ def test_what_a_rule_of_a_case_does_reads_result_and_this(value: str, wanted: An
     ran = case(value=value)
     assert ran.args("start_case_1_sink") == [{"got": wanted}]
     assert ran.args("two_task") == [{"kept": wanted}]
+
+
+@pytest.mark.parametrize("outcome", [page({"n": 5}), BUSY], ids=["done", "failed"])
+def test_what_a_rule_of_a_case_does_reads_how_the_call_went(outcome: Outcome) -> None:
+    """FS §8.3: `this` has the meta of the call, also of one that failed."""
+    told = replace(outcome, meta={"attempt": 1, "duration_s": 0.5})
+    ran = case("event.name in ['call.done', 'call.error']", "this.meta.duration_s", told)
+    assert (ran.args("start_case_1_sink"), ran.args("two_task")) == ([{"got": 0.5}], [{"kept": 0.5}])
+
+
+def test_a_sink_and_vars_of_the_step_read_how_the_call_went() -> None:
+    told = replace(page({"n": 5}), meta={"attempt": 1})
+    ran = run("""
+    - step: start
+      tool: {kind: http, url: "http://x"}
+      vars: {tried: "{{ this.meta.attempt }}"}
+      sink: {tool: {kind: postgres, table: t}, args: {tried: "{{ this.meta.attempt }}"}}
+    """, {"start_task": lambda _keys: told})
+    assert (ran.args("start_sink"), ran.ctx) == ([{"tried": 1}], {"tried": 1})
 
 
 def test_a_retry_of_a_case_reads_the_response() -> None:

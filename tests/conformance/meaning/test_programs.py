@@ -55,6 +55,47 @@ async def test_a_whole_loop_as_an_argument_of_the_step_is_the_same(lab: Lab) -> 
     assert ran.result() == [{"total": 3, "done": 2, "success": 2, "failed": 1}, 1]
 
 
+PROGRAM = """
+      import json
+      rows = [{'n': 1}, {'n': 2}]
+      assert isinstance(t, list) and isinstance(t, dict) and t == rows and t['rows'] == rows and rows == list(t)
+      assert t[0] == {'n': 1} and t[-1:] == [{'n': 2}] and len(t) == 2 and {'n': 1} in t and 'rows' in t
+      assert t.get('row_count') == 2 and dict(t)['columns'] == ['n'] and json.loads(json.dumps(t)) == dict(t)
+      result = {'sum': sum(row['n'] for row in t), 'whole': t}
+"""
+
+
+@pytest.mark.parametrize("args", ["  args: {t: '{{ start }}'}\n  tool:\n", "  tool:\n    args: {t: '{{ start }}'}\n"],
+                         ids=["of the step", "of the task"])
+async def test_a_whole_table_is_a_mapping_and_answers_as_the_list_of_its_rows(lab: Lab, args: str) -> None:
+    """FX §8.1: the result of a query is its rows."""
+    await lab.database()
+    ran = await lab.run(playbook(f"""
+- step: start
+  tool: {{kind: postgres, auth: pg_k8s, command: "SELECT * FROM (VALUES (1), (2)) AS t(n) ORDER BY n"}}
+  next: {{arcs: [{{step: told}}]}}
+- step: told
+{args}    kind: python
+    code: |{PROGRAM}"""))
+    assert ran.status == "completed", ran.error
+    assert ran.result() == {"sum": 3, "whole": {"rows": [{"n": 1}, {"n": 2}], "row_count": 2, "columns": ["n"]}}
+
+
+async def test_a_table_without_rows_is_false_to_a_program(lab: Lab) -> None:
+    await lab.database()
+    ran = await lab.run(playbook("""
+- step: start
+  tool: {kind: postgres, auth: pg_k8s, command: "SELECT 1 AS n WHERE false"}
+  next: {arcs: [{step: told}]}
+- step: told
+  tool:
+    kind: python
+    args: {t: "{{ start }}", rows: "{{ start.rows }}"}
+    code: "result = [bool(t), t or 'none', rows]"
+"""))
+    assert ran.result() == [False, "none", []]
+
+
 @pytest.mark.parametrize(("given", "told"), [
     ("{a: 1, b: [2]}", {"a": 1, "b": [2]}),
     ("{input_data: {a: 1}}", {"a": 1}),

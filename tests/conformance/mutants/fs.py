@@ -33,6 +33,10 @@ MUTANTS: dict[str, Mutant] = {
         ("FS §7.3", "FS App. B"), f"{PLACES}::test_retry_reads_the_attempt_that_failed",
         Edit(f"{LOWER}.name_meanings:on_task", 'status_code="outcome.http.status"', 'status_code="outcome.http.code"'),
     ),
+    "this has no meta": Mutant(
+        ("FS §8.3",), f"{PLACES}::test_what_a_rule_of_a_case_does_reads_how_the_call_went",
+        Edit(f"{LOWER}.formal_step:_parts", '"{{ outcome.meta }}"', '"{{ dict(duration_s=0) }}"'),
+    ),
     "a retry does not know its last result": Mutant(
         ("FS §7.3", "FS App. B"), f"{PLACES}::test_retry_reads_the_last_result",
         Edit(f"{LOWER}.name_meanings:on_task", 'data=f"{view}.data"', 'data=f"{view}.body"'),

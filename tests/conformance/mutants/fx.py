@@ -34,6 +34,10 @@ MUTANTS: dict[str, Mutant] = {
         ("FX §3.3", "FS §8.3", "FS App. B"), f"{PLACES}::test_what_a_rule_of_a_case_does_reads_result_and_this",
         Edit(f"{LOWER}.name_meanings:_names", 'f"{view}.result" if kind in SHAPED else view', "view"),
     ),
+    "a status is that of a success": Mutant(
+        ("FX §3.3",), f"{PLACES}::test_policies_of_a_retry_read_raw_fields",
+        Edit(f"{LOWER}.retry:_reads_status", "retry.edition > 2", "retry.edition > 9"),
+    ),
     "a refusal does not say why": Mutant(
         ("FX §4.1", "FX §10.1", "FS §3.2"), f"{ROUTING}::test_an_unknown_playbook_is_a_failed_execution_that_says_why",
         Edit(f"{TURN}.refuse", '"failed", None, error)', '"failed", None, None)'),

@@ -234,6 +234,11 @@ MUTANTS: dict[str, Mutant] = {
         ("Words of today",), f"{TODAY}::test_output_is_what_the_task_came_to_in_its_rules_and_its_set",
         Edit("shared.dsl.lower.today.names:_output", '"body": f"{view}.data", ', ""),
     ),
+    "an end that no arc names is left out": Mutant(
+        ("An `end` that no arc names",),
+        "tests/unit/dsl/lower/test_last_step.py::test_a_step_without_next_leads_to_an_end_that_no_arc_names",
+        Edit("shared.dsl.lower.today.last_step:lead_to_the_end", 'get(each, "next") is None and get', "False and get"),
+    ),
     "the clock of a workload is another one": Mutant(
         ("Clock",), f"{TODAY}::test_the_time_of_a_decision_is_in_its_record",
         Edit("shared.engine.routing.workload:merge_workload", "**whole_scope(execution_id, found), NOW: ts}",

@@ -24,6 +24,13 @@ async def test_json_answers_are_decoded_and_headers_are_lower_case(site, opened)
     assert outcome.http["status"] == 200
 
 
+async def test_an_answer_says_where_it_comes_from_without_what_may_be_a_credential(site, opened) -> None:
+    last = site.on("/b", lambda: web.json_response({}))
+    first = site.on("/a", lambda: web.Response(status=302, headers={"Location": f"{last}?key=secret"}))
+    outcome = await opened("http").run(call({"url": first.replace("//", "//user:secret@"), "params": {"token": "t"}}))
+    assert outcome.result["url"] == last
+
+
 @pytest.mark.parametrize(("body", "kind", "data"), [
     (b"hello", "text/plain", "hello"),
     ("grüß".encode("latin-1"), "text/plain; charset=latin-1", "grüß"),

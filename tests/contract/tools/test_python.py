@@ -42,10 +42,24 @@ async def _run(tool, code: str, _timeout: float = 20.0, **config: Any):
     ("from __future__ import annotations\nreturn x", 2),
     ("from dataclasses import dataclass\n@dataclass\nclass P:\n    a: 'int'\nresult = P(x)", {"a": 2}),
     ("y = [x for _ in range(2)]", None),
+    ("result = [datetime.date(2024, 2, x).isoformat(), json.dumps(x), os.path.join('a', 'b'), uuid.UUID(int=x).int]",
+     ["2024-02-02", "2", "a/b", 2]),
+    ("return [json.dumps(x) for _ in '1']", ["2"]),
 ])
 async def test_code_gives_its_result_in_every_accepted_form(opened, code, result) -> None:
     outcome = await _run(opened("python"), code, args={"x": 2})
     assert (outcome.error, outcome.result, outcome.py) == (None, result, {"exception_type": None})
+
+
+@pytest.mark.parametrize(("result", "shape"), [
+    ({"status": "success", "data": {"n": 1}}, "envelope"), ({"status": "x", "data": {}, "error": None}, "envelope"),
+    ({"status": "success", "data": [1]}, "value"), ({"data": {"n": 1}}, "value"), ([1], "value"),
+    ({"status": "success", "data": {"n": 1}, "more": 2}, "value"),
+])
+async def test_an_envelope_that_a_program_makes_is_known_as_one(opened, result, shape) -> None:
+    """FS §8.3: status, data, error and meta."""
+    outcome = await _run(opened("python"), f"result = {result!r}")
+    assert (outcome.result, outcome.shape) == (result, shape)
 
 
 async def test_values_are_encoded_as_json_encodes_them(opened) -> None:

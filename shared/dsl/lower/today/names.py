@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from shared.dsl.lower.names import Names, attributes_read, renamed_node
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, replaced, text_of
-from shared.dsl.lower.program import lower_program
+from shared.dsl.lower.program import asks_for, lower_program
 from shared.dsl.lower.sugar import SUGAR
 from shared.dsl.lower.tasks import split
 from shared.dsl.lower.today.shapes import with_input
@@ -55,9 +55,11 @@ def todays_names(env: Env, root: Node) -> Node:
 def _step(env: Env, known: Survey, elsewhere: Mapping[tuple[str, str, str], str], node: Node) -> Node:
     step = text_of(get(node, "step"))
     kind = known.last_kind(step)
-    keys = _with_result(known, step, _keys(elsewhere))
-    names = {**dict.fromkeys(("args", "input", "loop", "spec"), keys), **dict.fromkeys(_FORMAL, _formal(kind)),
-             "next": _arcs(kind, elsewhere)}
+    outside, own = _keys(elsewhere), known.args[step]
+    keys = _with_result(known, step, outside, own)
+    names = {**dict.fromkeys(("loop", "spec"), keys),
+             **dict.fromkeys(("args", "input"), _with_result(known, step, outside)),
+             **dict.fromkeys(_FORMAL, _formal(kind)), "next": _arcs(kind, elsewhere)}
     put: dict[str, Node | None] = {key: renamed_node(below, names[key]) for key, below in items(node) if key in names}
     if (tool := get(node, "tool")) is not None:
         put["tool"] = _tool(env, known, step, tool, keys)
@@ -73,7 +75,8 @@ def _kept_as(step: str, task: str) -> str:
 
 def _tool(env: Env, known: Survey, step: str, tool: Node, keys: Names) -> Node:
     own = {(step, "results", task): task for task in known.tasks[step]}
-    named = {} if step in known.data or not step.isidentifier() else {step: "outcome.result"}
+    taken = step in known.data | known.args[step] | known.brought.get(step, frozenset())
+    named = {} if taken or not step.isidentifier() else {step: "outcome.result"}
     keys = replace(keys, deep={**keys.deep, **own})
     kept = known.kept.get(step, frozenset())
     if is_map(tool):
@@ -125,6 +128,10 @@ def _task(env: Env, body: Node, keys: Names, rules: Names) -> Node:
     them is handed over."""
     if "{{" in text_of(get(body, "code")):
         body = lower_program(env, with_input(body))
+    elif "result" in keys.plain and asks_for("result", with_input(body)):
+        body = with_input(body)
+        body = changed(body, {"args": changed(get(body, "args") or build(body.position, {}),
+                                              {"result": build(body.position, "{{ result }}")})})
     tool = env.kinds.get(text_of(get(body, "kind")))
     verbatim = {key for key, spec in tool.keys.items() if not spec.template} if tool is not None else set()
     put: dict[str, Node | None] = {}
@@ -210,10 +217,10 @@ def _formal(kind: str) -> Names:
                                   ("output", "result"): "output.result"})
 
 
-def _with_result(known: Survey, step: str, keys: Names) -> Names:
-    """`result` where one step leads here, and nothing else is called so."""
+def _with_result(known: Survey, step: str, keys: Names, own: Set[str] = frozenset()) -> Names:
+    """`result` where one step leads here, and nothing else is called so, `own` included."""
     before = [each for each in known.before.get(step, ()) if each != step]
-    taken = known.data | known.tasks.keys() | known.tasks.get(step, {}).keys()
+    taken = {*known.data, *known.brought.get(step, ()), *own, *known.tasks, *known.tasks.get(step, {})}
     if len(before) != 1 or "result" in taken or not before[0].isidentifier():
         return keys  # of several, or of none, the check of names says what to write
     view = f"{before[0]}.result" if known.last_kind(before[0]) in _ENVELOPES else before[0]

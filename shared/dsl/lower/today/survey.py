@@ -12,15 +12,19 @@ from shared.dsl.lower.tasks import split
 from shared.dsl.source.nodes import Node
 from shared.dsl.templates.evaluate import is_template
 
-_DATA = ("workload", "args", "input", "set", "set_ctx", "set_iter", "vars", "spec")
+_DATA = ("workload", "set", "set_ctx", "set_iter", "vars", "spec")
+_ARGS = ("args", "input")
 _LEADING = ("next", "arcs", "case", "then", "else", "call", "step")
 
 
 class Survey(Struct, frozen=True):
-    """`data` are the names of values the author gives. `tasks` are each step's tasks with their kinds, in order.
-    `kept` are the tasks whose results other steps read, by step; `before` the steps that lead to a step."""
+    """`data` are the names of values the author gives to all steps, `args` those that a step has by its own `args`, and
+    `brought` those that arcs bring it. `tasks` are each step's tasks with their kinds, in order. `kept` are the tasks
+    whose results other steps read, by step; `before` the steps that lead to a step."""
 
     data: frozenset[str]
+    args: Mapping[str, Set[str]]
+    brought: Mapping[str, Set[str]]
     tasks: Mapping[str, Mapping[str, str]]
     kept: Mapping[str, Set[str]]
     before: Mapping[str, tuple[str, ...]]
@@ -40,10 +44,14 @@ def survey(env: Env, root: Node) -> Survey:
         if name in plain and task in tasks[name]:
             kept.setdefault(name, set()).add(task)
     before: dict[str, list[str]] = {}
+    brought: dict[str, set[str]] = {}
     for name, step in steps.items():
-        for target in {*_leads(get(step, "next"), in_next=True), *_leads(get(step, "case"))}:
+        for target, names in leads(step).items():
             before.setdefault(target, []).append(name)
-    return Survey(frozenset(_given(root)), tasks, kept, {name: tuple(each) for name, each in before.items()})
+            brought.setdefault(target, set()).update(names)
+    args = {name: _arguments(step) for name, step in steps.items()}
+    return Survey(frozenset(_given(root)), args, brought, tasks, kept,
+                  {name: tuple(each) for name, each in before.items()})
 
 
 def tasks_of(env: Env, step: str, tool: Node | None) -> Iterator[tuple[str, str]]:
@@ -86,15 +94,29 @@ def _given(root: Node) -> Iterator[str]:
         stack += listed(node)
 
 
-def _leads(node: Node | None, *, in_next: bool = False) -> Iterator[str]:
-    """The steps that a `next` or a `case` names."""
+def _arguments(node: Node | None) -> frozenset[str]:
+    return frozenset(name for key in _ARGS for name, _ in items(get(node, key)))
+
+
+def leads(step: Node) -> dict[str, set[str]]:
+    """The steps that a step's `next` and `case` name, each with the names of what they bring it."""
+    found: dict[str, set[str]] = {}
+    for target, names in (*_leads(get(step, "next"), in_next=True), *_leads(get(step, "case"))):
+        found.setdefault(target, set()).update(names)
+    return found
+
+
+def _leads(node: Node | None, brought: frozenset[str] = frozenset(), *, in_next: bool = False,
+           ) -> Iterator[tuple[str, frozenset[str]]]:
+    """The steps that a `next` or a `case` names, with the names of what it brings them."""
     if node is None:
         return
     if in_next and isinstance(node.value, str):
-        yield node.value
+        yield node.value, brought
     elif is_list(node):
         for each in node.value:
             yield from _leads(each, in_next=in_next)
     for key, below in items(node):
         if key in _LEADING:
-            yield from _leads(below, in_next=key in ("next", "step"))
+            more = _arguments(node) if key == "step" else frozenset()
+            yield from _leads(below, more, in_next=key in ("next", "step"))

@@ -231,6 +231,27 @@ def test_a_result_of_the_playbooks_own_is_left_alone() -> None:
     assert run(workflow, workload="{result: 5}").args("end_task") == [{"v": 5}]
 
 
+def test_an_arg_that_is_called_result_takes_that_of_the_step_before() -> None:
+    ran = run("""
+    - {step: start, tool: {kind: noop, args: {v: 1}}, next: own}
+    - {step: own, tool: {kind: noop, args: {result: "{{ result }}"}}, next: asks}
+    - {step: asks, tool: {kind: python, code: "def main(result): return result"}, next: bound}
+    - step: bound
+      args: {result: "{{ result.v }}"}
+      tool: {kind: python, args: {w: "{{ result }}"}, code: "def main(result, w): return [result, w]"}
+    """, {"own_task": giving(ok({"v": 2})), "asks_task": giving(ok({"v": 3}))})
+    assert (ran.args("own_task"), ran.args("asks_task")) == ([{"result": {"v": 1}}], [{"result": {"v": 2}}])
+    assert ran.args("bound_task") == [{"result": 3, "w": 3}]
+
+
+def test_a_result_that_an_arc_brings_is_the_arcs() -> None:
+    ran = run("""
+    - {step: start, tool: {kind: noop, args: {v: 1}}, next: [{step: end, args: {result: 8}}]}
+    - {step: end, tool: {kind: noop, args: {v: "{{ result }}"}}}
+    """)
+    assert ran.args("end_task") == [{"v": 8}]
+
+
 # -- the execution and the clock ------------------------------------------------------------------
 
 

@@ -11,14 +11,18 @@ from shared.dsl.templates.result_view import view
 from shared.errors import TemplateError
 from shared.events.outcome import Ref, Result
 
+ASKED = {"status_code": 200, "headers": {}, "data": {"n": 1}, "url": "http://a/b"}
 HTTP = {"status_code": 200, "headers": {"a": "b"}, "data": {"paging": {"page": 1}, "headers": "own", "result": 5}}
 SQL = {"rows": [{"user_id": 7}, {"user_id": 8}], "row_count": 2, "columns": ["user_id"]}
 SCOPE: dict[str, Any] = {
     "http": view(Result(HTTP, "http")),
+    "asked": view(Result(ASKED, "http")),
+    "named": view(Result({**ASKED, "data": {"url": "own"}}, "http")),
     "sql": view(Result(SQL, "sql")),
     "loop_step": view(Result({"results": [{"n": 1}, {"n": 2}], "count": 3, "failed": 1}, "loop")),
     "py": view(Result({"field": 4, "items": [1]})),
     "wrapped": view(Result({"data": {"x": 1}})),
+    "made": view(Result({"status": "success", "data": {"x": 1, "status": "own"}}, "envelope")),
     "num": view(Result(5)),
     "txt": view(Result("abc")),
     "nothing": view(Result()),
@@ -34,6 +38,7 @@ SCOPE: dict[str, Any] = {
         ("http.result.status_code", 200), ("http.paging.page", 1), ("http.headers", {"a": "b"}),
         ("http.data.headers", "own"), ("http['paging'].page", 1), ("http.gone | default(1)", 1),
         ("http | tojson", '{"paging":{"page":1},"headers":"own","result":5}'), ("http | length", 3),
+        ("asked", ASKED), ("asked.url", "http://a/b"), ("asked.result.url", "http://a/b"), ("named.url", "own"),
         ("outcome.result.data.paging.page", 1), ("outcome", {"status": "ok", "result": HTTP}),
         ("sql", SQL), ("sql.rows", SQL["rows"]), ("sql.data", SQL["rows"]), ("sql.result", SQL["rows"]),
         ("sql[0].user_id", 7), ("sql.result[0].user_id", 7), ("sql.row_count", 2), ("sql.columns", ["user_id"]),
@@ -43,7 +48,10 @@ SCOPE: dict[str, Any] = {
         ("loop_step.failed", 1), ("loop_step.data | length", 2), ("loop_step[0].n", 1),
         ("py.field", 4), ("py.items", [1]), ("py.data.field", 4), ("py.result.field", 4),
         ("py", {"field": 4, "items": [1]}),
-        ("py.get('field')", 4), ("'field' in py", True), ("wrapped.data.x", 1),
+        ("py.get('field')", 4), ("'field' in py", True), ("wrapped.data.x", 1), ("wrapped.x is defined", False),
+        ("made.x", 1), ("made.data.x", 1), ("made.result.x", 1), ("made.status", "success"),
+        ("made.y is defined", False),
+        ("made", {"status": "success", "data": {"x": 1, "status": "own"}}), ("made | length", 2),
         ("num", 5), ("num.data", 5), ("num.result", 5), ("num + 1", 6), ("1 + num", 6), ("num > 4 and 6 > num", True),
         ("-num", -5), ("num == 5", True), ("num in [5]", True), ("num | string", "5"),
         ("[10, 20, 30, 40, 50, 60][num]", 60),

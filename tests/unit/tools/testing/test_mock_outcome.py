@@ -18,6 +18,8 @@ OK_HTTP = {"status": 200, "headers": {}}
 @pytest.mark.parametrize(("value", "result"), [
     ({"data": [1]}, {"status_code": 200, "headers": {}, "data": [1]}),
     ({"status_code": 201, "headers": {"etag": "x"}}, {"status_code": 201, "headers": {"etag": "x"}, "data": None}),
+    ({"data": 1, "url": "http://a/"}, {"status_code": 200, "headers": {}, "data": 1, "url": "http://a/"}),
+    ({"url": 1}, {"status_code": 200, "headers": {}, "data": {"url": 1}}),
     ({"price": 1}, {"status_code": 200, "headers": {}, "data": {"price": 1}}),
     ([1], {"status_code": 200, "headers": {}, "data": [1]}),
     (None, {"status_code": 200, "headers": {}, "data": None}),

@@ -1,4 +1,4 @@
-"""The results of a loop as templates hand them to programs. In a module of its own: tools load no template library."""
+"""Whole results as templates hand them to programs. In a module of its own: tools load no template library."""
 
 from typing import Any
 
@@ -11,3 +11,7 @@ class WholeLoop(list[Any]):
     def __init__(self, results: list[Any], iterations: int, failed: int) -> None:
         super().__init__(results)
         self.iterations, self.failed = iterations, failed
+
+
+class WholeTable(dict[str, Any]):
+    """`{rows, row_count, columns}` as a program is handed it."""
