@@ -164,7 +164,7 @@ def test_nobody_but_the_scheduler_may_ask_for_children(ctl: Ctl) -> None:
 
 
 def test_what_is_buried_can_be_shown_and_replayed(ctl: Ctl) -> None:
-    large = b'{"path":"attacked/plain","execution_id":"replayed","by":"' + b"x" * 20_000 + b'"}'
+    large = b'{"path":"attacked/plain","by":"' + b"x" * 20_000 + b'"}'
     (place,) = send(ctl, subjects.EXECUTE, (large,))
     buried(ctl, [place])
     (letter,) = [each for each in letters(ctl, "requests") if each["place"] == place]
