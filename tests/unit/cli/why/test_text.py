@@ -68,4 +68,4 @@ def test_wide_adds_the_values() -> None:
 
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert noetlctl("why", "--help") == 0
-    assert "Example: noetlctl why" in capsys.readouterr().out
+    assert "noetlctl why 4f1c" in capsys.readouterr().out
