@@ -26,6 +26,7 @@ COMMANDS = {
     "schema": "Print the JSON Schema of playbooks, or of their tests.",
     "up": "Start the whole stack and keep it running.",
     "register": "Store a playbook in the catalogue.",
+    "playbook": "Versions in the catalogue: history, diff, rollback, delete.",
     "execute": "Start an execution of a registered playbook.",
     "get": "Show an execution, or list executions, playbooks, schedules, triggers, credentials, pools or workers.",
     "describe": "Show everything the log says about an execution.",

@@ -35,11 +35,12 @@ EXECUTION_COLUMNS = (
 
 
 async def playbooks(bus: Bus) -> list[Row]:
-    return [
-        {"path": entry.path, "version": entry.version, "digest": entry.digest,
-         "playbook_id": entry.playbook_id, "latest": latest}
-        for entry, latest in await catalog.everything(bus)
-    ]
+    return [playbook(entry, latest) for entry, latest in await catalog.everything(bus)]
+
+
+def playbook(entry: catalog.Entry, latest: bool) -> Row:
+    return {"path": entry.path, "version": entry.version, "digest": entry.digest,
+            "playbook_id": entry.playbook_id, "latest": latest}
 
 
 async def schedules(bus: Bus) -> list[Row]:

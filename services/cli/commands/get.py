@@ -32,6 +32,7 @@ class Listing(NamedTuple):
 @click.command("get", epilog="Examples: noetlctl get executions --status failed --since 2h -l team=data -o wide   "
                "noetlctl get 4f1c…   noetlctl get workers --watch")
 @click.argument("what", nargs=-1, metavar="[NOUN [NAME]… | EXECUTION]")
+@click.option("--version", default="", help="Of a playbook: this one, or a digest of its history.")
 @selection.options
 @click.option("--limit", type=click.IntRange(1, MAX_SELECTED), default=20, show_default=True,
               help="How many executions to list.")
@@ -44,13 +45,14 @@ class Listing(NamedTuple):
 @render.option()
 @context.option
 def command(
-    what: tuple[str, ...], chosen: Selection, limit: int, page: int, sort: str, reverse: bool, stuck: bool, watch: bool,
-    output: str, context_file: Path | None,
+    what: tuple[str, ...], version: str, chosen: Selection, limit: int, page: int, sort: str, reverse: bool, stuck: bool,
+    watch: bool, output: str, context_file: Path | None,
 ) -> int:
     """Show an execution, or list executions, playbooks, schedules, triggers, credentials, pools or workers.
 
     NOUN is one of them, also in the singular; executions unless given. One execution is read from the log, the list
-    of executions from PostgreSQL. Exits 0 whatever became of an execution.
+    of executions from PostgreSQL. `get playbook PATH -o yaml` prints its source. Exits 0 whatever became of an
+    execution.
     """
     from services.cli.console import run_async
 
@@ -63,7 +65,13 @@ def command(
         if watch or reverse or (page, sort) != (1, "started"):
             raise click.UsageError("--stuck lists what has stood longest first, once")
         return run_async.run(_stuck(chosen, limit, output, context.locate(context_file)))
+    if version and (noun != "playbook" or len(names) != 1):
+        raise click.UsageError("--version is of one playbook: noetlctl get playbook PATH --version 1 -o yaml")
     settings = context.find(context_file)
+    if noun == "playbook" and len(names) == 1 and output == "yaml" and not watch:
+        return run_async.run(_source(names[0], version, settings))
+    if version:
+        return run_async.run(_version(names[0], version, output, settings))
     if noun != "execution":
         return run_async.run(_list(noun, names, watch, output, settings))
     if names:
@@ -136,6 +144,28 @@ async def _stuck(chosen: Selection, limit: int, output: str, found: "Found") -> 
     if len(ordered) > limit:
         click.echo(f"{limit} of {len(ordered)} that stand still: --limit", err=True)
     looked.say()
+    return exits.OK
+
+
+async def _source(path: str, version: str, settings: "Settings") -> int:
+    """As it was registered."""
+    from services.cli.playbooks import catalogue
+
+    async with context.connected(settings) as bus:
+        source = await catalogue.source(bus, await catalogue.one(bus, path, version))
+    click.echo(source.decode("utf-8", "replace"), nl=not source.endswith(b"\n"))
+    return exits.OK
+
+
+async def _version(path: str, version: str, output: str, settings: "Settings") -> int:
+    from services.cli import nouns
+    from services.cli.playbooks import catalogue
+
+    kind = nouns.NOUNS["playbook"]
+    async with context.connected(settings) as bus:
+        known = await catalogue.versions(bus, path)
+        entry = await catalogue.one(bus, path, version)
+    render.rows([nouns.playbook(entry, entry.means(known.latest))], kind.columns, output, kind.name)
     return exits.OK
 
 
