@@ -141,6 +141,7 @@ TYPED = {
     "get triggers": "get triggers",
     "trigger list": "trigger list",
     "credential": "credential pg={{}}",
+    "credential set": "credential set pg={{}}",
     "get credentials": "get credential pg",
     "get pools": "get pools",
     "get workers": "get workers",
@@ -155,6 +156,12 @@ TYPED = {
     "rerun": "rerun {good} --from last",
     "retry-failed": "retry-failed {bad}",
     "register": "register child.yaml --dry-run",
+    "playbook history": "playbook history views/child",
+    "playbook diff": "playbook diff views/child 1",
+    "playbook rollback": "playbook rollback views/child --to 1",
+    "playbook delete": "playbook delete views/spare --yes",
+    "credential rotate": "credential rotate pg={{}}",
+    "credential delete": "credential delete pg --yes",
     "schedule describe": "schedule describe nightly",
     "schedule next": "schedule next nightly -n 1",
     "schedule backfill": "schedule backfill nightly --from 2025-12-01 --to 2026-02-01 --dry-run",
@@ -191,6 +198,8 @@ def named(up: Up, ctl: Ctl, done: dict[str, str]) -> dict[str, str]:
     ctl("trigger", "apply", "-f", "t.yaml")
     ctl("schedule", "apply", "-f", "s.yaml")
     ctl("credential", "pg={}")
+    (up.folder / "spare.yaml").write_text(CHILD.replace("views/child", "views/spare"))
+    ctl("register", "spare.yaml")
     ctl("context", "add", "here", "--from", ".noetl/context.json")
     letter = wait_until(lambda: ctl("dlq", "list", "-o", "json").json, "a dead letter", WITHIN_S)[-1]["seq"]
     return {**done, "letter": str(letter)}
