@@ -123,15 +123,15 @@ async def _delete(name: str, yes: bool, output: str, context_file: Path | None) 
 
 async def _users(bus: "Bus", name: str) -> str:
     """Registered playbooks whose latest version names it."""
+    from shared.dsl.check.credentials import named
     from shared.errors import NoetlError
     from shared.runtime.stores import catalog
     from shared.runtime.stores.plans import Plans
-    from shared.runtime.stores.readiness import credentials_named
 
     plans, users = Plans(bus), []
     for entry, latest in await catalog.everything(bus):
         try:
-            if latest and name in credentials_named(await plans.load(entry.digest)):
+            if latest and name in named(await plans.load(entry.digest)):
                 users.append(entry.path)
         except NoetlError:  # one that no longer compiles uses nothing
             continue

@@ -52,6 +52,7 @@ async def _register(
     async with context.connected(context.find(context_file)) as bus:
         for each in found:
             await _one(bus, each, replace, True)
+        await _warn_of_credentials(bus, found)
         with progress.bar("register", len(found)) as done:
             rows = []
             for each in found:
@@ -80,6 +81,18 @@ async def _one(bus: "Bus", playbook: "Valid", replace: bool, dry_run: bool) -> d
     return {"path": entry.path, "version": entry.version, "digest": entry.digest, "playbook_id": entry.playbook_id,
             "status": placed.status, "changes": await catalogue.changes(bus, placed.before, source),
             "dry_run": dry_run}
+
+
+async def _warn_of_credentials(bus: "Bus", found: "list[Valid]") -> None:
+    from shared.bus import topology
+    from shared.dsl.check.credentials import named
+
+    names = list(dict.fromkeys(name for each in found for name in named(each.plan)))
+    stored = await bus.kv_all(topology.KEYCHAIN) if names else {}
+    for name in names:
+        if name not in stored:
+            click.echo(f"warning: no credential {name!r} is stored (noetlctl credential {name}=JSON); executions that "
+                       "need it fail until it is", err=True)
 
 
 def _line(row: Mapping[str, Any]) -> str:

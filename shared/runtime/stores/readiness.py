@@ -123,33 +123,9 @@ def needs_of(plan: Plan, given: Collection[str]) -> Needs:
         for task in step.tasks:
             for name in _called(task):
                 playbooks.setdefault(name, f"step {step.name}")
-    declared = _declared(plan)
-    return Needs(playbooks, wanted, declared) if playbooks or wanted or declared else NOTHING
-
-
-def _declared(plan: Plan) -> dict[str, str]:
     stored = {str(entry.get("credential") or entry["name"]): str(entry["name"]) for entry in plan.keychain}
-    return {name: entry for name, entry in stored.items() if not is_template(name)}
-
-
-def credentials_named(plan: Plan) -> dict[str, str]:
-    """Those of its keychain, and those that tasks name as they stand; each with who names it."""
-    found = {name: f"keychain.{entry}" for name, entry in _declared(plan).items()}
-    for step in plan.steps.values():
-        for task in step.tasks:
-            for name in _authorised(task.config.get("auth")):
-                found.setdefault(name, f"step {step.name}")
-    return found
-
-
-def _authorised(auth: Any) -> Iterator[str]:
-    """A name, or several by alias."""
-    if isinstance(auth, str) and auth and not is_template(auth):
-        yield auth
-    elif isinstance(auth, Mapping):
-        for each in auth.values():
-            if isinstance(each, Mapping):
-                yield from _authorised(each.get("credential"))
+    declared = {name: entry for name, entry in stored.items() if not is_template(name)}
+    return Needs(playbooks, wanted, declared) if playbooks or wanted or declared else NOTHING
 
 
 def _called(task: Task) -> Iterator[tuple[str, str]]:
