@@ -269,6 +269,24 @@ def test_logs_have_what_tasks_printed(ctl: Ctl, done: dict[str, str]) -> None:
     assert ctl("logs", done["good"], "--step", "last", "--printed").out == ""
 
 
+def test_the_tail_of_a_log_is_its_last_lines_also_when_it_is_followed(ctl: Ctl, done: dict[str, str]) -> None:
+    everything = ctl("logs", done["good"]).out.splitlines()
+    assert len(everything) > 3
+    assert ctl("logs", done["good"], "--tail", "3").out.splitlines() == everything[-3:]
+    assert ctl("logs", done["good"], "-f", "--tail", "3").out.splitlines() == everything[-3:]
+    assert ctl("logs", done["good"], "-f").out.splitlines() == everything
+    assert ctl("logs", done["good"], "--tail", "0").out == ""
+    assert [line["text"] for line in ctl("logs", done["good"], "--printed", "--tail", "1", "-o", "json").json] == [
+        "hello from python"]
+
+
+def test_a_noun_that_is_mistyped_is_not_looked_for_as_an_execution(ctl: Ctl, done: dict[str, str]) -> None:
+    for typed, meant in (("executons", "executions"), ("Playbook", "playbooks"), ("pols", "pools")):
+        ran = ctl("get", typed)
+        assert (ran.code, f"did you mean `noetlctl get {meant}`?" in ran.err) == (exits.NOT_FOUND, True)
+    assert "did you mean" not in ctl("get", "0123456789abcdef0123").err
+
+
 def test_results_and_ctx_are_plain_values(ctl: Ctl, done: dict[str, str]) -> None:
     assert ctl("result", done["good"], "-r").out == "fine\n"
     assert ctl("result", done["good"], "--step", "start", "--path", "rows[0].name", "-r").out == "ada\n"

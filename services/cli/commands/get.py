@@ -12,7 +12,9 @@ from services.cli.executions.selection import MAX_SELECTED, Selection
 from services.cli.stack import context
 
 if TYPE_CHECKING:
+    from services.cli.executions.logbook import Logbook
     from services.cli.stack.context import Found
+    from shared.bus.ports import Bus
     from shared.runtime.service.settings import Settings
 
 SORTS = ("started", "ended", "took", "path", "status")
@@ -88,7 +90,7 @@ def _noun(what: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 async def _one(names: tuple[str, ...], watch: bool, output: str, settings: "Settings") -> int:
     import sys
 
-    from services.cli.executions import generated_names, logbook, requests, set_aside
+    from services.cli.executions import generated_names, requests, set_aside
     from services.cli.executions.display import Lines
     from services.cli.executions.result_output import show
     from shared.answers.history.summary import Summary
@@ -97,7 +99,7 @@ async def _one(names: tuple[str, ...], watch: bool, output: str, settings: "Sett
         raise click.UsageError("name one execution")
     async with context.connected(settings) as bus:
         summary = Summary(names[0])
-        for record in (await logbook.read(bus, names[0], settings.partitions)).records:
+        for record in (await _read(bus, names[0], settings)).records:
             summary.apply(record)
         if watch and not summary.over:
             summary = await requests.finish_within(bus, names[0], settings.partitions, None, family=True)
@@ -106,6 +108,22 @@ async def _one(names: tuple[str, ...], watch: bool, output: str, settings: "Sett
             Lines(sys.stdout, known).update(summary)
         await show(bus, summary, output, known, [] if summary.over else await set_aside.shown(bus, names[0]))
     return exits.OK
+
+
+async def _read(bus: "Bus", name: str, settings: "Settings") -> "Logbook":
+    """What is no execution may be a noun that is mistyped."""
+    from difflib import get_close_matches
+
+    from services.cli.executions import logbook
+
+    try:
+        return await logbook.read(bus, name, settings.partitions)
+    except CliError as error:
+        near = get_close_matches(name.lower(), [f"{noun}s" for noun in NOUNS], n=1)
+        if error.code != exits.NOT_FOUND or not near:
+            raise
+        raise CliError(f"no noun and no execution {name!r}: did you mean `noetlctl get {near[0]}`?",
+                       exits.NOT_FOUND) from None
 
 
 async def _executions(chosen: Selection, asked: Listing, watch: bool, output: str, settings: "Settings") -> int:

@@ -25,7 +25,7 @@ COLUMNS = (
 
 @click.group("playbook", epilog="Example: noetlctl playbook history examples/hello")
 def command() -> None:
-    """Versions in the catalogue: their history, what differs, the way back, and deletion."""
+    """Versions in the catalogue: history, diff, rollback, delete."""
 
 
 @command.command("history", epilog="Example: noetlctl playbook history examples/hello -o json")
