@@ -104,7 +104,7 @@ class Noun(NamedTuple):
 
 
 def _due(row: Mapping[str, Any]) -> str:
-    return "paused" if row["paused"] else str(row["next"])
+    return "paused" if row["paused"] else times.in_zone(times.parsed(row["next"])) if row["next"] else ""
 
 
 NOUNS = {

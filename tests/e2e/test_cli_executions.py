@@ -280,7 +280,7 @@ def test_the_tail_of_a_log_is_its_last_lines_also_when_it_is_followed(ctl: Ctl, 
         "hello from python"]
 
 
-def test_a_noun_that_is_mistyped_is_not_looked_for_as_an_execution(ctl: Ctl, done: dict[str, str]) -> None:
+def test_a_noun_that_is_mistyped_is_not_looked_for_as_an_execution(ctl: Ctl) -> None:
     for typed, meant in (("executons", "executions"), ("Playbook", "playbooks"), ("pols", "pools")):
         ran = ctl("get", typed)
         assert (ran.code, f"did you mean `noetlctl get {meant}`?" in ran.err) == (exits.NOT_FOUND, True)

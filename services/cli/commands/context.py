@@ -103,10 +103,20 @@ def list_(output: str) -> int:
 
 @command.command("show", epilog="Example: noetlctl context show prod -o yaml")
 @click.argument("name", required=False, shell_complete=context.names)
+@click.option("--password", is_flag=True, help="Print the password of its user, and nothing else.")
 @render.option()
-def show(name: str | None, output: str) -> int:
-    """Show a context, the one that commands go to unless named; passwords are hidden."""
-    if name is not None:
+def show(name: str | None, password: bool, output: str) -> int:
+    """Show a context, the one that commands go to unless named; passwords are hidden.
+
+    NAME may be a context file, too.
+    """
+    if password or (name is not None and Path(name).is_file()):
+        found_at = context.locate(Path(name) if name is not None else None)
+        if password:
+            click.echo(found_at.settings.nats_password)
+            return exits.OK
+        row = _shown(str(name), found_at.context or _of_settings(found_at.settings), False, False)
+    elif name is not None:
         row = _row(_known(name), name)
     else:
         from services.cli.stack import config

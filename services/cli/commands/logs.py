@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from services.cli.console import exits, render, screen, times
+from services.cli.console import exits, interruption, render, screen, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
 from shared.events.run_index import in_brackets
@@ -80,16 +80,18 @@ async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, co
         summary = Summary(execution_id)
         book = logbook.Logbook(bus, execution_id, [])
         teller = Teller(book.values)
-        async with aclosing(logbook.follow(bus, execution_id, settings.partitions)) as batches:
-            async for batch in batches:
-                for seq, record in batch:
-                    held.extend(filter(wanted.takes, await book.ask(_told(teller, seq, record))))
-                    if seq >= until:
-                        _print(held, output)
-                        held = deque()
-                    summary.apply(record)
-                if summary.over:
-                    break
+        following = aclosing(logbook.follow(bus, execution_id, settings.partitions))
+        with interruption.note(f"{execution_id} goes on"):
+            async with following as batches:
+                async for batch in batches:
+                    for seq, record in batch:
+                        held.extend(filter(wanted.takes, await book.ask(_told(teller, seq, record))))
+                        if seq >= until:
+                            _print(held, output)
+                            held = deque()
+                        summary.apply(record)
+                    if summary.over:
+                        break
     return exits.OK
 
 
@@ -111,6 +113,6 @@ def _text(line: "Line", output: str) -> str:
     index = in_brackets(line.iteration)
     task = f"/{line.task}" + (f"#{line.attempt}" if line.attempt > 1 else "") if line.task else ""
     place = f"{line.step}{index}{task}" or "-"
-    ts = line.ts if output == "wide" else times.parsed(line.ts).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    ts = line.ts if output == "wide" else times.shown(line.ts, exact=True)
     mark = screen.style("|", fg="red" if line.stream == "stderr" else "green") if line.stream else "·"
     return f"{screen.style(ts, dim=True)} {screen.style(f'{place:<24}', fg='cyan')} {mark} {line.text}"

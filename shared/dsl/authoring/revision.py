@@ -1,4 +1,4 @@
-"""Two sources of one playbook: what differs, part by part; and whether a source states its version."""
+"""Sources of playbooks: what two of one differ in, part by part; what one says it is called."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,6 +12,15 @@ LAYOUT = "comments and layout alone"
 def states_version(source: bytes) -> bool:
     metadata = _data(source).get("metadata")
     return isinstance(metadata, Mapping) and metadata.get("version") is not None
+
+
+def path_of(source: bytes) -> str:
+    """Where a playbook is registered; empty for any other document."""
+    data = _data(source)
+    metadata = data.get("metadata")
+    if data.get("kind") != "Playbook" or not isinstance(metadata, Mapping):
+        return ""
+    return str(metadata.get("path") or metadata.get("name") or "")
 
 
 def changes(old: bytes, new: bytes) -> list[str]:

@@ -59,7 +59,8 @@ def _unexpected_colon(text: str, indent: int, above: Sequence[_Above]) -> str:
     if _PLAIN.search(text):
         return 'put quotes around a text that holds ": "'
     if above and indent > (level := _levels(above)[0]):
-        return f"line {above[0].line} has a value already: indent this line by {level} as well, or give that one no value"
+        what = f"line {above[0].line} has a value already"
+        return f"{what}: indent this line by {level} as well, or give that one no value"
     return GENERAL
 
 

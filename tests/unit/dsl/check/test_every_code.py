@@ -1,7 +1,7 @@
 """One faulty playbook for every code: the right code, line, column, message and fix, and nothing else.
 
-`# strict` takes the canonical form alone; `# pools: a b` are the pools of the server it is for, `# credentials: a b` its
-credentials. A document of kind Test is one of a playbook in `codes/books`."""
+`# strict` takes the canonical form alone; `# pools: a b` are the pools of the server it is for,
+`# credentials: a b` its credentials. A document of kind Test is one of a playbook in `codes/books`."""
 
 import re
 from pathlib import Path
