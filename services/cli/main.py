@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 import traceback
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -58,6 +59,7 @@ COMMANDS = {
     "doctor": "Say what is right and what is wrong with a stack, and what to do about it.",
 }
 ALIASES = {"fmt": "migrate"}
+COMPLETE = "_NOETLCTL_COMPLETE"  # set by the scripts of `completion`
 GAP = "   "  # between examples of a command
 
 
@@ -126,7 +128,7 @@ def cli(ctx: click.Context) -> None:
 
 
 def main(args: list[str] | None = None) -> NoReturn:
-    with screen.installed():
+    with nullcontext() if os.environ.get(COMPLETE) else screen.installed():  # a shell is told in bytes
         code = exit_code(args)
     sys.exit(code)
 

@@ -9,7 +9,7 @@ from services.cli.console import exits, options, render
 from services.cli.console.confirm import confirmed
 from services.cli.console.exits import CliError
 from services.cli.playbooks import inputs
-from services.cli.stack import context
+from services.cli.stack import completions, context
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
@@ -94,7 +94,7 @@ async def _rotate(name: str, value: dict[str, Any], keep: bool, output: str, con
 
 
 @command.command("delete", epilog="Example: noetlctl credential delete pg")
-@click.argument("name")
+@click.argument("name", shell_complete=completions.credentials)
 @options.yes
 @render.option()
 @context.option

@@ -9,9 +9,11 @@ from services.cli.console import exits, render
 from services.cli.console.exits import CliError
 from services.cli.executions import selection
 from services.cli.executions.selection import MAX_SELECTED, Selection
-from services.cli.stack import context
+from services.cli.stack import completions, context
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from services.cli.executions.logbook import Logbook
     from services.cli.stack.context import Found
     from shared.bus.ports import Bus
@@ -31,9 +33,19 @@ class Listing(NamedTuple):
     reverse: bool
 
 
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """A noun; then, of those that have names, one of them."""
+    typed = ctx.params.get("what") or ()
+    names = {"playbook": completions.paths, "pool": completions.pools, "credential": completions.credentials}
+    if not typed:
+        return completions.words([f"{noun}s" for noun in NOUNS])(ctx, param, incomplete)
+    noun = typed[0].removesuffix("s")
+    return names[noun](ctx, param, incomplete) if noun in names else []
+
+
 @click.command("get", epilog="Examples: noetlctl get executions --status failed --since 2h -l team=data -o wide   "
                "noetlctl get 4f1c…   noetlctl get workers --watch")
-@click.argument("what", nargs=-1, metavar="[NOUN [NAME]… | EXECUTION]")
+@click.argument("what", nargs=-1, metavar="[NOUN [NAME]… | EXECUTION]", shell_complete=_complete)
 @click.option("--version", default="", help="Of a playbook: this one, or a digest of its history.")
 @selection.options
 @click.option("--limit", type=click.IntRange(1, MAX_SELECTED), default=20, show_default=True,

@@ -9,13 +9,13 @@ from services.cli.console import exits, options, render, times
 from services.cli.console.confirm import confirmed
 from services.cli.console.exits import CliError
 from services.cli.console.render import Column
-from services.cli.stack import context
+from services.cli.stack import completions, context
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
     from shared.runtime.stores.catalog import Entry
 
-PATH = click.argument("path")
+PATH = click.argument("path", shell_complete=completions.paths)
 COLUMNS = (
     Column("WHEN", lambda row: times.local(times.parsed(row["at"]))), Column("WHAT", "what"),
     Column("VERSION", "version"), Column("DIGEST", lambda row: row["digest"][:12]), Column("BY", "by"),
@@ -59,8 +59,8 @@ async def _history(path: str, output: str, context_file: Path | None) -> int:
 @command.command("diff", epilog="Examples: noetlctl playbook diff examples/hello 1 2   "
                  "noetlctl playbook diff examples/hello 1")
 @PATH
-@click.argument("first", metavar="A")
-@click.argument("second", metavar="[B]", default="")
+@click.argument("first", metavar="A", shell_complete=completions.versions)
+@click.argument("second", metavar="[B]", default="", shell_complete=completions.versions)
 @render.option("text", "json", "yaml")
 @context.option
 def diff(path: str, first: str, second: str, output: str, context_file: Path | None) -> int:
@@ -110,7 +110,8 @@ def _tell(found: dict[str, Any]) -> None:
 @command.command("rollback", epilog="Examples: noetlctl playbook rollback examples/hello   "
                  "noetlctl playbook rollback examples/hello --to 1")
 @PATH
-@click.option("--to", default="", metavar="VERSION", help="What it is to mean; what it meant before by default.")
+@click.option("--to", default="", metavar="VERSION", shell_complete=completions.versions,
+              help="What it is to mean; what it meant before by default.")
 @render.option()
 @context.option
 def rollback(path: str, to: str, output: str, context_file: Path | None) -> int:
@@ -148,7 +149,7 @@ async def _rollback(path: str, to: str, output: str, context_file: Path | None) 
 
 @command.command("delete", epilog="Example: noetlctl playbook delete examples/hello --version 1")
 @PATH
-@click.option("--version", default="", help="This one alone; all of them unless given.")
+@click.option("--version", default="", shell_complete=completions.versions, help="This one alone; all of them unless given.")
 @options.yes
 @render.option()
 @context.option

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import click
 
 from services.cli.console import options, render
-from services.cli.stack import context
+from services.cli.stack import completions, context
 
 F = TypeVar("F", bound=Callable[..., Any])
-NAME = click.argument("name")
+NAME = click.argument("name", shell_complete=completions.pools)
 
 
 class Length(click.ParamType[float]):
@@ -219,7 +219,7 @@ def top(every: float, output: str, context_file: Path | None) -> int:
 
 
 @command.command("workers", epilog="Example: noetlctl pool workers etl -o json")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completions.pools)
 @render.option()
 @context.option
 def workers(name: str | None, output: str, context_file: Path | None) -> int:
