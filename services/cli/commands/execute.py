@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @click.command("execute", epilog="Example: noetlctl execute examples/hello --set greeting=Hi -l team=data --wait")
 @click.argument("path", shell_complete=completions.paths)
-@click.option("--version", default="", shell_complete=completions.versions, help="A version other than the latest registered.")
+@click.option("--version", default="", shell_complete=completions.versions,
+              help="A version other than the latest registered.")
 @options.payload
 @options.sets
 @click.option("-l", "--label", "labels", multiple=True, metavar="K=V", help="A label beside those of the playbook; may "

@@ -149,7 +149,8 @@ async def _rollback(path: str, to: str, output: str, context_file: Path | None) 
 
 @command.command("delete", epilog="Example: noetlctl playbook delete examples/hello --version 1")
 @PATH
-@click.option("--version", default="", shell_complete=completions.versions, help="This one alone; all of them unless given.")
+@click.option("--version", default="", shell_complete=completions.versions,
+              help="This one alone; all of them unless given.")
 @options.yes
 @render.option()
 @context.option
