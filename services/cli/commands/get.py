@@ -59,8 +59,8 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "l
 @render.option()
 @context.option
 def command(
-    what: tuple[str, ...], version: str, chosen: Selection, limit: int, page: int, sort: str, reverse: bool, stuck: bool,
-    watch: bool, output: str, context_file: Path | None,
+    what: tuple[str, ...], version: str, chosen: Selection, limit: int, page: int, sort: str, reverse: bool,
+    stuck: bool, watch: bool, output: str, context_file: Path | None,
 ) -> int:
     """Show an execution, or list executions, playbooks, schedules, triggers, credentials, pools or workers.
 

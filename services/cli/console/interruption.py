@@ -1,5 +1,6 @@
 """What a command says when it is interrupted: at once, before anything is tidied up, and what becomes of the work."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,6 +23,6 @@ def tell(again: bool = False) -> None:
     """`again`: it is being tidied up already."""
     what = "still stopping, which takes a few seconds" if again else "interrupted"
     known = f"; {_notes[-1]}" if _notes and not again else ""
-    if click.get_text_stream("stderr").isatty():
+    if sys.stderr.isatty():
         click.echo("", err=True)  # behind ^C
     click.echo(f"noetlctl: {what}{known}", err=True)

@@ -30,7 +30,7 @@ class Screen:
     """A stream for text. It has no `buffer`: nothing goes around it."""
 
     def __init__(self, under: TextIO) -> None:
-        self.under = Plain(under)
+        self._stream, self.under = under, Plain(under)
 
     def write(self, text: str) -> int:
         if not isinstance(text, str):
@@ -43,24 +43,24 @@ class Screen:
         self.under.exact(text if not self.isatty() else visible(text))
 
     def flush(self) -> None:
-        self.under.flush()
+        self._stream.flush()
 
     def isatty(self) -> bool:
-        return self.under.isatty()
+        return self._stream.isatty()
 
     def fileno(self) -> int:
-        return self.under.fileno()
+        return self._stream.fileno()
 
     def writable(self) -> bool:
         return True
 
     @property
     def encoding(self) -> str:
-        return self.under.encoding
+        return self._stream.encoding
 
     @property
     def errors(self) -> str | None:
-        return self.under.errors
+        return self._stream.errors
 
 
 class Plain:
