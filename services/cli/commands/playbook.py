@@ -93,9 +93,9 @@ def _named(entry: "Entry") -> dict[str, str]:
 def _unified(path: str, a: "Entry", old: bytes, b: "Entry", new: bytes) -> str:
     from difflib import unified_diff
 
-    lines = [text.decode("utf-8", "replace").splitlines() for text in (old, new)]
-    titles = [f"{path} version {entry.version} ({entry.digest[:12]})" for entry in (a, b)]
-    return "\n".join(unified_diff(*lines, *titles, lineterm=""))
+    before, after = (text.decode("utf-8", "replace").splitlines() for text in (old, new))
+    first, second = (f"{path} version {entry.version} ({entry.digest[:12]})" for entry in (a, b))
+    return "\n".join(unified_diff(before, after, first, second, lineterm=""))
 
 
 def _tell(found: dict[str, Any]) -> None:

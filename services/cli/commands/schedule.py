@@ -123,8 +123,8 @@ async def _show_next(name: str, file: Path | None, count: int, output: str, cont
     else:
         async with context.connected(context.find(context_file)) as bus:
             schedule = documents.schedule_in(await documents.entry(bus, "Schedule", name))
-    columns = tuple(render.Column(key.upper(), lambda row, key=key: times.in_zone(times.parsed(row[key])))
-                    for key in ("time", "local"))
+    columns = (render.Column("TIME", lambda row: times.in_zone(times.parsed(row["time"]))),
+               render.Column("LOCAL", lambda row: times.in_zone(times.parsed(row["local"]))))
     render.rows(documents.next_times(schedule, count), columns, output, "time")
     return exits.OK
 
