@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 import traceback
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -26,6 +27,7 @@ COMMANDS = {
     "schema": "Print the JSON Schema of playbooks, or of their tests.",
     "up": "Start the whole stack and keep it running.",
     "register": "Store a playbook in the catalogue.",
+    "playbook": "Versions in the catalogue: history, diff, rollback, delete.",
     "execute": "Start an execution of a registered playbook.",
     "get": "Show an execution, or list executions, playbooks, schedules, triggers, credentials, pools or workers.",
     "describe": "Show everything the log says about an execution.",
@@ -57,6 +59,7 @@ COMMANDS = {
     "doctor": "Say what is right and what is wrong with a stack, and what to do about it.",
 }
 ALIASES = {"fmt": "migrate"}
+COMPLETE = "_NOETLCTL_COMPLETE"  # set by the scripts of `completion`
 GAP = "   "  # between examples of a command
 
 
@@ -74,6 +77,19 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         _lay_out(command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], [*COMMANDS, *ALIASES], n=1)
+            if near and "Did you mean" not in error.message:
+                raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
+            raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """No command is imported to complete its name."""
@@ -112,7 +128,7 @@ def cli(ctx: click.Context) -> None:
 
 
 def main(args: list[str] | None = None) -> NoReturn:
-    with screen.installed():
+    with nullcontext() if os.environ.get(COMPLETE) else screen.installed():  # a shell is told in bytes
         code = exit_code(args)
     sys.exit(code)
 

@@ -35,11 +35,12 @@ EXECUTION_COLUMNS = (
 
 
 async def playbooks(bus: Bus) -> list[Row]:
-    return [
-        {"path": entry.path, "version": entry.version, "digest": entry.digest,
-         "playbook_id": entry.playbook_id, "latest": latest}
-        for entry, latest in await catalog.everything(bus)
-    ]
+    return [playbook(entry, latest) for entry, latest in await catalog.everything(bus)]
+
+
+def playbook(entry: catalog.Entry, latest: bool) -> Row:
+    return {"path": entry.path, "version": entry.version, "digest": entry.digest,
+            "playbook_id": entry.playbook_id, "latest": latest}
 
 
 async def schedules(bus: Bus) -> list[Row]:
@@ -103,7 +104,7 @@ class Noun(NamedTuple):
 
 
 def _due(row: Mapping[str, Any]) -> str:
-    return "paused" if row["paused"] else str(row["next"])
+    return "paused" if row["paused"] else times.in_zone(times.parsed(row["next"])) if row["next"] else ""
 
 
 NOUNS = {

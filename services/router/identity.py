@@ -29,7 +29,8 @@ def named(request: Request, plan: Plan | str) -> Request:
     if not request.playbook_id:
         return request
     if isinstance(plan, Plan):
-        return replace(request, path=plan.path, version=plan.version)
+        path, at, version = request.playbook_id.rpartition("@")  # which the source need not state
+        return replace(request, path=plan.path, version=version if at and path == plan.path else plan.version)
     return replace(request, path=request.playbook_id[:MAX_PATH])
 
 

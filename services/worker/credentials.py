@@ -11,8 +11,8 @@ from shared.dsl.read.auth import ALIAS_KEYS
 from shared.errors import Corrupt, NoetlError, Refused
 from shared.events.bounds import MAX_CREDENTIAL_NAME
 from shared.events.decoding import read
+from shared.runtime.stores.credentials import MAX_CREDENTIAL_BYTES
 
-MAX_CREDENTIAL_BYTES = 1_048_576
 _decoder = msgspec.json.Decoder(dict[str, Any])
 
 

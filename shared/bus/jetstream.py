@@ -238,6 +238,9 @@ class JetStreamBus:
     async def kv_delete(self, bucket: str, key: str) -> None:
         await self.append(kv.subject_of(bucket, key), b"", headers={KV_OPERATION: "DEL"})
 
+    async def kv_purge(self, bucket: str, key: str) -> None:
+        await self.requests.api(api.stream_purge(kv.stream_of(bucket)), {"filter": kv.subject_of(bucket, key)})
+
     async def kv_all(self, bucket: str) -> dict[str, bytes]:
         return kv.entries(bucket, await self.read(kv.stream_of(bucket), [subjects.key(bucket)]))
 

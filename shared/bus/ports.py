@@ -158,7 +158,11 @@ class Bus(Protocol):
     async def kv_put(self, bucket: str, key: str, value: bytes, *, expected: int | None = None) -> int:
         """`expected` 0 creates; another revision compares and sets; Conflict otherwise."""
 
-    async def kv_delete(self, bucket: str, key: str) -> None: ...
+    async def kv_delete(self, bucket: str, key: str) -> None:
+        """A mark in its place: it has no value, and is still named."""
+
+    async def kv_purge(self, bucket: str, key: str) -> None:
+        """The key goes with all its values, as if it had never been: nobody can ask for what it held."""
 
     async def kv_all(self, bucket: str) -> dict[str, bytes]:
         """As `read`."""

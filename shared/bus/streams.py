@@ -12,10 +12,11 @@ from shared.bus.memory.bus import MemoryBus
 from shared.bus.ports import Bus
 from shared.events import subjects
 
-# Changing these neither loses messages nor weakens a promise.
+# Changing these neither loses messages nor weakens a promise; those of GROWING, to more of it.
 SAFE = frozenset(
     {"subjects", "duplicate_window", "max_msg_size", "ack_wait", "max_ack_pending", "allow_direct"}
 )
+GROWING = frozenset({"max_msgs_per_subject"})
 
 
 class Drift(Struct, frozen=True):
@@ -107,7 +108,8 @@ def _compare(
 ) -> tuple[list[Drift], dict[str, Any]]:
     """The broker leaves a field out when it has its zero value."""
     differing = {k: v for k, v in wanted.items() if found.get(k, _zero(v)) != v}
-    changed = {k: v for k, v in differing.items() if apply and k in SAFE}
+    safe = {k for k, v in differing.items() if k in SAFE or (k in GROWING and 0 < found.get(k, 0) < v)}
+    changed = {k: v for k, v in differing.items() if apply and k in safe}
     return [Drift(name, k, v, found.get(k), k in changed) for k, v in differing.items()], changed
 
 

@@ -36,6 +36,7 @@ LETTERS_KEPT_S = 90 * 86_400.0
 MAX_LETTERS = 10_000  # with the size of one, half a GB at worst; `max_bytes` would take that from the store beforehand
 ENDS_KEPT_S = 7 * 86_400.0
 MAX_ENDS = 100_000  # each is a subject, about 300 bytes of the broker's memory
+CATALOGUE_HISTORY = 64  # of each key: what a path and each of its versions named before; more, the broker does not keep
 COMMAND_WINDOW_S = 30.0  # over twice the time a command counts as fresh
 
 
@@ -102,7 +103,7 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
             *(QueueConsumer(COMMANDS, pool, subjects.commands_of(pool), COMMAND_LEASE_S) for pool in pools),
         ),
         buckets=(
-            Bucket(PLAYBOOKS),
+            Bucket(PLAYBOOKS, history=CATALOGUE_HISTORY),
             Bucket(CURSORS),
             Bucket(WORKERS, ttl_s=WORKER_TTL_S),
             Bucket(KEYCHAIN),

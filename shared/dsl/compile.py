@@ -1,7 +1,8 @@
 """Source to Plan. Never raises for any input: every mistake is a Diagnostic, and all are reported at once."""
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from shared.dsl.read.step_policy import read_executor
 from shared.dsl.read.steps import Around, read_step
 from shared.dsl.read.workload_order import workload_order
 from shared.dsl.source.load import load
-from shared.dsl.source.nodes import Document
+from shared.dsl.source.nodes import Document, Path
 from shared.dsl.templates.needs import names_used, together
 
 KEYCHAIN = "keychain"
@@ -36,9 +37,11 @@ class Compiled(Struct, frozen=True):
 
 
 def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file: str = "",
-                     strict: bool = False, pools: Collection[str] | None = None, edition: int = EDITION) -> Compiled:
+                     strict: bool = False, pools: Collection[str] | None = None, edition: int = EDITION,
+                     programs: bool = False, credentials: Collection[str] | None = None) -> Compiled:
     """`strict` takes the canonical form alone; otherwise the formal dialect and the sugar are lowered to it.
-    `pools` are those of the server it is for, when that is known; `edition` is that of the language."""
+    `pools` and `credentials` are those of the server it is for, when that is known; `edition` is that of the language.
+    `programs`: whether Python can read them is asked too, which is for authors and never for what runs."""
     document, diagnostics = load(source, file=file)
     if document is None:
         return Compiled(None, tuple(sorted(diagnostics)))
@@ -50,7 +53,8 @@ def compile_playbook(source: str | bytes, *, kinds: Mapping[str, ToolSpec], file
     data = source if isinstance(source, bytes) else source.encode("utf-8")
     reader = Reader(document, file, diagnostics, lowered.labels)
     digest = plan_name(hashlib.sha256(data).hexdigest(), edition)
-    plan = _titled(_read(reader, document, kinds, digest, pools, strict=strict), lowered)
+    checks = partial(check_plan, kinds=kinds, pools=pools, strict=strict, programs=programs, credentials=credentials)
+    plan = _titled(_read(reader, document, kinds, digest, checks), lowered)
     if edition != EDITION:
         plan = as_edition(plan, edition)
     if edition > 2:
@@ -87,7 +91,7 @@ def _titled_task(step: Step, task: Task, lowered: Lowered) -> Task:
 
 
 def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], digest: str,
-          pools: Collection[str] | None, *, strict: bool) -> Plan:
+          check: Callable[[Reader, Plan, dict[str, Path]], None]) -> Plan:
     root = document.data
     header = read_header(reader, root)
     defaults = read_executor(reader, root, tuple(all_knobs(kinds)), header.path)
@@ -106,5 +110,5 @@ def _read(reader: Reader, document: Document, kinds: Mapping[str, ToolSpec], dig
                 labels=header.labels, notify=defaults.notify)
     paths = {source.name: source.path for source in sources if source.unique}
     check_compensations(reader, steps, paths, plan.start)
-    check_plan(reader, plan, paths, kinds, pools, strict=strict)
+    check(reader, plan, paths)
     return plan

@@ -141,6 +141,7 @@ TYPED = {
     "get triggers": "get triggers",
     "trigger list": "trigger list",
     "credential": "credential pg={{}}",
+    "credential set": "credential set pg={{}}",
     "get credentials": "get credential pg",
     "get pools": "get pools",
     "get workers": "get workers",
@@ -155,6 +156,12 @@ TYPED = {
     "rerun": "rerun {good} --from last",
     "retry-failed": "retry-failed {bad}",
     "register": "register child.yaml --dry-run",
+    "playbook history": "playbook history views/child",
+    "playbook diff": "playbook diff views/child 1",
+    "playbook rollback": "playbook rollback views/child --to 1",
+    "playbook delete": "playbook delete views/spare --yes",
+    "credential rotate": "credential rotate pg={{}}",
+    "credential delete": "credential delete pg --yes",
     "schedule describe": "schedule describe nightly",
     "schedule next": "schedule next nightly -n 1",
     "schedule backfill": "schedule backfill nightly --from 2025-12-01 --to 2026-02-01 --dry-run",
@@ -191,6 +198,8 @@ def named(up: Up, ctl: Ctl, done: dict[str, str]) -> dict[str, str]:
     ctl("trigger", "apply", "-f", "t.yaml")
     ctl("schedule", "apply", "-f", "s.yaml")
     ctl("credential", "pg={}")
+    (up.folder / "spare.yaml").write_text(CHILD.replace("views/child", "views/spare"))
+    ctl("register", "spare.yaml")
     ctl("context", "add", "here", "--from", ".noetl/context.json")
     letter = wait_until(lambda: ctl("dlq", "list", "-o", "json").json, "a dead letter", WITHIN_S)[-1]["seq"]
     return {**done, "letter": str(letter)}
@@ -258,6 +267,24 @@ def test_logs_have_what_tasks_printed(ctl: Ctl, done: dict[str, str]) -> None:
     printed = ctl("logs", child, "--printed").out.splitlines()
     assert [line.rpartition("| ")[2] for line in printed] == ["out", "err"]
     assert ctl("logs", done["good"], "--step", "last", "--printed").out == ""
+
+
+def test_the_tail_of_a_log_is_its_last_lines_also_when_it_is_followed(ctl: Ctl, done: dict[str, str]) -> None:
+    everything = ctl("logs", done["good"]).out.splitlines()
+    assert len(everything) > 3
+    assert ctl("logs", done["good"], "--tail", "3").out.splitlines() == everything[-3:]
+    assert ctl("logs", done["good"], "-f", "--tail", "3").out.splitlines() == everything[-3:]
+    assert ctl("logs", done["good"], "-f").out.splitlines() == everything
+    assert ctl("logs", done["good"], "--tail", "0").out == ""
+    assert [line["text"] for line in ctl("logs", done["good"], "--printed", "--tail", "1", "-o", "json").json] == [
+        "hello from python"]
+
+
+def test_a_noun_that_is_mistyped_is_not_looked_for_as_an_execution(ctl: Ctl) -> None:
+    for typed, meant in (("executons", "executions"), ("Playbook", "playbooks"), ("pols", "pools")):
+        ran = ctl("get", typed)
+        assert (ran.code, f"did you mean `noetlctl get {meant}`?" in ran.err) == (exits.NOT_FOUND, True)
+    assert "did you mean" not in ctl("get", "0123456789abcdef0123").err
 
 
 def test_results_and_ctx_are_plain_values(ctl: Ctl, done: dict[str, str]) -> None:

@@ -176,7 +176,7 @@ def test_delete_is_refused_while_work_waits(ctl: Ctl) -> None:
     ctl.completed(execution)
     wait_until(lambda: ctl.pool("brief")["in_flight"] == 0, "the last ones are acknowledged")
     assert ctl("pool", "drain", "brief")[0] == 0
-    assert ctl.json("pool", "delete", "brief")["action"] == "deleted"
+    assert ctl.json("pool", "delete", "brief", "--yes")["action"] == "deleted"
     assert ctl("pool", "describe", "brief")[0] == 7
     assert "worker_brief" not in users_without(ctl, gone="worker_brief")
 
@@ -273,7 +273,7 @@ def test_an_external_pool_is_known_by_what_its_workers_say(ctl: Ctl) -> None:
     finally:
         worker.terminate()
         worker.wait(30)
-    assert ctl.json("pool", "delete", "abroad")["action"] == "deleted"
+    assert ctl.json("pool", "delete", "abroad", "--yes")["action"] == "deleted"
 
 
 def test_what_no_pool_provides_fails_the_execution_at_once(ctl: Ctl) -> None:
@@ -323,7 +323,7 @@ def test_json_has_the_documented_shape(ctl: Ctl) -> None:
     assert set(drained) == CHANGED | {"finished", "left", "handed_back"}
     shown = ctl.pool("shape")["drain"]
     assert set(shown) == {"by", "at", "timeout_s", "note", "over", "finished", "left", "handed_back"}
-    assert set(ctl.json("pool", "delete", "shape")) == CHANGED
+    assert set(ctl.json("pool", "delete", "shape", "--yes")) == CHANGED
 
 
 def test_tables_are_for_people(ctl: Ctl) -> None:

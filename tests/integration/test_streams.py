@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
+from shared.bus.kv import stream_of
 from shared.bus.streams import Drift, ensure, queue_only
 from shared.bus.topology import COMMANDS, events_stream
 from shared.errors import NoetlError, Refused, Unavailable, Unknown
@@ -105,6 +106,20 @@ async def test_only_safe_settings_are_applied(bus: JetStreamBus) -> None:
         ("deny_purge", False),
     }
     assert {d.field for d in await ensure(bus, other)} == {"deny_delete", "deny_purge"}
+
+
+async def test_a_catalogue_from_before_histories_keeps_one_from_now_on_and_never_less(bus: JetStreamBus) -> None:
+    catalogue = stream_of(topology.PLAYBOOKS)
+    config = (await bus.requests.api(f"STREAM.INFO.{catalogue}"))["config"]
+    await bus.requests.api(f"STREAM.UPDATE.{catalogue}", {**config, "max_msgs_per_subject": 1})
+    (drift,) = await ensure(bus, WANTED, apply=True)
+    assert (drift.name, drift.field, drift.applied) == (catalogue, "max_msgs_per_subject", True)
+    for value in (b"1", b"2", b"3"):
+        await bus.kv_put(topology.PLAYBOOKS, "path.a.=", value)
+    assert [each.data for each in await bus.read(catalogue, [">"])] == [b"1", b"2", b"3"]
+    fewer = replace(WANTED, buckets=tuple(replace(each, history=1) for each in WANTED.buckets))
+    (drift,) = await ensure(bus, fewer, apply=True)
+    assert not drift.applied
 
 
 async def test_two_services_may_ensure_at_the_same_time(server: NatsServer) -> None:

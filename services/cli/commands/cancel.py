@@ -43,7 +43,9 @@ def command(
         status = "accepted"
         if wait:
             quiet = len(what.names) != 1
-            status = (await requests.finish_within(bus, name, settings.partitions, timeout, quiet=quiet)).status
+            ended = await requests.finish_within(
+                bus, name, settings.partitions, timeout, quiet=quiet, stands=f"the cancel of {name} stands")
+            status = ended.status
         return {"execution_id": name, "status": status, "error": None}
 
     wish = bulk.Wish("cancel", subjects.CANCEL, selection.LIVE, ask, _waited if wait else bulk.named)

@@ -1,4 +1,4 @@
-"""noetlctl completion: commands, options, files and contexts complete in a shell; no stack is asked."""
+"""noetlctl completion: what a shell completes; names of a stack are looked up, if it answers at once."""
 
 import click
 

@@ -13,10 +13,11 @@ from services.cli.stack import context
 if TYPE_CHECKING:
     from services.cli.stack.config import Config
     from services.cli.stack.context import Context
+    from shared.runtime.service.settings import Settings
 
 HIDDEN = "***"
 COLUMNS = (
-    render.Column("IN USE", lambda row: "*" if row["current"] else " "),
+    render.Column("IN USE", lambda row: "*" if row["current"] else "(*)" if row["chosen"] else " "),
     render.Column("NAME", "name"),
     render.Column("URL", "nats_url"),
     render.Column("USER", "user"),
@@ -78,31 +79,53 @@ def use(name: str, output: str) -> int:
     new = config.Config(name, _known(name).contexts)
     config.save(new)
     _tell(new, name, output, f"using context {name}")
+    _warn_if_elsewhere(name)
     return exits.OK
 
 
 @command.command("list", epilog="Example: noetlctl context list -o json")
 @render.option()
 def list_(output: str) -> int:
-    """List the contexts; * marks the one in use."""
+    """List the contexts; * marks the stack that commands go to.
+
+    (*) is the one that `context use` chose, where the environment or .noetl/context.json of this folder says another:
+    that one has a line of its own.
+    """
     from services.cli.stack import config
 
-    found = config.load()
-    render.rows([_row(found, name) for name in found.contexts], COLUMNS, output, "name")
+    found, used = config.load(), _used()
+    rows = [_row(found, name) for name in found.contexts]
+    if used is not None and used.name not in found.contexts:
+        rows.append(_shown(used.name, used.found.context or _of_settings(used.found.settings), True, False))
+    render.rows(rows, COLUMNS, output, "name")
     return exits.OK
 
 
 @command.command("show", epilog="Example: noetlctl context show prod -o yaml")
 @click.argument("name", required=False, shell_complete=context.names)
+@click.option("--password", is_flag=True, help="Print the password of its user, and nothing else.")
 @render.option()
-def show(name: str | None, output: str) -> int:
-    """Show a context, the one in use unless named; passwords are hidden."""
-    from services.cli.stack import config
+def show(name: str | None, password: bool, output: str) -> int:
+    """Show a context, the one that commands go to unless named; passwords are hidden.
 
-    found = config.load() if name is None else _known(name)
-    if name is None and found.in_use is None:
-        raise CliError("no context is in use: noetlctl context use NAME", exits.NOT_FOUND)
-    row = _row(found, name or found.current)
+    NAME may be a context file, too.
+    """
+    if password or (name is not None and Path(name).is_file()):
+        found_at = context.locate(Path(name) if name is not None else None)
+        if password:
+            click.echo(found_at.settings.nats_password)
+            return exits.OK
+        row = _shown(str(name), found_at.context or _of_settings(found_at.settings), False, False)
+    elif name is not None:
+        row = _row(_known(name), name)
+    else:
+        from services.cli.stack import config
+
+        found, used = config.load(), _used()
+        if used is None:
+            raise CliError("no context is in use: noetlctl context use NAME", exits.NOT_FOUND)
+        row = _row(found, used.name) if used.name in found.contexts else _shown(
+            used.name, used.found.context or _of_settings(used.found.settings), True, False)
     render.document(row, output, "name", lambda: render.fields(row))
     return exits.OK
 
@@ -135,12 +158,37 @@ def _tell(found: "Config", name: str, output: str, line: str) -> None:
 
 
 def _row(found: "Config", name: str) -> dict[str, Any]:
-    each: Context = found.contexts[name]
+    used = _used()
+    return _shown(name, found.contexts[name], used is not None and used.name == name, name == found.current)
+
+
+def _shown(name: str, each: "Context", current: bool, chosen: bool) -> dict[str, Any]:
     return {
-        "name": name, "current": name == found.current, "nats_url": _without_password(each.nats_url), "user": each.user,
-        "postgres_dsn": _without_password(each.postgres_dsn), "partitions": each.partitions, "pools": list(each.pools),
-        "users": dict.fromkeys(each.users, HIDDEN),
+        "name": name, "current": current, "chosen": chosen, "nats_url": _without_password(each.nats_url),
+        "user": each.user, "postgres_dsn": _without_password(each.postgres_dsn), "partitions": each.partitions,
+        "pools": list(each.pools), "users": dict.fromkeys(each.users, HIDDEN),
     }
+
+
+def _used() -> "context.Used | None":
+    """What commands go to without --context; None when it is nothing, or cannot be read."""
+    try:
+        return context.used()
+    except CliError:
+        return None
+
+
+def _of_settings(settings: "Settings") -> "Context":
+    user = settings.nats_user
+    return context.Context(settings.nats_url, {user: ""} if user else {}, settings.postgres_dsn, settings.partitions,
+                           user=user)
+
+
+def _warn_if_elsewhere(name: str) -> None:
+    used = _used()
+    if used is not None and used.name != name:
+        click.echo(f"warning: commands here go to {used.name} all the same (noetlctl context list); --context {name} "
+                   "goes to it", err=True)
 
 
 def _without_password(url: str) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli.console import exits, options, render
+from services.cli.console import exits, options, render, times
 from services.cli.console.confirm import confirmed
 from services.cli.console.exits import CliError
 from services.cli.playbooks import inputs
@@ -22,7 +22,8 @@ MAX_LISTED = 10_000
 MAX_ABOUT = 80  # characters of a subject in the list
 SEQ = click.argument("seq", type=click.IntRange(min=1))
 COLUMNS = (
-    render.Column("SEQ", "seq"), render.Column("TIME", "time"), render.Column("ORIGIN", "origin"),
+    render.Column("SEQ", "seq"), render.Column("TIME", lambda row: times.shown(row["time"])),
+    render.Column("ORIGIN", "origin"),
     render.Column("ABOUT", lambda row: short(row["about"], MAX_ABOUT)), render.Column("PLACE", "place", wide=True),
     render.Column("BYTES", "bytes", wide=True), render.Column("REASON", "reason"),
 )
@@ -71,7 +72,7 @@ async def _show(seq: int, output: str, context_file: Path | None) -> int:
 
     async with context.connected(context.find(context_file)) as bus:
         found = admin_letters.whole(await _letter(bus, seq))
-    render.document(found, output, "seq", lambda: render.fields(found))
+    render.document(found, output, "seq", lambda: render.fields({**found, "time": times.shown(found["time"])}))
     return exits.OK
 
 

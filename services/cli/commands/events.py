@@ -79,5 +79,6 @@ class Printer(NamedTuple):
 def _row(envelope: dict[str, Any]) -> str:
     """Of one width, since more may follow."""
     about = envelope["task_run_id"] or envelope["step_run_id"] or ""
-    line = f"{envelope['seq']:>8}  {envelope['ts']}  {envelope['event_type']:<30} {envelope['status']:<12} {about}"
+    at = times.shown(envelope["ts"], exact=True)
+    line = f"{envelope['seq']:>8}  {at}  {envelope['event_type']:<30} {envelope['status']:<12} {about}"
     return line.rstrip()

@@ -9,7 +9,7 @@ from services.cli.console import exits, options, render
 from services.cli.console.exits import CliError
 from services.cli.executions import control_requests, label_selector
 from services.cli.playbooks import inputs
-from services.cli.stack import context
+from services.cli.stack import completions, context
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 @click.command("execute", epilog="Example: noetlctl execute examples/hello --set greeting=Hi -l team=data --wait")
-@click.argument("path")
-@click.option("--version", default="", help="A version other than the latest registered.")
+@click.argument("path", shell_complete=completions.paths)
+@click.option("--version", default="", shell_complete=completions.versions,
+              help="A version other than the latest registered.")
 @options.payload
 @options.sets
 @click.option("-l", "--label", "labels", multiple=True, metavar="K=V", help="A label beside those of the playbook; may "

@@ -4,10 +4,11 @@ import click
 
 from services.cli.console import exits
 from services.cli.console.exits import CliError
+from services.cli.stack import completions
 
 
 @click.command("explain", epilog="Example: noetlctl explain step.spec.policy.admit")
-@click.argument("path", default="")
+@click.argument("path", default="", shell_complete=completions.topics)
 def command(path: str) -> int:
     """Explain a key, a tool kind or a code.
 

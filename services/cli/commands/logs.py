@@ -1,5 +1,6 @@
 """noetlctl logs: what tasks printed and what happened, line by line."""
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from datetime import datetime
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from services.cli.console import exits, render, screen, times
+from services.cli.console import exits, interruption, render, screen, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
 from shared.events.run_index import in_brackets
@@ -22,6 +23,7 @@ class Wanted(NamedTuple):
     step: str
     printed: bool
     since: datetime | None
+    tail: int | None = None
 
     def takes(self, line: "Line") -> bool:
         if self.step and line.step != self.step:
@@ -30,18 +32,22 @@ class Wanted(NamedTuple):
             return False
         return bool(line.stream) or not self.printed
 
+    def last(self, lines: "Iterable[Line]") -> "Iterable[Line]":
+        return lines if self.tail is None else deque(lines, self.tail)
 
-@click.command("logs", epilog="Examples: noetlctl logs 4f1c… --step load --follow   "
+
+@click.command("logs", epilog="Examples: noetlctl logs 4f1c… --step load -f --tail 20   "
                "noetlctl logs 4f1c… --printed -o jsonl")
 @click.argument("execution")
 @click.option("--step", default="", help="Of this step alone.")
 @click.option("--printed", is_flag=True, help="What tasks printed alone, not what happened.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Since then: 2h ago, or 2026-11-16T10:00.")
-@click.option("--follow", is_flag=True, help="Wait for more, until the execution is over.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more, until the execution is over.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="The last N lines, and with -f what follows.")
 @render.option("table", "wide", "json", "yaml", "jsonl")
 @context.option
 def command(
-    execution: str, step: str, printed: bool, since: datetime | None, follow: bool, output: str,
+    execution: str, step: str, printed: bool, since: datetime | None, follow: bool, tail: int | None, output: str,
     context_file: Path | None,
 ) -> int:
     """Print what tasks printed and what happened, line by line.
@@ -52,7 +58,7 @@ def command(
 
     if follow and output in ("json", "yaml"):
         raise click.UsageError("--follow prints line by line: take -o table or jsonl")
-    return run_async.run(_logs(execution, Wanted(step, printed, since), follow, output, context_file))
+    return run_async.run(_logs(execution, Wanted(step, printed, since, tail), follow, output, context_file))
 
 
 async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, context_file: Path | None) -> int:
@@ -67,18 +73,25 @@ async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, co
             book = await logbook.read(bus, execution_id, settings.partitions)
             teller = Teller(book.values)
             found = [line for seq, record in book.entries for line in await book.ask(_told(teller, seq, record))]
-            _print(filter(wanted.takes, found), output)
+            _print(wanted.last(filter(wanted.takes, found)), output)
             return exits.OK
+        known = (await logbook.read(bus, execution_id, settings.partitions)).entries if wanted.tail is not None else []
+        held, until = deque["Line"](maxlen=wanted.tail), known[-1][0] if known else 0  # printed when all of it is read
         summary = Summary(execution_id)
         book = logbook.Logbook(bus, execution_id, [])
         teller = Teller(book.values)
-        async with aclosing(logbook.follow(bus, execution_id, settings.partitions)) as batches:
-            async for batch in batches:
-                for seq, record in batch:
-                    _print(filter(wanted.takes, await book.ask(_told(teller, seq, record))), output)
-                    summary.apply(record)
-                if summary.over:
-                    break
+        following = aclosing(logbook.follow(bus, execution_id, settings.partitions))
+        with interruption.note(f"{execution_id} goes on"):
+            async with following as batches:
+                async for batch in batches:
+                    for seq, record in batch:
+                        held.extend(filter(wanted.takes, await book.ask(_told(teller, seq, record))))
+                        if seq >= until:
+                            _print(held, output)
+                            held = deque()
+                        summary.apply(record)
+                    if summary.over:
+                        break
     return exits.OK
 
 
@@ -100,6 +113,6 @@ def _text(line: "Line", output: str) -> str:
     index = in_brackets(line.iteration)
     task = f"/{line.task}" + (f"#{line.attempt}" if line.attempt > 1 else "") if line.task else ""
     place = f"{line.step}{index}{task}" or "-"
-    ts = line.ts if output == "wide" else times.parsed(line.ts).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    ts = line.ts if output == "wide" else times.shown(line.ts, exact=True)
     mark = screen.style("|", fg="red" if line.stream == "stderr" else "green") if line.stream else "·"
     return f"{screen.style(ts, dim=True)} {screen.style(f'{place:<24}', fg='cyan')} {mark} {line.text}"

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import click
 
 from services.cli.console import options, render
-from services.cli.stack import context
+from services.cli.stack import completions, context
 
 F = TypeVar("F", bound=Callable[..., Any])
-NAME = click.argument("name")
+NAME = click.argument("name", shell_complete=completions.pools)
 
 
 class Length(click.ParamType[float]):
@@ -195,14 +195,15 @@ def restart(name: str, **rest: Any) -> int:
 @NAME
 @click.option("--force", is_flag=True, help="Although work waits in it: it stays until there is such a pool again.")
 @click.option("--timeout", type=Length(), default="60s", show_default=True, help="How long to wait for its workers.")
+@options.yes
 @render.option()
 @context.option
-def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
+def delete(name: str, force: bool, timeout: float, yes: bool, output: str, context_file: Path | None) -> int:
     """Delete a pool. Refused with exit code 8 while work waits in it or is held by its workers."""
     from services.cli.console import run_async
     from services.cli.pools import deletion
 
-    return run_async.run(deletion.delete(name, force, timeout, output, context_file))
+    return run_async.run(deletion.delete(name, force, timeout, yes, output, context_file))
 
 
 @command.command("top", epilog="Example: noetlctl pool top --every 1s")
@@ -218,7 +219,7 @@ def top(every: float, output: str, context_file: Path | None) -> int:
 
 
 @command.command("workers", epilog="Example: noetlctl pool workers etl -o json")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completions.pools)
 @render.option()
 @context.option
 def workers(name: str | None, output: str, context_file: Path | None) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli.console import exits, options, render
+from services.cli.console import exits, options, render, times
 from services.cli.stack import context
 
 if TYPE_CHECKING:
@@ -89,13 +89,13 @@ def _tell(schedule: "Schedule", entry: "Entry", state: "State") -> None:
     for each in [] if entry.paused else documents.next_times(schedule, 3):
         click.echo(f"  next     {each['local']}")
     for at in state.owed[:SHOWN]:
-        click.echo(f"  owed     {calendar.local(schedule, at).isoformat()}")
+        click.echo(f"  owed     {times.in_zone(calendar.local(schedule, at))}")
     if state.left_out:
-        first = calendar.local(schedule, state.left_out).isoformat()
+        first = times.in_zone(calendar.local(schedule, state.left_out))
         click.echo(f"  missed times before {first} were too many and left out")
     for fire in state.recent[-SHOWN:]:
         why = f"  {fire.why}" if fire.why else ""
-        click.echo(f"  {fire.verdict:<8} {calendar.local(schedule, fire.at).isoformat()}  {fire.execution_id}{why}")
+        click.echo(f"  {fire.verdict:<8} {times.in_zone(calendar.local(schedule, fire.at))}  {fire.execution_id}{why}")
 
 
 @command.command("next", epilog="Example: noetlctl schedule next nightly -n 3; noetlctl schedule next -f nightly.yaml")
@@ -123,7 +123,8 @@ async def _show_next(name: str, file: Path | None, count: int, output: str, cont
     else:
         async with context.connected(context.find(context_file)) as bus:
             schedule = documents.schedule_in(await documents.entry(bus, "Schedule", name))
-    columns = (render.Column("TIME", "time"), render.Column("LOCAL", "local"))
+    columns = (render.Column("TIME", lambda row: times.in_zone(times.parsed(row["time"]))),
+               render.Column("LOCAL", lambda row: times.in_zone(times.parsed(row["local"]))))
     render.rows(documents.next_times(schedule, count), columns, output, "time")
     return exits.OK
 

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from services.cli.console import exits
+from services.cli.console import exits, screen
 
 KINDS = ("playbook", "test")
 
@@ -22,4 +22,4 @@ def text(kind: str = KINDS[0]) -> str:
     from shared.tools import registry
 
     found = schema_of_tests() if kind == "test" else schema(registry.specs())
-    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(found, indent=1, ensure_ascii=not screen.takes_unicode()) + "\n"

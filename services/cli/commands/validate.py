@@ -1,8 +1,8 @@
 """noetlctl validate: every diagnostic of one or several files, errors and warnings."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     "-o", "--output", type=click.Choice(["text", "json", "sarif"]), default="text", show_default=True,
     help="How to print.",
 )
-@click.option("--server", is_flag=True, help="Also look which worker pools the stack has.")
+@click.option("--server", is_flag=True, help="Also look which worker pools and credentials the stack has.")
 @context.option
 def command(files: tuple[Path, ...], strict: bool, output: str, server: bool, context_file: Path | None) -> int:
     """Say everything that is wrong with a playbook, its tests, a schedule or a trigger. Exits 3 when one cannot run."""
     from services.cli.playbooks import diagnostics as playbook_diagnostics  # late: `--help` does without the compiler
     from services.cli.playbooks import sarif
 
-    pools = _pools(context_file) if server or context_file else None
-    checked = {file: _check(file, strict, pools) for file in files}
+    there = _there(context_file) if server or context_file else None
+    checked = {file: _check(file, strict, there) for file in files}
     diagnostics = [diagnostic for each, _ in checked.values() for diagnostic in each]
     valid = all(summary for _, summary in checked.values())
     if output == "json":
@@ -43,17 +43,24 @@ def command(files: tuple[Path, ...], strict: bool, output: str, server: bool, co
     return exits.OK if valid else exits.INVALID
 
 
-def _pools(context_file: Path | None) -> dict[str, frozenset[str]]:
+class There(NamedTuple):
+    """What a stack has: what each pool provides, the names of credentials."""
+
+    pools: Mapping[str, frozenset[str]]
+    credentials: Collection[str]
+
+
+def _there(context_file: Path | None) -> There:
     import asyncio
 
     from services.cli.console import run_async
     from services.cli.pools.queues import on_server
 
     run_async.configure_logs()
-    return asyncio.run(on_server(context.find(context_file)))
+    return There(*asyncio.run(on_server(context.find(context_file))))
 
 
-def _check(file: Path, strict: bool, pools: Collection[str] | None) -> "tuple[Sequence[Diagnostic], str]":
+def _check(file: Path, strict: bool, there: There | None) -> "tuple[Sequence[Diagnostic], str]":
     """What is wrong, and one line about the file if it can be used."""
     from services.cli.playbooks import documents, playbook_file
     from services.cli.testing import suites
@@ -66,6 +73,7 @@ def _check(file: Path, strict: bool, pools: Collection[str] | None) -> "tuple[Se
     if kind:
         found = documents.check(file, kind)
         return found.diagnostics, documents.summary(found.document) if found.document is not None else ""
-    checked = playbook_file.check(file, strict=strict, pools=pools)
+    known = {} if there is None else there._asdict()
+    checked = playbook_file.check(file, strict=strict, **known)
     plan = checked.plan
     return checked.diagnostics, f"{len(plan.steps)} steps, path {plan.path}" if plan is not None else ""

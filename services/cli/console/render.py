@@ -100,8 +100,8 @@ def value(found: Any, output: str) -> None:
     if output == "yaml":
         import yaml
 
-        text = yaml.safe_dump(json.loads(_json(found)), sort_keys=False, width=120,
-                              allow_unicode=not is_hostile(_json(found)))  # which escapes what a terminal obeys
+        escaped = is_hostile(_json(found)) or not screen.takes_unicode()  # also what a terminal would obey
+        text = yaml.safe_dump(json.loads(_json(found)), sort_keys=False, width=120, allow_unicode=not escaped)
         click.echo(text, nl=False)
     else:
         click.echo(_json(found))
@@ -157,7 +157,7 @@ def _plain(_text: str) -> str | None:
 
 
 def _json(found: Any) -> str:
-    return json.dumps(found, ensure_ascii=False, default=_text)
+    return json.dumps(found, ensure_ascii=not screen.takes_unicode(), default=_text)
 
 
 def _text(found: Any) -> str:

@@ -1,5 +1,5 @@
-"""Runs a command's coroutine; Ctrl-C and SIGTERM cancel it, so that it can tidy up. Logs are for stderr, and errors
-alone unless more is asked for: a command that runs services says otherwise when it does."""
+"""Runs a command's coroutine; Ctrl-C and SIGTERM cancel it, so that it can tidy up, and it is said at once. Logs are
+for stderr, and errors alone unless more is asked for: a command that runs services says otherwise when it does."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
-from services.cli.console import exits
+from services.cli.console import exits, interruption
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
@@ -33,6 +33,7 @@ async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
 
     def interrupt() -> None:
         nonlocal asked
+        interruption.tell(again=asked)
         if not asked:  # a second signal must not cut the tidying short
             asked = True
             task.cancel()

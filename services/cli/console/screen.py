@@ -9,7 +9,7 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import click
 
@@ -20,48 +20,77 @@ _MARK = re.compile(f"\ufdd0{_NUMBER}:([0-9;A-Za-z\r]+)\ufdd1")
 _SEQUENCE = re.compile(r"\x1b\[([0-9;]*[A-Za-z])")
 
 
+PLAIN = {
+    "✓": "+", "✗": "x", "▶": ">", "⏸": "=", "…": "...", "→": "->", "━": "=", "─": "-", "█": "#", "·": ".", "–": "-",
+    "×": "x", "│": "|", "├": "|", "└": "`", "╰": "`",
+}  # our own signs, on a terminal that has no such character
+
+
 class Screen:
     """A stream for text. It has no `buffer`: nothing goes around it."""
 
     def __init__(self, under: TextIO) -> None:
-        self.under = under
+        self._stream, self.under = under, Plain(under)
 
     def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError("a screen takes text")
-        self._write(ansi(text, colour=self.isatty() and not os.environ.get("NO_COLOR")))
+        self.under.write(ansi(text, colour=self.isatty() and not os.environ.get("NO_COLOR")))
         return len(text)
 
     def exact(self, text: str) -> None:
         """Into a file or another program as it is."""
-        self._write(text if not self.isatty() else visible(text))
-
-    def _write(self, text: str) -> None:
-        try:
-            self.under.write(text)
-        except UnicodeEncodeError:
-            encoding = self.under.encoding or "ascii"
-            self.under.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        self.under.exact(text if not self.isatty() else visible(text))
 
     def flush(self) -> None:
-        self.under.flush()
+        self._stream.flush()
 
     def isatty(self) -> bool:
-        return self.under.isatty()
+        return self._stream.isatty()
 
     def fileno(self) -> int:
-        return self.under.fileno()
+        return self._stream.fileno()
 
     def writable(self) -> bool:
         return True
 
     @property
     def encoding(self) -> str:
-        return self.under.encoding
+        return self._stream.encoding
 
     @property
     def errors(self) -> str | None:
-        return self.under.errors
+        return self._stream.errors
+
+
+class Plain:
+    """The stream below, which takes any text: a sign of ours that it has no character for is another one, and what is
+    someone else's is an escape."""
+
+    def __init__(self, under: TextIO) -> None:
+        self._under = under
+        self._signs = str.maketrans({sign: plain for sign, plain in PLAIN.items() if not self.has(sign)})
+
+    def has(self, text: str) -> bool:
+        """A stream without an encoding keeps text as it is."""
+        try:
+            text.encode(self._under.encoding or "utf-8", "strict")
+        except (UnicodeEncodeError, LookupError):
+            return False
+        return True
+
+    def write(self, text: str) -> int:
+        return self.exact(text.translate(self._signs) if self._signs else text)
+
+    def exact(self, text: str) -> int:
+        try:
+            return self._under.write(text)
+        except UnicodeEncodeError:
+            encoding = self._under.encoding or "ascii"
+            return self._under.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._under, name)
 
 
 @contextmanager
@@ -94,9 +123,15 @@ def exact(text: str, *, nl: bool = True) -> None:
         click.echo(text, nl=nl)
 
 
+def takes_unicode() -> bool:
+    """Whether stdout has a character for everything. Where it has not, JSON and YAML write escapes, which mean the
+    same; what is text for people gets signs that it has."""
+    return not isinstance(sys.stdout, Screen) or sys.stdout.under.has("\U0001f600")
+
+
 def under(stream: TextIO) -> TextIO:
     """For who draws by himself: what he is given must be `visible`."""
-    return stream.under if isinstance(stream, Screen) else stream
+    return cast(TextIO, stream.under) if isinstance(stream, Screen) else stream
 
 
 def ansi(text: str, *, colour: bool = True) -> str:

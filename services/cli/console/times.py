@@ -46,7 +46,19 @@ def length(seconds: float, *, exact: bool = False) -> str:
 
 
 def local(at: datetime) -> str:
+    """The one form in which people are shown times; `--since` takes it too."""
     return at.astimezone().isoformat(" ", "seconds")
+
+
+def shown(text: str, *, exact: bool = False) -> str:
+    """A time out of the log or of JSON, in that form; `exact`, where things follow each other within a second: with
+    milliseconds. Nothing of nothing."""
+    return parsed(text).astimezone().isoformat(" ", "milliseconds" if exact else "seconds") if text else ""
+
+
+def in_zone(at: datetime) -> str:
+    """In its own zone: of a schedule, which has one."""
+    return at.isoformat(" ", "seconds")
 
 
 def parsed(text: str) -> datetime:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from services.cli.console.exits import CliError
-from services.cli.console.times import FORMS, moment
+from services.cli.console.times import FORMS, moment, shown
 from services.cli.executions.logbook import Logbook
 from shared.answers.debug.moment import Moment, plain, position_of
 from shared.answers.debug.scope import NoSuchRun, evaluated, key_of
@@ -105,7 +105,8 @@ class Debugger:
     def _line(self, record: Mapping[str, Any]) -> str:
         events = ", ".join(_named(event) for event in record["events"])
         who = record["writer"] + (f" {record['lease']['worker']}" if record["lease"] else "")
-        return f"#{self._position} of {len(self._book.entries)}  seq {record['seq']}  {record['ts']}  {who}: {events}"
+        place = f"#{self._position} of {len(self._book.entries)}  seq {record['seq']}"
+        return f"{place}  {shown(record['ts'], exact=True)}  {who}: {events}"
 
     def text(self, found: Mapping[str, Any]) -> str:
         """The state for people: a line per thing, nothing about what there is not."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from services.cli.console import exits
+from services.cli.console import exits, interruption
 from services.cli.console.exits import CliError
 from services.cli.executions import display
 from services.cli.executions.children import Family
@@ -110,13 +110,16 @@ async def finish(
 
 
 async def finish_within(
-    bus: Bus, execution_id: str, partitions: int, timeout: float | None, *, family: bool = False, quiet: bool = False
+    bus: Bus, execution_id: str, partitions: int, timeout: float | None, *, family: bool = False, quiet: bool = False,
+    stands: str = "",
 ) -> Summary:
-    """`finish` with progress on stderr; after `timeout` seconds the command ends and the execution continues."""
+    """`finish` with progress on stderr; after `timeout` seconds the command ends and the execution continues. `stands`
+    is what else does when the command is interrupted."""
     shown = display.Silent() if quiet else display.choose()
     try:
         async with asyncio.timeout(timeout):
-            return await finish(bus, execution_id, partitions, shown, family=family)
+            with interruption.note(f"{stands or f'{execution_id} goes on'} (noetlctl watch {execution_id})"):
+                return await finish(bus, execution_id, partitions, shown, family=family)
     except TimeoutError:
         what = f"{execution_id} is not finished within {timeout:g} s; it goes on"
         raise CliError(what, exits.TIMED_OUT) from None

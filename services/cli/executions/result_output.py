@@ -64,4 +64,4 @@ def _text(shown: dict[str, Any], origins: Origins) -> None:
         if isinstance(result, str):
             screen.exact(result)
         else:
-            click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+            click.echo(json.dumps(result, indent=2, ensure_ascii=not screen.takes_unicode()))

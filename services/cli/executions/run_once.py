@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 from msgspec import Struct
 
-from services.cli.console import exits
+from services.cli.console import exits, interruption
 from services.cli.console.exits import CliError
 from services.cli.executions import control_requests, display, requests
 from services.cli.executions import result_output as output
@@ -88,12 +88,19 @@ async def _execute(wish: Wish, playbook: Valid, bus: Bus, partitions: int) -> Su
     execution_id = f"r{uuid.uuid4().hex[:19]}"  # not of the form that is the engine's to derive
     request = Request(entry.path, entry.version, wish.payload, execution_id, by=control_requests.me())
     try:
-        async with asyncio.timeout(wish.timeout):
-            await requests.start(bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
-            shown = display.choose(origins=playbook.plan.origins)
-            return await requests.finish(bus, execution_id, partitions, shown, family=True)
+        with interruption.note(_if_interrupted(wish.folder)):
+            async with asyncio.timeout(wish.timeout):
+                await requests.start(bus, request, f"{inbox_prefix('admin')}.{execution_id}", partitions)
+                shown = display.choose(origins=playbook.plan.origins)
+                return await requests.finish(bus, execution_id, partitions, shown, family=True)
     except TimeoutError:
         raise CliError(f"not finished within {wish.timeout:g} s", exits.TIMED_OUT) from None
+
+
+def _if_interrupted(folder: Path | None) -> str:
+    if folder is None:
+        return "stopping the stack of this run, and the execution with it (--folder would keep it)"
+    return f"stopping the stack of this run; the execution goes on with `noetlctl up --folder {folder}`"
 
 
 async def _unless_failed(work: Coroutine[Any, Any, T], stack: Stack) -> T:

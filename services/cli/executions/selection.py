@@ -10,6 +10,7 @@ import click
 from services.cli.console.exits import USAGE, CliError
 from services.cli.console.times import Moment
 from services.cli.executions.label_selector import Selector, Term
+from services.cli.stack import completions
 
 Command = Callable[..., int]
 LIVE = ("running", "paused", "cancelling", "compensating")
@@ -43,8 +44,11 @@ def options(command: Command) -> Command:
     for add in (
         click.option("--until", type=Moment(), metavar="TIME", help="Started before then."),
         click.option("--since", type=Moment(), metavar="TIME", help="Started since then: 2h ago, or 2026-11-16T10:00."),
-        click.option("--path", default="", metavar="PATH", help="Of this playbook; * stands for anything: etl/*."),
-        click.option("--status", default="", metavar="STATUS", help=f"One or several of {', '.join(LIVE + OVER)}; "
+        click.option("--path", default="", metavar="PATH", shell_complete=completions.paths,
+                     help="Of this playbook; * stands for anything: etl/*."),
+        click.option("--status", default="", metavar="STATUS",
+                     shell_complete=completions.listed((*LIVE, *OVER, *GROUPS)),
+                     help=f"One or several of {', '.join(LIVE + OVER)}; "
                      "live and over stand for those."),
         click.option("-l", "--selector", type=Selector(), metavar="LABELS", help="By labels: team=data,tier!=gold."),
     ):

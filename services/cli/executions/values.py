@@ -110,6 +110,6 @@ def show(value: Any, raw: bool, output: str) -> None:
     if raw and isinstance(value, str):
         screen.exact(value)
     elif output == "json" and not raw:
-        click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+        click.echo(json.dumps(value, ensure_ascii=not screen.takes_unicode(), indent=2))
     else:
         render.value(value, output)

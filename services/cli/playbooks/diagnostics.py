@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from services.cli.console import exits
+from services.cli.console import exits, screen
 from services.cli.console.exits import CliError
 from shared.dsl.model.diagnostics import Diagnostic
 
@@ -23,4 +23,5 @@ def not_valid(file: Path, diagnostics: Sequence[Diagnostic]) -> CliError:
 
 
 def as_json(valid: bool, diagnostics: Sequence[Diagnostic]) -> str:
-    return json.dumps({"valid": valid, "diagnostics": msgspec.to_builtins(diagnostics)}, ensure_ascii=False)
+    found = {"valid": valid, "diagnostics": msgspec.to_builtins(diagnostics)}
+    return json.dumps(found, ensure_ascii=not screen.takes_unicode())

@@ -27,12 +27,14 @@ class Valid(Struct, frozen=True):
     plan: Plan
 
 
-def check(file: Path, *, strict: bool = False, pools: Collection[str] | None = None) -> Checked:
+def check(file: Path, *, strict: bool = False, pools: Collection[str] | None = None,
+          credentials: Collection[str] | None = None) -> Checked:
     try:
         source = file.read_bytes()
     except OSError as error:
         raise CliError(f"cannot read {file}: {error.strerror}", exits.USAGE) from None
-    compiled = compile_playbook(source, file=str(file), kinds=registry.specs(), strict=strict, pools=pools)
+    compiled = compile_playbook(source, file=str(file), kinds=registry.specs(), strict=strict, pools=pools,
+                                programs=True, credentials=credentials)
     return Checked(source, compiled.plan, tuple(compiled.diagnostics))
 
 

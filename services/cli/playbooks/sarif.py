@@ -6,6 +6,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from services.cli.console import screen
 from shared.dsl.model.diagnostic_codes import CODES
 from shared.dsl.model.diagnostics import Diagnostic
 
@@ -19,7 +20,7 @@ def render(diagnostics: Iterable[Diagnostic]) -> str:
     driver = {"name": "noetlctl", "rules": [_rule(code) for code in used]}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints",
            "results": [_result(each, used) for each in found]}
-    return json.dumps({"$schema": SCHEMA, "version": VERSION, "runs": [run]}, ensure_ascii=False)
+    return json.dumps({"$schema": SCHEMA, "version": VERSION, "runs": [run]}, ensure_ascii=not screen.takes_unicode())
 
 
 def _rule(code: str) -> dict[str, Any]:

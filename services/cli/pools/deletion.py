@@ -5,6 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from services.cli.console import exits
+from services.cli.console.confirm import confirmed
 from services.cli.console.exits import CliError
 from services.cli.executions.control_requests import me
 from services.cli.pools import states
@@ -17,11 +18,12 @@ from shared.runtime.stores.pool_state import PoolState
 from shared.runtime.stores.pools import Entry
 
 
-async def delete(name: str, force: bool, timeout: float, output: str, context_file: Path | None) -> int:
+async def delete(name: str, force: bool, timeout: float, yes: bool, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
         state = await states.one(bus, name)
         if not force:
             _refuse_with_work(state)
+        confirmed(f"delete pool {name}{_held(state)}", yes)
         entry = state.entry or Entry("", 0, me(), await bus.time(), 0)
         if state.entry is not None:
             entry, state = await _without_workers(bus, name, state.entry, force, timeout)
@@ -42,6 +44,12 @@ async def _without_workers(
         await pools.change(bus, name, me(), await bus.time(), lambda entry: replace(entry, deleting=False))
         _refuse_with_work(state)
     return entry, state
+
+
+def _held(state: PoolState) -> str:
+    workers, waiting = len(state.status.workers), _work(state)
+    what = [f"with {workers} worker{'s' if workers != 1 else ''}"] if workers else []
+    return f" {', '.join([*what, *([f'{waiting} commands stay in its queue'] if waiting else [])])}".rstrip()
 
 
 def _work(state: PoolState) -> int:

@@ -11,11 +11,12 @@ from shared.runtime.service.settings import Settings
 from shared.runtime.stores import pools
 
 
-async def on_server(settings: Settings) -> dict[str, frozenset[str]]:
-    """What each pool provides, by name."""
+async def on_server(settings: Settings) -> tuple[dict[str, frozenset[str]], list[str]]:
+    """What each pool provides, by name; the names of credentials."""
     async with context.connected(settings) as bus:
         documents = {name: frozenset(pools.parse(e).provides) for name, e in (await pools.everything(bus)).items()}
-        return {**dict.fromkeys(await queues(bus), frozenset[str]()), **documents}
+        there = {**dict.fromkeys(await queues(bus), frozenset[str]()), **documents}
+        return there, sorted(await bus.kv_all(topology.KEYCHAIN))
 
 
 async def queues(bus: Bus) -> dict[str, tuple[int, int]]:

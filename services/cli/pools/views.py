@@ -49,8 +49,8 @@ WORKERS = (
     Column("SLOTS", "slots"),
     Column("HELD", "held"),
     Column("PYTHON", lambda row: used(row["tools"].get("python"))),
-    Column("SINCE", "since"),
-    Column("SILENT-SINCE", "silent_since"),
+    Column("SINCE", lambda row: times.shown(row["since"])),
+    Column("SILENT-SINCE", lambda row: times.shown(row["silent_since"])),
     Column("HOST", "host", wide=True),
     Column("PID", "pid", wide=True),
     Column("VERSION", "version", wide=True),
@@ -168,26 +168,27 @@ def _tell(shown: Mapping[str, Any]) -> None:
     if shown["provides"]:
         click.echo(f"  provides {', '.join(shown['provides'])}")
     if (paused := shown["paused"]) is not None:
-        until = f" until {paused['until']}" if paused["until"] else ""
+        until = f" until {times.shown(paused['until'])}" if paused["until"] else ""
         note = f": {paused['note']}" if paused["note"] else ""
-        click.echo(f"  paused by {paused['by']} at {paused['at']}{until}{note}")
+        click.echo(f"  paused by {paused['by']} at {times.shown(paused['at'])}{until}{note}")
     if (drain := shown["drain"]) is not None and drain["over"]:
         click.echo(f"  drained: {drain['finished']} finished, {drain['left']} left, {drain['handed_back']} handed back")
     if shown["by"]:
-        click.echo(f"  generation {shown['generation']} by {shown['by']} at {shown['at']}")
+        click.echo(f"  generation {shown['generation']} by {shown['by']} at {times.shown(shown['at'])}")
     for worker in shown["workers"]:
         click.echo(f"  worker {worker_line(worker)}")
         for kind, tool in worker["tools"].items():
             click.echo(f"    {kind}: {tool['busy']} of {tool['size']} busy, {tool['waiting']} wait for a turn")
             for call in tool["calls"]:
                 place = call["run_id"] + in_brackets(call["index"])
-                click.echo(f"      execution {call['execution_id']} {place} task {call['task']} since {call['since']}")
+                click.echo(f"      execution {call['execution_id']} {place} task {call['task']} since "
+                           f"{times.shown(call['since'])}")
 
 
 def worker_line(worker: Mapping[str, Any]) -> str:
     """Of one that is silent nobody knows what it holds."""
     last = f", its last life ended with {worker['ended']}" if worker["ended"] and worker["failures"] else ""
-    life = f"pid {worker['pid']}, since {worker['since'] or '-'}{last}"
+    life = f"pid {worker['pid']}, since {times.shown(worker['since']) or '-'}{last}"
     if worker["silent_since"]:
-        return f"{worker['name']}: silent since {worker['silent_since']}, {life}"
+        return f"{worker['name']}: silent since {times.shown(worker['silent_since'])}, {life}"
     return f"{worker['name']}: {worker['state']}, {worker['held']} of {worker['slots']} slots, {life}"

@@ -130,6 +130,24 @@ def locate(context_file: Path | None, environ: Mapping[str, str] = os.environ) -
     )
 
 
+class Used(NamedTuple):
+    """What commands go to without --context. `name` is that of a context, a file, or the variable that says it."""
+
+    name: str
+    found: Found
+
+
+def used(environ: Mapping[str, str] = os.environ) -> Used:
+    from services.cli.stack import config
+
+    found = locate(None, environ)
+    if named := environ.get("NOETL_CONTEXT", ""):
+        return Used(named, found)
+    if found.context is None:
+        return Used("NOETL_NATS_URL", found)
+    return Used(str(found.file) if found.file is not None else config.load(environ).current, found)
+
+
 def _named(name: str, environ: Mapping[str, str]) -> Found:
     """A name goes before a file of the same name; `./NAME` is the file."""
     from services.cli.console import exits

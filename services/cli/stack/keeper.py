@@ -6,12 +6,11 @@ from pathlib import Path
 
 import click
 
+from services.cli.console import interruption
 from services.cli.console.exits import CliError
-from services.cli.stack import context
+from services.cli.stack import context, welcome
 from services.cli.stack.context import Context
 from services.cli.stack.embedded import SERVICES
-from shared.events import subjects
-from shared.events.headers import MESSAGE_ID
 from shared.runtime.embedded import orphan_server, stack_folder
 from shared.runtime.embedded.nats_server import HOST
 from shared.runtime.embedded.postgres_roles import PROJECTOR, READER
@@ -33,8 +32,9 @@ async def keep(place: Path, port: int, pools: tuple[str, ...]) -> int:
             file = context.write(home, context_of(stack))
             stack.on_pools = lambda: _rewrite(home, stack)
             try:
-                click.echo(_welcome(stack, file))
-                await asyncio.shield(stack.failure)
+                click.echo(welcome.text(stack, file, READER))
+                with interruption.note(f"stopping the services; the data stays in {home}"):
+                    await asyncio.shield(stack.failure)
             finally:
                 stack.on_pools = lambda: None
                 file.unlink(missing_ok=True)  # nobody is there now
@@ -66,28 +66,3 @@ def context_of(stack: Stack) -> Context:
         health={unit.name: f"http://{HOST}:{unit.settings.health_port}" for unit in stack.units},
     )
 
-
-def _socket(stack: Stack) -> str:
-    return stack.database.socket if stack.database is not None else ""
-
-
-def _welcome(stack: Stack, file: Path) -> str:
-    home = file.parent
-    flag = "" if home == (Path.cwd() / context.DEFAULT_FOLDER).resolve() else f" --context {file}"
-    units = ", ".join(unit.name for unit in stack.units)
-    return f"""The stack is up: {units}
-  NATS        {stack.server.url}  (user admin; passwords are in {file})
-  PostgreSQL  role {READER} by the socket in {_socket(stack)}  (its DSN is there too)
-  logs        {home / "logs"}
-
-In another terminal:
-  noetlctl register examples/hello.yaml{flag}
-  noetlctl execute examples/hello --wait{flag}
-  noetlctl get{flag}
-
-With any NATS client:
-  nats -s {stack.server.url} --user admin --password "$(python3 -c 'import json; \
-print(json.load(open("{file}"))["users"]["admin"])')" \\
-    pub {subjects.EXECUTE} '{{"path": "examples/hello"}}' -H {MESSAGE_ID}:first
-
-Ctrl-C stops it; the data stays in {home}."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from services.cli.console import render
+from services.cli.console import render, times
 from services.cli.console.render import Column
 from services.cli.verify.checker import Summary
 from services.cli.verify.verdict import shown
@@ -41,7 +41,7 @@ def one(told: dict[str, Any], violations: int) -> None:
 
 def _evidence(record: dict[str, Any]) -> str:
     lease = f" {record['worker']} epoch {'.'.join(map(str, record['epoch']))}" if record["worker"] else ""
-    return f"@{record['seq']} {record['ts']} {record['writer']}{lease}: {record['says']}"
+    return f"@{record['seq']} {times.shown(record['ts'], exact=True)} {record['writer']}{lease}: {record['says']}"
 
 
 def _verdict(told: dict[str, Any]) -> str:

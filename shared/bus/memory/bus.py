@@ -180,6 +180,10 @@ class MemoryBus:
         mark = {KV_OPERATION: "DEL"}
         await self.call("kv_delete", subject, lambda: self._store(subject, b"", None, mark))
 
+    async def kv_purge(self, bucket: str, key: str) -> None:
+        subject, stream = kv.subject_of(bucket, key), kv.stream_of(bucket)
+        await self.call("kv_purge", subject, lambda: self.broker.purge(stream, subject))
+
     async def kv_all(self, bucket: str) -> dict[str, bytes]:
         stream = kv.stream_of(bucket)
         if self.broker.lag is not None:

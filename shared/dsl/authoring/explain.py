@@ -42,6 +42,20 @@ def explain(path: str, kinds: Mapping[str, ToolSpec]) -> str:
     return _text(path, found, shape, kinds)
 
 
+def topics(begun: str, kinds: Mapping[str, ToolSpec]) -> list[str]:
+    """Everything `explain` knows that goes on where `begun` ends, one key further."""
+    head, dot, _ = begun.rpartition(".")
+    if not dot:
+        return list(dict.fromkeys([*_known("playbook", kinds), *SHAPES, *_STARTS, *kinds, *CODES]))
+    first, *parts = head.split(".")
+    shape = _shape_of(first)
+    if shape is None and first in kinds and not parts:
+        return [f"{head}.{name}" for name in {**kinds[first].keys, **kinds[first].all_knobs()}]
+    for part in parts:
+        shape = below(_key(shape, part, kinds)) if shape is not None and part in _known(shape, kinds) else None
+    return [f"{head}.{name}" for name in _known(shape, kinds)] if shape is not None else []
+
+
 def _shape_of(name: str) -> str | None:
     if name in _STARTS or name in SHAPES:
         return _STARTS.get(name, name)

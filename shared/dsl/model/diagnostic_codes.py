@@ -56,6 +56,8 @@ CODES: dict[str, Code] = {
     "DSL412": Code("unknown task in a test", "A mock or an expectation names no task, or one the step does not have."),
     "DSL413": Code("playbook of a test", "A playbook that the test names is not there, or is not valid."),
     "DSL414": Code("no pool provides it", "No pool of the server has all that `requires` names; told as DSL409 is."),
+    "DSL415": Code("not Python", "A program that Python cannot read; an execution that has begun is not asked."),
+    "DSL416": Code("unknown credential", "The server has no credential of that name; told as DSL409 is."),
     # 5xx: policies
     "DSL501": Code("bad rule", "A rule is `{when, then}`, or `else` with `then`, last in its list."),
     "DSL502": Code("control action outside a task", "`do` belongs in a task's policy rules (V10 §5.4)."),

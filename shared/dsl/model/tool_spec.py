@@ -21,6 +21,7 @@ class KeySpec(Struct, frozen=True):
     most: int = 0  # characters of a text that is no template; the tool holds a rendered one to it. 0: any number
     rows: bool = False  # of `args`: a row, a list of rows, or an expression that gives either
     program: bool = False  # its values are variables of a program, which is handed a whole loop with its counts
+    python: bool = False  # a program in Python, as written
     fields: Mapping[str, "KeySpec"] = {}  # it is a mapping, and these are all its keys
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from shared.dsl.model.diagnostics import Diagnostic
+from shared.dsl.source import hints, scalars
 from shared.dsl.source import nodes as source
-from shared.dsl.source import scalars
 from shared.dsl.source.nodes import Document, Entry, Node, Position
 from shared.dsl.templates.limits import tokens
 from shared.errors import Signal
@@ -18,7 +18,6 @@ from shared.errors import Signal
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # an escape can make what the source may not hold
-_QUOTE = "put quotes around a text that begins with {{"
 _UNQUOTED = "{{ none }}"  # stands for a template that lacks its quotes, so that one mistake is reported once
 
 
@@ -106,13 +105,8 @@ class _Composer:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             position = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
-            raise self.stop("DSL102", position, error.problem or "not YAML", self.hint(position)) from None
-
-    def hint(self, position: Position) -> str:
-        line = self.lines[position.line - 1] if position.line <= len(self.lines) else ""
-        if "\t" in line[:max(position.column, len(line) - len(line.lstrip()))]:
-            return "indent with spaces, not with tabs"
-        return _QUOTE if "{{" in line else "check indentation, colons and quotes here"
+            problem, began = error.problem or "not YAML", error.context_mark.line + 1 if error.context_mark else 0
+            raise self.stop("DSL102", position, problem, hints.hint(self.lines, position, problem, began)) from None
 
     # -- nodes
 
@@ -256,7 +250,7 @@ class _Composer:
         if not isinstance(key.value, str):
             what = "a collection" if isinstance(key.value, dict | list) else repr(key.value)
             self.report("DSL105", key.position, f"a key must be text, and this one is {what}",
-                        _QUOTE if isinstance(key.value, dict) else "put quotes around the key")
+                        hints.QUOTE if isinstance(key.value, dict) else "put quotes around the key")
         elif key.value in entries:
             first = entries[key.value].key.line
             self.report("DSL104", key.position, f"key {key.value[:60]!r} is already given on line {first}",

@@ -54,7 +54,7 @@ class Options(Struct, frozen=True):
     drain_s: float = 20.0
     slots: int = Settings().slots
     log_level: Level = "info"
-    asked: Settings = Settings()  # what the user's own environment says of files tasks may use
+    asked: Settings = Settings()  # what the user's own environment says of files and processes of tasks
 
 
 class Stack:
@@ -236,6 +236,8 @@ class Stack:
             duckdb_files=options.asked.duckdb_files,
             duckdb_extensions=options.asked.duckdb_extensions,
             quantum_stand_ins=options.asked.quantum_stand_ins,
+            python_processes=options.asked.python_processes,
+            max_skew_s=options.asked.max_skew_s,
         )
 
     async def ready(self, within_s: float = READY_S) -> None:

@@ -111,6 +111,9 @@ class HttpTool:
                 connector=self._lib.TCPConnector(limit=CONNECTIONS),
                 cookie_jar=self._lib.DummyCookieJar(),
             )
+            # A dropped connection would be tried again behind our back, and an attempt be two requests. There is no
+            # other way to say so; a test finds out when a later version of the library does not hear this one.
+            self._session._retry_connection = False
         return self._session
 
     def _timeout(self, spec: Mapping[str, Any]) -> "aiohttp.ClientTimeout":

@@ -25,7 +25,7 @@ SPEC = ToolSpec(
         "code": KeySpec("The program, taken as written. It sets `result`, returns at the top level, or "
                         "defines `main(…)`, also async, which gets the args it names; `args` and `input_data` are all "
                         "of them.",
-                        template=False),
+                        template=False, python=True),
         "script": script.key("Instead of code: where its text is loaded from when the task runs."),
         "args": KeySpec("Mapping of variables the code sees.", program=True),
         "libs": KeySpec("Modules to import: a list of names, or a mapping from alias to module, or to "

@@ -48,6 +48,19 @@ async def test_a_deleted_key_is_gone_and_can_be_created_again(bus: Bus) -> None:
     assert await bus.kv_all(CTX) == {"e1": b"2"}
 
 
+async def test_a_purged_key_is_as_if_it_had_never_been(bus: Bus) -> None:
+    await bus.kv_put(CTX, "e1", b"1")
+    await bus.kv_put(CTX, "e2", b"2")
+    await bus.kv_delete(CTX, "e1")
+    assert await bus.kv_is_named(CTX, "e1")
+    await bus.kv_purge(CTX, "e1")
+    await bus.kv_purge(CTX, "never")
+    assert not await bus.kv_is_named(CTX, "e1")
+    assert await bus.kv_all(CTX) == {"e2": b"2"}
+    await bus.kv_put(CTX, "e1", b"3", expected=0)
+    assert await bus.kv_all(CTX) == {"e1": b"3", "e2": b"2"}
+
+
 async def test_all_gives_the_last_value_of_every_key(bus: Bus) -> None:
     for i in range(5):
         await bus.kv_put(CTX, f"run.k{i}", b"old")

@@ -59,6 +59,34 @@ async def test_a_status_of_400_or_more_is_an_error_that_keeps_the_answer(site, o
     assert outcome.result["data"] == {"why": "x"}
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST"])
+@pytest.mark.parametrize("kept", [False, True])  # the connection was used before
+async def test_a_dropped_connection_is_one_request(opened, method: str, kept: bool) -> None:
+    heard: list[bytes] = []
+
+    async def drop(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            heard.append(line.split()[0])
+            while (await reader.readline()).strip():
+                pass
+            if kept and len(heard) == 1:
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                await writer.drain()
+            else:
+                break
+        writer.close()
+
+    server = await asyncio.start_server(drop, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        tool = opened("http")
+        if kept:
+            assert (await tool.run(call({"url": url}))).http["status"] == 200
+        outcome = await tool.run(call({"url": url, "method": method}))
+    assert (outcome.error["kind"], outcome.error["retryable"]) == ("connect", True)
+    assert heard == [*([b"GET"] if kept else []), method.encode()]
+
+
 async def test_no_answer_has_a_status_of_none(opened) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

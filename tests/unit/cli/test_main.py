@@ -27,6 +27,20 @@ def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str])
     assert "nosuch" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("typed", "meant"), [
+    (["exeucte"], "execute"), (["regsiter", "x.yaml"], "register"), (["pool", "lst"], "list"),
+    (["credential", "rotat"], "rotate"), (["explain", "worklod"], "workload"), (["explain", "http.ulr"], "url"),
+    (["explain", "step.spec.polcy"], "policy"),
+])
+def test_what_is_mistyped_is_told_with_what_was_meant(
+    typed: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert noetlctl(*typed) == exits.USAGE
+    said = capsys.readouterr().err.lower()
+    assert "did you mean" in said
+    assert meant in said.partition("did you mean")[2]
+
+
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [

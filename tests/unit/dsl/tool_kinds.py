@@ -16,9 +16,9 @@ KINDS = {
                  knobs={"pool_size": KeySpec("Connections.")}),
         ToolSpec("duckdb", "SQL.", {"command": KeySpec("Statements.", required=True, sql=True)}),
         ToolSpec("python", "A program.", {
-            "code": KeySpec("Taken as written.", required=True, template=False),
+            "code": KeySpec("Taken as written.", required=True, template=False, python=True),
             "libs": KeySpec("Modules."),
-        }),
+        }, aliases=True),
         ToolSpec("shell", "A program.", {"cmds": KeySpec("Texts.", required=True, shell=True)}),
     )
 }

@@ -106,3 +106,36 @@ def test_a_file_that_is_broken_says_which(file: Path) -> None:
     file.write_text("{")
     with pytest.raises(CliError, match=r"config\.json cannot be used"):
         context.find(None)
+
+
+def test_the_list_marks_where_commands_really_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def marked() -> list[tuple[str, bool, bool]]:
+        capsys.readouterr()
+        assert noetlctl("context", "list", "-o", "json") == exits.OK
+        return [(row["name"], row["current"], row["chosen"]) for row in json.loads(capsys.readouterr().out)]
+
+    add("one")
+    add("two")
+    assert marked() == [("one", True, True), ("two", False, False)]
+    (tmp_path / ".noetl").mkdir()
+    context.write(tmp_path / ".noetl", Context("nats://up:1", {"admin": "pw"}))
+    assert marked() == [("one", False, True), ("two", False, False), (".noetl/context.json", True, False)]
+    assert noetlctl("context", "show", "-o", "json") == exits.OK
+    assert json.loads(capsys.readouterr().out)["nats_url"] == "nats://up:1"
+    assert noetlctl("context", "use", "two") == exits.OK
+    assert "go to .noetl/context.json all the same" in capsys.readouterr().err
+    monkeypatch.setenv("NOETL_NATS_URL", "nats://me:s3cret@env:1")
+    assert marked()[2:] == [("NOETL_NATS_URL", True, False)]
+    monkeypatch.setenv("NOETL_CONTEXT", "one")
+    assert marked() == [("one", True, False), ("two", False, True)]
+    assert noetlctl("context", "list") == exits.OK
+    shown = capsys.readouterr().out
+    assert "(*)" in shown
+    assert "s3cret" not in shown
+
+
+def test_without_any_stack_the_list_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    assert noetlctl("context", "list", "-o", "json") == exits.OK
+    assert json.loads(capsys.readouterr().out) == []

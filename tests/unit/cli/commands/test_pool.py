@@ -4,6 +4,7 @@ import click
 import pytest
 
 from services.cli.commands.pool import Length, command
+from services.cli.console import times
 from services.cli.pools.views import worker_line, worker_row
 from shared.events.stamp import stamp
 from shared.runtime.stores.pool_state import WorkerState
@@ -41,6 +42,7 @@ def test_what_is_no_length_of_time_is_refused_with_the_fix(text: str) -> None:
 
 def test_of_a_silent_worker_is_told_since_when_and_not_what_it_holds() -> None:
     silent = WorkerState("etl-1-5a05", "etl", "silent", since=NOW - 60, pid=71, silent_since=NOW)
-    assert worker_line(worker_row(silent)) == f"etl-1-5a05: silent since {stamp(NOW)}, pid 71, since {stamp(NOW - 60)}"
+    since, silence = times.shown(stamp(NOW - 60)), times.shown(stamp(NOW))
+    assert worker_line(worker_row(silent)) == f"etl-1-5a05: silent since {silence}, pid 71, since {since}"
     ready = WorkerState("etl-1-5a05", "etl", "ready", 4, (("x", "r", -1),), NOW, pid=71)
-    assert worker_line(worker_row(ready)) == f"etl-1-5a05: ready, 1 of 4 slots, pid 71, since {stamp(NOW)}"
+    assert worker_line(worker_row(ready)) == f"etl-1-5a05: ready, 1 of 4 slots, pid 71, since {silence}"

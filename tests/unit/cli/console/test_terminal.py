@@ -6,11 +6,12 @@ import sys
 
 import click
 import pytest
+import yaml
 from click.shell_completion import BashComplete
 
 from services.cli import main
 from services.cli.commands.completion import SHELLS, VARIABLE
-from services.cli.console import confirm, exits, live_table, progress, render
+from services.cli.console import confirm, exits, live_table, progress, render, screen
 from services.cli.console.exits import CliError
 from services.cli.console.render import Column
 from services.cli.executions import display
@@ -27,6 +28,51 @@ class Terminal(io.StringIO):
 
 class Enough(Exception):
     pass
+
+
+def encoded(encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="backslashreplace", write_through=True)
+
+
+def written(stream: io.TextIOWrapper) -> bytes:
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue()
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [
+    ("ascii", b"+ a... -> b . \\u20ac\n"), ("latin-1", b"+ a... -> b \xb7 \\u20ac\n"),
+    ("utf-8", "✓ a… → b · €\n".encode()),
+])
+def test_a_terminal_without_our_signs_is_shown_others(
+    encoding: str, shown: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = encoded(encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+    with screen.installed():
+        click.echo("✓ a… → b · €")
+    assert written(stream) == shown
+
+
+@pytest.mark.parametrize("output", ["json", "yaml", "jsonl"])
+def test_what_programs_read_means_the_same_in_any_encoding(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = encoded("ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    with screen.installed():
+        render.value({"text": "✓ a… €"}, output)
+    assert yaml.safe_load(written(stream)) == {"text": "✓ a… €"}
+
+
+def test_a_tree_is_drawn_on_a_terminal_of_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = encoded("ascii")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with screen.installed():
+        shown = display.Tree(sys.stderr)
+        summary = Summary("e1")
+        summary.steps["start"] = StepSummary("start", status="done")
+        shown.update(summary)
+        shown.close()
+    assert b"+ start" in written(stream)
+    assert b"\\u" not in written(stream)
 
 
 def loads(*lists: list[dict[str, str]]) -> live_table.Load:

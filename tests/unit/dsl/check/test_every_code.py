@@ -1,7 +1,7 @@
 """One faulty playbook for every code: the right code, line, column, message and fix, and nothing else.
 
-`# strict` takes the canonical form alone; `# pools: a b` are the pools of the server it is for. A document of kind
-Test is one of a playbook in `codes/books`."""
+`# strict` takes the canonical form alone; `# pools: a b` are the pools of the server it is for,
+`# credentials: a b` its credentials. A document of kind Test is one of a playbook in `codes/books`."""
 
 import re
 from pathlib import Path
@@ -26,8 +26,10 @@ LONG = {"DSL802"}  # it takes hundreds of mistakes: shown below
 
 def compile_book(source: str) -> Compiled:
     pools = re.search(r"^# pools: (.+)$", source, re.MULTILINE)
+    credentials = re.search(r"^# credentials: (.+)$", source, re.MULTILINE)
     return compile_playbook(source, kinds=KINDS, strict="# strict\n" in source,
-                            pools=pools[1].split() if pools else None)
+                            pools=pools[1].split() if pools else None, programs=True,
+                            credentials=credentials[1].split() if credentials else None)
 
 
 def book(name: str) -> Plan | str:
