@@ -22,7 +22,8 @@ LARGE_BYTES = 262_144
 def call_of(effect: ef.Call | ef.ClaimRows) -> Call:
     asked, found = effect.prepared.asked, effect.prepared.found
     return Call(
-        asked.config, asked.spec, found.auth, effect.key, effect.limit, effect.prepared.secrets, found.others)
+        asked.config, asked.spec, found.auth, effect.key, effect.limit, effect.prepared.secrets, found.others,
+        asked.auth if isinstance(asked.auth, str) else "")
 
 
 async def find(bus: Bus, effect: ef.FindCredentials) -> ef.Found | Outcome:
