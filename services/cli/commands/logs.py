@@ -11,6 +11,7 @@ import click
 from services.cli.console import exits, render, screen, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
+from shared.answers.history.failures import PRINTED
 from shared.events.run_index import in_brackets
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Wanted(NamedTuple):
             return False
         if self.since is not None and times.parsed(line.ts) < self.since:
             return False
-        return bool(line.stream) or not self.printed
+        return not self.printed or line.stream in PRINTED
 
 
 @click.command("logs", epilog="Examples: noetlctl logs 4f1c… --step load --follow   "
@@ -101,5 +102,5 @@ def _text(line: "Line", output: str) -> str:
     task = f"/{line.task}" + (f"#{line.attempt}" if line.attempt > 1 else "") if line.task else ""
     place = f"{line.step}{index}{task}" or "-"
     ts = line.ts if output == "wide" else times.parsed(line.ts).astimezone().strftime("%H:%M:%S.%f")[:-3]
-    mark = screen.style("|", fg="red" if line.stream == "stderr" else "green") if line.stream else "·"
+    mark = screen.style("|", fg="green" if line.stream in ("stdout", "output") else "red") if line.stream else "·"
     return f"{screen.style(ts, dim=True)} {screen.style(f'{place:<24}', fg='cyan')} {mark} {line.text}"

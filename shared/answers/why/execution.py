@@ -4,6 +4,7 @@ something to decide and does not."""
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from shared.answers.history import failures
 from shared.answers.rerun import rerun
 from shared.answers.why.facts import Reason, World
 from shared.answers.why.pools import PATIENCE_S
@@ -44,7 +45,8 @@ def over(view: View) -> Iterator[Reason]:
     yield Reason(
         "over", "over", f"it is over, {state.status}{said}{where}", str(error.get("step", "")),
         task=str(error.get("task", "")), attempt=int(error.get("attempt", 0) or 0),
-        values={"status": state.status, "error": state.error, "line": line}, since=view.times.get("ended", ""),
+        values={"status": state.status, "error": state.error, "line": line,
+                "failure": failures.shown(view.failures.behind(state.error))}, since=view.times.get("ended", ""),
         remedy=_after_end(view),
     )
 
