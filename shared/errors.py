@@ -62,6 +62,7 @@
     ├── WorkerFault            the rehearsed run ends by a fault of its worker
     ├── Gone                   the job on Kubernetes was deleted
     ├── Spent                  the Python process does not take another call: start a new one
+    ├── ReaderGone             nobody reads any further what noetlctl prints
     ├── Stopped                nobody waits for the answer of Snowflake any more
     ├── _Parked                the run has left its worker
     ├── _Stop                  the YAML cannot be read further

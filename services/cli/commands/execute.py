@@ -10,6 +10,7 @@ from services.cli.console.exits import CliError
 from services.cli.executions import control_requests, label_selector
 from services.cli.playbooks import inputs
 from services.cli.stack import context
+from services.cli.stack.broker_away import Patience
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
@@ -62,7 +63,7 @@ async def _execute(
     from services.cli.executions.result_output import line, show
 
     settings = context.find(context_file)
-    async with context.connected(settings) as bus:
+    async with context.connected(settings, Patience(timeout) if wait else None) as bus:
         answer = await requests.start(bus, request, context.inbox(settings), settings.partitions, key)
         if not wait:
             line({"execution_id": answer.execution_id, "status": answer.status}, output)

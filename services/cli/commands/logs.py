@@ -11,6 +11,7 @@ import click
 from services.cli.console import exits, render, screen, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
+from services.cli.stack.broker_away import Patience
 from shared.answers.history.failures import PRINTED
 from shared.events.run_index import in_brackets
 
@@ -62,7 +63,7 @@ async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, co
     from shared.answers.history.summary import Summary
 
     settings = context.find(context_file)
-    async with context.connected(settings) as bus:
+    async with context.connected(settings, Patience() if follow else None) as bus:
         await requests.expect(bus, execution_id, settings.partitions)
         if not follow:
             book = await logbook.read(bus, execution_id, settings.partitions)

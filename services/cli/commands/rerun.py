@@ -9,6 +9,7 @@ from services.cli.console import exits, options, render
 from services.cli.console.exits import CliError
 from services.cli.executions import bulk, control_requests, selection
 from services.cli.stack import context
+from services.cli.stack.broker_away import Patience
 from shared.events import subjects
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ async def _followed(name: str, step: str, output: str, timeout: float | None, co
     from services.cli.executions.result_output import show
 
     settings = context.find(context_file)
-    async with context.connected(settings) as bus:
+    async with context.connected(settings, Patience(timeout)) as bus:
         started = await _start(bus, settings, name, step)
         summary = await requests.finish_within(bus, started, settings.partitions, timeout)
         return await show(bus, summary, output, await generated_names.of(bus, summary.digest))

@@ -13,11 +13,25 @@ from typing import Any, TextIO
 
 import click
 
+from shared.errors import Signal
 from shared.visible import visible
 
 _NUMBER = secrets.token_hex(8)
 _MARK = re.compile(f"\ufdd0{_NUMBER}:([0-9;A-Za-z\r]+)\ufdd1")
 _SEQUENCE = re.compile(r"\x1b\[([0-9;]*[A-Za-z])")
+
+
+class ReaderGone(Signal):
+    """Who reads what we print has all that he wants, as `| head -2` does. No OSError, which click would make a failure
+    of."""
+
+
+@contextmanager
+def _read() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 class Screen:
@@ -37,14 +51,16 @@ class Screen:
         self._write(text if not self.isatty() else visible(text))
 
     def _write(self, text: str) -> None:
-        try:
-            self.under.write(text)
-        except UnicodeEncodeError:
-            encoding = self.under.encoding or "ascii"
-            self.under.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        with _read():
+            try:
+                self.under.write(text)
+            except UnicodeEncodeError:
+                encoding = self.under.encoding or "ascii"
+                self.under.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def flush(self) -> None:
-        self.under.flush()
+        with _read():
+            self.under.flush()
 
     def isatty(self) -> bool:
         return self.under.isatty()
