@@ -42,6 +42,7 @@
     ├── WrongClock             the clock of this host is too far from the broker's
     ├── GaveUp                 a part of a service died too often in a row
     └── CliError               what `noetlctl` says before it exits, and the exit code
+        └── Unanswered         nobody has said what became of a request for an execution
 
     Signal                     nothing went wrong: it says to a caller of ours what to do next
     ├── Missing                a decision needs a stored value: bring it and decide again

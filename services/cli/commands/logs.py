@@ -58,13 +58,15 @@ def command(
 
 
 async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, context_file: Path | None) -> int:
-    from services.cli.executions import logbook, requests
+    from services.cli.executions import logbook, requests, steps
     from services.cli.executions.log_lines import Teller
     from shared.answers.history.summary import Summary
 
     settings = context.find(context_file)
     async with context.connected(settings, Patience() if follow else None) as bus:
         await requests.expect(bus, execution_id, settings.partitions)
+        if wanted.step:
+            await steps.expect(await logbook.read(bus, execution_id, settings.partitions), wanted.step)
         if not follow:
             book = await logbook.read(bus, execution_id, settings.partitions)
             teller = Teller(book.values)

@@ -66,8 +66,11 @@ def again(
 
 
 async def _start(bus: "Bus", settings: "Settings", name: str, step: str) -> str:
+    from services.cli.executions import logbook, steps
     from shared.events.request import Control
 
+    if step:
+        await steps.expect(await logbook.read(bus, name, settings.partitions), step)
     asked = Control(name, by=control_requests.me(), name=step)
     return await control_requests.send(bus, settings, subjects.RERUN, asked)
 
