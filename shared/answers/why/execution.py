@@ -16,7 +16,7 @@ from shared.engine.routing.state import is_at_work, is_over
 from shared.engine.scheduling import decide as scheduling
 from shared.engine.values.stored_values import Values
 from shared.events import model as ev
-from shared.events.failure import REQUEST, kind_of
+from shared.events.failure import AUTH, PLAYBOOK, POOL, REQUEST, kind_of
 from shared.events.record import event_type
 from shared.events.stamp import seconds, stamp
 
@@ -55,12 +55,16 @@ def _after_end(view: View) -> Remedy | None:
     """Nothing that would be refused."""
     if view.state.status == "completed":
         return None
+    again = remedy("rerun_failed", execution_id=view.execution_id)
     if rerun.refusal(view.state, stopped=view.stopped):
-        return remedy("execute", path=view.path)
-    return remedy("rerun_failed", execution_id=view.execution_id)
+        again = remedy("execute", path=view.path)
+    credential = (view.state.error or {}).get("credential")
+    return remedy("renew_credential", again, credential=credential) if isinstance(credential, str) else again
 
 
 def _after_refusal(error: dict[str, Any], path: str) -> Remedy:
+    if kind_of(error) in (POOL, AUTH, PLAYBOOK):  # what is not there; the error names it and how it is made
+        return remedy("execute_mended", path=path)
     return remedy("register_and_execute" if kind_of(error) == REQUEST else "execute_otherwise", path=path)
 
 

@@ -2,8 +2,9 @@
 
 import contextlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from shared.events.outcome import Outcome, failed, ok
@@ -46,6 +47,8 @@ SPEC = ToolSpec(
 RETRYABLE_STATES = frozenset({"40001", "40P01"})
 RETRYABLE_CLASSES = ("08", "53", "57P0")
 DATA_EXCEPTION = "22000"
+LOGIN_REFUSED = "28"  # the class of its states
+UNNAMED: Mapping[str, str] = MappingProxyType({})
 # Read through a cursor, which needs a transaction; what else gives rows (SHOW, EXPLAIN, CALL) gives few.
 CURSOR_VERBS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
@@ -103,7 +106,11 @@ class PostgresTool:
         except WrongType as error:
             return failed("postgres", str(error), pg=codes(DATA_EXCEPTION))
         except self._lib.PostgresError as error:
-            return _failure(error, "postgres") if held else _failure(error, "connect", f"{at()}: ")
+            if held:
+                return _failure(error, "postgres")
+            refused = (error.sqlstate or "").startswith(LOGIN_REFUSED) and call.auth_name
+            named = {"credential": call.auth_name} if refused else {}
+            return _failure(error, "connect", f"{at()}: ", named)
         except (self._lib.exceptions.ClientConfigurationError, ValueError):
             if held:
                 raise
@@ -124,9 +131,11 @@ def is_retryable(sqlstate: str) -> bool:
     return sqlstate in RETRYABLE_STATES or sqlstate.startswith(RETRYABLE_CLASSES)
 
 
-def _failure(error: "PostgresError", kind: str, place: str = "") -> Outcome:
+def _failure(
+    error: "PostgresError", kind: str, place: str = "", named: Mapping[str, str] = UNNAMED
+) -> Outcome:
     state = error.sqlstate or ""
-    details = {"detail": error.detail} if getattr(error, "detail", None) else {}
+    details = {**named, **({"detail": error.detail} if getattr(error, "detail", None) else {})}
     message = str(error.message or error)
     if getattr(error, "severity", None) is None:  # asyncpg's own, while encoding: the value comes after the colon
         message = str(error).partition(":")[0]
