@@ -12,7 +12,6 @@ from services.cli.console import exits, render, screen, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
 from services.cli.stack.broker_away import Patience
-from shared.answers.history.failures import PRINTED
 from shared.events.run_index import in_brackets
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ class Wanted(NamedTuple):
             return False
         if self.since is not None and times.parsed(line.ts) < self.since:
             return False
+        from shared.answers.history.failures import PRINTED  # late: with the engine's values
+
         return not self.printed or line.stream in PRINTED
 
 

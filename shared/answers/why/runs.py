@@ -155,9 +155,9 @@ def _held(view: View, world: World, hold: Hold, pool: Pool, command: Command) ->
     again = f", its {_nth(hold.holds)} lease" if hold.holds > 1 else ""
     what = "no task begun yet"
     if hold.task:
-        called, known = _called(view, hold)
+        target, known = called(view, hold.step, hold.task)
         values |= known
-        what = f"task {hold.task}{called}, attempt {hold.attempt} of {view.attempts(hold.step, hold.task)}"
+        what = f"task {hold.task}{target}, attempt {hold.attempt} of {view.attempts(hold.step, hold.task)}"
         values |= (until := _given_up(view, hold, command))
         what += f", given up at {_clock(until['call_until'])} (its time is {until['call_s']:g} s)" if until else ""
     lease = f"the lease began at {_clock(hold.since)} and expires at {_clock(values['lease_expires'])} unless renewed"
@@ -168,10 +168,10 @@ def _held(view: View, world: World, hold: Hold, pool: Pool, command: Command) ->
     )
 
 
-def _called(view: View, hold: Hold) -> tuple[str, dict[str, Any]]:
+def called(view: View, step_name: str, task_name: str) -> tuple[str, dict[str, Any]]:
     """What the task calls, as its author wrote it: which kind, where, with which credential, in which line."""
-    step = view.step(hold.step)
-    task = next((task for task in step.tasks if task.name == hold.task), None) if step is not None else None
+    step = view.step(step_name)
+    task = next((task for task in step.tasks if task.name == task_name), None) if step is not None else None
     if step is None or task is None:
         return "", {}
     auth, url = task.config.get("auth"), task.config.get("url")

@@ -165,7 +165,16 @@ def test_a_credential_that_is_not_taken_is_given_anew_before_it_is_tried_again()
     assert stall.why(World(LATER)).reasons[0].remedy == remedy("renew_credential", again, credential="crm")
 
 
-def test_an_end_and_a_backoff_show_what_is_known_of_the_call() -> None:
+def test_workers_that_were_lost_say_in_which_task() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1))
+    stall.says(ev.StepFailed({"kind": "worker_lost", "message": "3 leases were lost"}))
+    stall.run()
+    text = stall.why(World(LATER)).reasons[0].text
+    assert "it was in task start_task (noop, step at line " in text
+
+
+def test_an_end_shows_what_is_known_of_the_call() -> None:
     stall = Stall(PLAIN)
     outcome = failed("python", "KeyError: 1", meta={"stdout": "row 1\n"})
     stall.work = lambda *_: outcome
