@@ -54,7 +54,7 @@ class Failures:
         found = [each for each in self._kept.values() if each.step == error["step"]
                  and error.get("task") in (None, "", each.event.task)]
         same = [each for each in found if (each.event.outcome.error or {}).get("message") == error.get("message")]
-        return (same or found or [None])[-1]
+        return (same or found)[-1] if found else None
 
 
 def shown(failed: Failed | None, values: Values | None = None) -> dict[str, Any] | None:
