@@ -1,11 +1,8 @@
 """Executions that stand still on a whole stack: one command names the cause, and what it says to type helps."""
 
 import json
-import os
 import re
-import signal
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +10,6 @@ import pytest
 
 from tests.support.cli import Cli, Result, Up
 from tests.support.playbooks import head
-from tests.support.processes import children
 from tests.support.waiting import wait_until
 
 Ctl = Callable[..., Result]
@@ -141,20 +137,3 @@ def test_a_task_that_ends_its_workers_is_named(ctl: Ctl, up: Up) -> None:
     reason = why(ctl, execution, "over")
     assert "worker_lost" in reason["text"]
     assert "it was in task work (python, step at line 5)" in reason["text"]
-
-
-def test_a_frozen_router_is_named_by_its_process_and_replaced(ctl: Ctl, up: Up) -> None:
-    router = next(pid for pid, line in children(up.process.pid).items() if "services.router" in line)
-    os.kill(router, signal.SIGSTOP)
-    try:
-        execution = ctl("execute", "stuck/held").stdout.strip()
-        reason = why(ctl, execution, "request.waiting")
-        wait_until(lambda: "kill -9" in why(ctl, execution, "request.waiting")["remedy"], "it is missed", 60)
-        reason = why(ctl, execution, "request.waiting")
-        assert f"its process {router} is there and says nothing" in reason["text"]
-    finally:
-        command = f"kill -9 {router}"
-        subprocess.run(command.split(), check=True)
-    assert reason["remedy"].startswith(command)
-    typed(ctl, why(ctl, execution, "wait.signal")["remedy"])
-    assert ctl("watch", execution).returncode == 0
