@@ -59,8 +59,9 @@ def command(
 
 
 async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, context_file: Path | None) -> int:
-    from services.cli.executions import logbook, requests, steps
+    from services.cli.executions import logbook, requests
     from services.cli.executions.log_lines import Teller
+    from services.cli.why import steps
     from shared.answers.history.summary import Summary
 
     settings = context.find(context_file)

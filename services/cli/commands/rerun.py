@@ -66,7 +66,8 @@ def again(
 
 
 async def _start(bus: "Bus", settings: "Settings", name: str, step: str) -> str:
-    from services.cli.executions import logbook, steps
+    from services.cli.executions import logbook
+    from services.cli.why import steps
     from shared.events.request import Control
 
     if step:

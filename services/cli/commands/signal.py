@@ -37,8 +37,9 @@ def command(
 
 
 async def _signal(asked: "Control", output: str, context_file: Path | None) -> int:
-    from services.cli.executions import logbook, signals
+    from services.cli.executions import logbook
     from services.cli.executions.result_output import line
+    from services.cli.why import signals
     from shared.events import subjects
 
     settings = context.find(context_file)
