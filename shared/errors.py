@@ -42,6 +42,7 @@
     ├── WrongClock             the clock of this host is too far from the broker's
     ├── GaveUp                 a part of a service died too often in a row
     └── CliError               what `noetlctl` says before it exits, and the exit code
+        └── Unanswered         nobody has said what became of a request for an execution
 
     Signal                     nothing went wrong: it says to a caller of ours what to do next
     ├── Missing                a decision needs a stored value: bring it and decide again
@@ -62,6 +63,7 @@
     ├── WorkerFault            the rehearsed run ends by a fault of its worker
     ├── Gone                   the job on Kubernetes was deleted
     ├── Spent                  the Python process does not take another call: start a new one
+    ├── ReaderGone             nobody reads any further what noetlctl prints
     ├── Stopped                nobody waits for the answer of Snowflake any more
     ├── _Parked                the run has left its worker
     ├── _Stop                  the YAML cannot be read further

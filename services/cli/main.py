@@ -143,9 +143,10 @@ def exit_code(args: list[str] | None) -> int:
         return _say("interrupted", exits.INTERRUPTED)
     except CliError as error:
         return _say(str(error), error.code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing to flush
-        return exits.ERROR
+    except screen.ReaderGone:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # there is nothing to flush
+        return exits.OK
     except (NoetlError, OSError) as error:
         return _say(str(error), exits.ERROR)
     except Exception as error:

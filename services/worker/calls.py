@@ -22,7 +22,8 @@ LARGE_BYTES = 262_144
 def call_of(effect: ef.Call | ef.ClaimRows) -> Call:
     asked, found = effect.prepared.asked, effect.prepared.found
     return Call(
-        asked.config, asked.spec, found.auth, effect.key, effect.limit, effect.prepared.secrets, found.others)
+        asked.config, asked.spec, found.auth, effect.key, effect.limit, effect.prepared.secrets, found.others,
+        asked.auth if isinstance(asked.auth, str) else "")
 
 
 async def find(bus: Bus, effect: ef.FindCredentials) -> ef.Found | Outcome:
@@ -31,7 +32,8 @@ async def find(bus: Bus, effect: ef.FindCredentials) -> ef.Found | Outcome:
         auth = await credentials.resolve(bus, effect.auth) if effect.auth is not None else None
         others = {path: await credentials.resolve(bus, each) or {} for path, each in effect.others.items()}
     except credentials.NoCredential as error:
-        return failed(AUTH, str(error))
+        named = {"credential": effect.auth} if isinstance(effect.auth, str) and not effect.others else {}
+        return failed(AUTH, str(error), details=named)
     return ef.Found(auth, others)
 
 

@@ -34,6 +34,7 @@ from shared.events.headers import KV_OPERATION
 
 REFUSED_S = 1.5  # by a server that answers: then the credentials are wrong
 CONNECT_S = 10.0
+SERVER_S = 2.0
 PING_S, PINGS = 3, 2  # a connection on which nothing is heard is replaced after 6 to 9 s
 RECONNECT_S = 0.2
 MAX_INBOX = 4096  # unread core messages of one subscription; the oldest are dropped
@@ -42,9 +43,10 @@ log = structlog.get_logger()
 
 
 async def connect(
-    url: str, *, user: str = "", password: str = "", name: str = "", inbox_prefix: str | None = None
+    url: str, *, user: str = "", password: str = "", name: str = "", inbox_prefix: str | None = None,
+    within_s: float = CONNECT_S,
 ) -> "JetStreamBus":
-    """Raises Refused for bad credentials and Unavailable when nobody answers in time. The inbox prefix
+    """Raises Refused for bad credentials and Unavailable when nobody answers within `within_s`. The inbox prefix
     follows from the user, because a user may read only its own inboxes. `url` may be several, separated by commas."""
     bus = JetStreamBus(Connection())
     parsed = [urlparse(one.strip()) for one in url.split(",")]
@@ -55,11 +57,11 @@ async def connect(
     servers = [one._replace(netloc=one.netloc.rpartition("@")[2]).geturl() for one in parsed]
     prefix = inbox_prefix or subjects.inbox_prefix(user)
     try:
-        async with asyncio.timeout(CONNECT_S):
-            await bus.open(servers, user, password, name, prefix)
+        async with asyncio.timeout(within_s):
+            await bus.open(servers, user, password, name, prefix, min(SERVER_S, within_s / len(servers)))
     except TimeoutError:
         await bus.close()
-        raise Unavailable(f"no answer from {bare} in {CONNECT_S} s") from None
+        raise Unavailable(f"no answer from {bare} in {within_s:g} s") from None
     except (nats.errors.Error, OSError) as error:
         await bus.close()
         raise Unavailable(f"cannot connect to {bare}: {error}") from None
@@ -78,7 +80,10 @@ class JetStreamBus:
         self._refused_since = 0.0
         self.connections = 1
 
-    async def open(self, servers: list[str], user: str, password: str, name: str, inbox_prefix: str) -> None:
+    async def open(
+        self, servers: list[str], user: str, password: str, name: str, inbox_prefix: str, server_s: float
+    ) -> None:
+        """`server_s`: how long one server may take to answer before the next is tried."""
         connection = self.connection
         connection.on_violation = self._violation
         await connection.connect(
@@ -87,6 +92,7 @@ class JetStreamBus:
             password=password or None,
             name=name or None,
             inbox_prefix=inbox_prefix,
+            connect_timeout=server_s,  # type: ignore[arg-type]  # a float works
             ping_interval=PING_S,
             max_outstanding_pings=PINGS,
             max_reconnect_attempts=-1,

@@ -38,7 +38,13 @@ workflow:
     tool: {kind: python, args: {fail: "{{ workload.fail }}"}, code: "assert not fail, 'no'\\nresult = 'fine'"}
 """
 CHILD = HEAD.format("child") + "workflow:\n  - {step: start, tool: {kind: shell, cmds: [\"echo out; echo err >&2\"]}}\n"
-WAITS = HEAD.format("waits") + "workflow:\n  - {step: start, tool: {kind: signal, signal: go}}\n"
+WAITS = HEAD.format("waits") + """\
+workflow:
+  - step: start
+    tool: {kind: signal, signal: go}
+    next: {arcs: [{step: more, when: "{{ start.more | default(false) }}"}]}
+  - {step: more, tool: {kind: signal, signal: other}}
+"""
 SCHEDULE = """\
 apiVersion: noetl.io/v2
 kind: Schedule

@@ -60,6 +60,7 @@ def test_json_output_is_exactly_one_object(cli: Cli) -> None:
         "result": {"count": 1, "lines": ["Hi, Linus!"]},
         "ctx": {"count": 1},
         "error": None,
+        "failure": None,
         "steps": {
             "start": {"runs": 1, "status": "done"},
             "greet": {"runs": 1, "status": "done"},

@@ -71,6 +71,7 @@ async def _describe(execution_id: str, output: str, context_file: Path | None) -
 
 async def described(book: "Logbook") -> dict[str, Any]:
     from services.cli.executions.description import Portrait, shown
+    from services.cli.executions.result_output import failure_of
     from shared.events.record import envelopes
 
     portrait = Portrait(book.execution_id)
@@ -80,7 +81,10 @@ async def described(book: "Logbook") -> dict[str, Any]:
         {"seq": seq, **{key: envelope[key] for key in ("ts", "event_type", "status", "step_run_id", "task_run_id")}}
         for seq, record in book.entries[-RECENT:] for envelope in envelopes(record)
     ]
-    return {**shown(portrait), "place": await _place(book, portrait.digest, portrait.error), "recent": recent[-RECENT:]}
+    return {
+        **shown(portrait), "place": await _place(book, portrait.digest, portrait.error),
+        "failure": await failure_of(book.bus, portrait), "recent": recent[-RECENT:],
+    }
 
 
 async def _place(book: "Logbook", digest: str, error: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -100,6 +104,7 @@ async def _place(book: "Logbook", digest: str, error: dict[str, Any] | None) -> 
 
 
 def tell(found: Mapping[str, Any], output: str) -> None:
+    from services.cli.executions import failure_lines
     from services.cli.executions.set_aside import sentence
 
     status = screen.style(found["status"], fg=render.COLOURS.get(found["status"]))
@@ -118,6 +123,8 @@ def tell(found: Mapping[str, Any], output: str) -> None:
         "rerun of": found["rerun_of"],
         "error": _error(found["error"], found["place"]),
     })
+    for each in failure_lines.lines(found["failure"]):
+        click.echo(each)
     runs = found["runs"]
     more = len(runs) - MAX_RUNS
     _section(runs[-MAX_RUNS:], RUN_COLUMNS, output, f"{more} earlier runs: -o json has them" if more > 0 else "")

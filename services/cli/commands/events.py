@@ -10,6 +10,7 @@ import click
 from services.cli.console import exits, render, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
+from services.cli.stack.broker_away import Patience
 
 
 @click.command("events", epilog="Examples: noetlctl events 4f1c… -o table   "
@@ -45,7 +46,7 @@ async def _events(
     from shared.answers.history.summary import Summary
 
     settings = context.find(context_file)
-    async with context.connected(settings) as bus:
+    async with context.connected(settings, Patience() if follow else None) as bus:
         names = InFormal(bus) if formal else Canonical()
         if not follow:
             book = await logbook.read(bus, execution_id, settings.partitions)

@@ -1,5 +1,7 @@
 """noetlctl execute: an execution of a registered playbook on a running stack."""
 
+import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ from services.cli.console.exits import CliError
 from services.cli.executions import control_requests, label_selector
 from services.cli.playbooks import inputs
 from services.cli.stack import completions, context
+from services.cli.stack.broker_away import Patience
 
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
@@ -45,26 +48,39 @@ def command(
     timeout: float | None,
     context_file: Path | None,
 ) -> int:
-    """Start an execution of a registered playbook and print its id."""
+    """Start an execution of a registered playbook and print its id.
+
+    Exits 7 when no such playbook is registered, 8 when --id is that of an execution with another payload.
+    """
     asked, given = inputs.payload(payload, sets), label_selector.assigned(labels)
     from services.cli.console import run_async
     from shared.events.request import Request
 
     request = Request(path, version, asked, priority=priority, labels=given, by=control_requests.me())
     if dry_run:
-        return run_async.run(_would(request, output, context_file))
-    return run_async.run(_execute(request, key, wait, output, timeout, context_file))
+        return run_async.run(_would(request, sets, output, context_file))
+    return run_async.run(_execute(request, sets, key, wait, output, timeout, context_file))
 
 
 async def _execute(
-    request: "Request", key: str, wait: bool, output: str, timeout: float | None, context_file: Path | None
+    request: "Request", sets: tuple[str, ...], key: str, wait: bool, output: str, timeout: float | None,
+    context_file: Path | None,
 ) -> int:
+    """Without a key it gets one: whoever hears no answer can ask again."""
     from services.cli.executions import generated_names, requests
     from services.cli.executions.result_output import line, show
 
     settings = context.find(context_file)
-    async with context.connected(settings) as bus:
-        answer = await requests.start(bus, request, context.inbox(settings), settings.partitions, key)
+    async with context.connected(settings, Patience(timeout) if wait else None) as bus:
+        await _check(bus, request, sets)
+        try:
+            answer = await requests.start(
+                bus, request, context.inbox(settings), settings.partitions, key or uuid.uuid4().hex)
+        except requests.Unanswered as unanswered:
+            line({"execution_id": unanswered.execution_id, "status": "unanswered"}, output)
+            raise
+        if answer.status == "duplicate":
+            await requests.expect_same(bus, answer.execution_id, settings.partitions, request)
         if not wait:
             line({"execution_id": answer.execution_id, "status": answer.status}, output)
             return exits.OK
@@ -72,10 +88,24 @@ async def _execute(
         return await show(bus, summary, output, await generated_names.of(bus, summary.digest))
 
 
-async def _would(request: "Request", output: str, context_file: Path | None) -> int:
+async def _check(bus: "Bus", request: "Request", sets: tuple[str, ...]) -> None:
+    """That the playbook is there, and reads what is set."""
+    from services.cli.playbooks import registered, workload_keys
+    from shared.dsl.model.edition import plan_name
+    from shared.errors import Refused
+    from shared.runtime.stores.plans import Plans
+
+    with suppress(Refused):  # who asks may not read the catalogue; the router does
+        entry = await registered.expect(bus, request.path, request.version)
+        if sets:
+            workload_keys.check(await Plans(bus).load(plan_name(entry.digest)), sets)
+
+
+async def _would(request: "Request", sets: tuple[str, ...], output: str, context_file: Path | None) -> int:
     """The first decision, taken here: it says what a router would, and writes nothing."""
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
+        await _check(bus, request, sets)
         found = await _rehearsed(bus, request, settings.pools)
 
     def text() -> None:

@@ -12,6 +12,7 @@ import click
 from services.cli.console import exits, interruption, render, screen, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
+from services.cli.stack.broker_away import Patience
 from shared.events.run_index import in_brackets
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ class Wanted(NamedTuple):
             return False
         if self.since is not None and times.parsed(line.ts) < self.since:
             return False
-        return bool(line.stream) or not self.printed
+        from shared.answers.history.failures import PRINTED  # late: with the engine's values
+
+        return not self.printed or line.stream in PRINTED
 
     def last(self, lines: "Iterable[Line]") -> "Iterable[Line]":
         return lines if self.tail is None else deque(lines, self.tail)
@@ -64,11 +67,14 @@ def command(
 async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, context_file: Path | None) -> int:
     from services.cli.executions import logbook, requests
     from services.cli.executions.log_lines import Teller
+    from services.cli.why import steps
     from shared.answers.history.summary import Summary
 
     settings = context.find(context_file)
-    async with context.connected(settings) as bus:
+    async with context.connected(settings, Patience() if follow else None) as bus:
         await requests.expect(bus, execution_id, settings.partitions)
+        if wanted.step:
+            await steps.expect(await logbook.read(bus, execution_id, settings.partitions), wanted.step)
         if not follow:
             book = await logbook.read(bus, execution_id, settings.partitions)
             teller = Teller(book.values)
@@ -114,5 +120,5 @@ def _text(line: "Line", output: str) -> str:
     task = f"/{line.task}" + (f"#{line.attempt}" if line.attempt > 1 else "") if line.task else ""
     place = f"{line.step}{index}{task}" or "-"
     ts = line.ts if output == "wide" else times.shown(line.ts, exact=True)
-    mark = screen.style("|", fg="red" if line.stream == "stderr" else "green") if line.stream else "·"
+    mark = screen.style("|", fg="green" if line.stream in ("stdout", "output") else "red") if line.stream else "·"
     return f"{screen.style(ts, dim=True)} {screen.style(f'{place:<24}', fg='cyan')} {mark} {line.text}"

@@ -9,6 +9,7 @@ from services.cli.console import exits, options, render
 from services.cli.console.exits import CliError
 from services.cli.executions import bulk, control_requests, selection
 from services.cli.stack import context
+from services.cli.stack.broker_away import Patience
 from shared.events import subjects
 
 if TYPE_CHECKING:
@@ -65,8 +66,12 @@ def again(
 
 
 async def _start(bus: "Bus", settings: "Settings", name: str, step: str) -> str:
+    from services.cli.executions import logbook
+    from services.cli.why import steps
     from shared.events.request import Control
 
+    if step:
+        await steps.expect(await logbook.read(bus, name, settings.partitions), step)
     asked = Control(name, by=control_requests.me(), name=step)
     return await control_requests.send(bus, settings, subjects.RERUN, asked)
 
@@ -76,7 +81,7 @@ async def _followed(name: str, step: str, output: str, timeout: float | None, co
     from services.cli.executions.result_output import show
 
     settings = context.find(context_file)
-    async with context.connected(settings) as bus:
+    async with context.connected(settings, Patience(timeout)) as bus:
         started = await _start(bus, settings, name, step)
         summary = await requests.finish_within(bus, started, settings.partitions, timeout)
         return await show(bus, summary, output, await generated_names.of(bus, summary.digest))

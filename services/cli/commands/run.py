@@ -43,4 +43,4 @@ def command(
     from services.cli.console import run_async
     from services.cli.executions import run_once  # late: `--help` does without the engine
 
-    return run_async.run(run_once.run(run_once.Wish(file, others, asked, known, folder, output, timeout)))
+    return run_async.run(run_once.run(run_once.Wish(file, others, asked, known, folder, output, timeout, sets)))

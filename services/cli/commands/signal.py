@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 def command(
     execution: str, name: str, payload: str | None, sets: tuple[str, ...], output: str, context_file: Path | None
 ) -> int:
-    """Give an execution the signal it waits for, or will wait for."""
+    """Give an execution the signal it waits for, or will wait for.
+
+    Exits 7 when nothing in it waits for that name, 3 when the payload does not fit the schema of the wait.
+    """
     asked = inputs.payload(payload, sets)
     from services.cli.console import run_async
     from shared.events.request import Control
@@ -34,11 +37,16 @@ def command(
 
 
 async def _signal(asked: "Control", output: str, context_file: Path | None) -> int:
+    from services.cli.executions import logbook
     from services.cli.executions.result_output import line
+    from services.cli.why import signals
     from shared.events import subjects
 
     settings = context.find(context_file)
     async with context.connected(settings) as bus:
+        await control_requests.check(bus, settings, subjects.SIGNAL, asked.execution_id)
+        book = await logbook.read(bus, asked.execution_id, settings.partitions)
+        await signals.check(book, asked.name, asked.payload)
         await control_requests.send(bus, settings, subjects.SIGNAL, asked)
     line({"execution_id": asked.execution_id, "status": "accepted"}, output)
     return exits.OK

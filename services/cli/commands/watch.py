@@ -6,6 +6,7 @@ import click
 
 from services.cli.console import options, render
 from services.cli.stack import context
+from services.cli.stack.broker_away import Patience
 
 
 @click.command("watch", epilog="Example: noetlctl watch 4f1c… --timeout 600")
@@ -28,7 +29,7 @@ async def _watch(execution_id: str, output: str, timeout: float | None, context_
     from services.cli.executions.result_output import show
 
     settings = context.find(context_file)
-    async with context.connected(settings) as bus:
+    async with context.connected(settings, Patience(timeout)) as bus:
         await requests.expect(bus, execution_id, settings.partitions)
         summary = await requests.finish_within(bus, execution_id, settings.partitions, timeout, family=True)
         return await show(bus, summary, output, await generated_names.of(bus, summary.digest))

@@ -82,6 +82,7 @@ async def _why_all(chosen: Selection, limit: int, output: str, found: "Found") -
 async def answered(execution_id: str, settings: "Settings", folder: Path | None = None) -> "Answer":
     """`folder` is that of an embedded stack."""
     from services.cli.stack.broker_files import BrokerFiles
+    from services.cli.why import own_processes
     from services.cli.why.questions import Asker
     from shared.bus.jetstream import JetStreamBus
 
@@ -90,6 +91,7 @@ async def answered(execution_id: str, settings: "Settings", folder: Path | None 
             raise CliError("why asks a NATS server")
         refusal = await BrokerFiles(folder).refusal(bus)
         answer = await Asker(bus, settings.partitions, refusal=refusal).answer(execution_id)
+        answer = own_processes.explained(answer, folder) if answer is not None else None
     if answer is None:
         what = f"no execution {execution_id} in the log, nor a request for it (`noetlctl get` lists the recent ones)"
         raise CliError(what, exits.NOT_FOUND)

@@ -13,6 +13,7 @@ from typing import Any, TextIO, cast
 
 import click
 
+from shared.errors import Signal
 from shared.visible import visible
 
 _NUMBER = secrets.token_hex(8)
@@ -24,6 +25,19 @@ PLAIN = {
     "✓": "+", "✗": "x", "▶": ">", "⏸": "=", "…": "...", "→": "->", "━": "=", "─": "-", "█": "#", "·": ".", "–": "-",
     "×": "x", "│": "|", "├": "|", "└": "`", "╰": "`",
 }  # our own signs, on a terminal that has no such character
+
+
+class ReaderGone(Signal):
+    """Who reads what we print has all that he wants, as `| head -2` does. No OSError, which click would make a failure
+    of."""
+
+
+@contextmanager
+def _read() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 class Screen:
@@ -43,7 +57,8 @@ class Screen:
         self.under.exact(text if not self.isatty() else visible(text))
 
     def flush(self) -> None:
-        self._stream.flush()
+        with _read():
+            self._stream.flush()
 
     def isatty(self) -> bool:
         return self._stream.isatty()
@@ -83,11 +98,12 @@ class Plain:
         return self.exact(text.translate(self._signs) if self._signs else text)
 
     def exact(self, text: str) -> int:
-        try:
-            return self._under.write(text)
-        except UnicodeEncodeError:
-            encoding = self._under.encoding or "ascii"
-            return self._under.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        with _read():
+            try:
+                return self._under.write(text)
+            except UnicodeEncodeError:
+                encoding = self._under.encoding or "ascii"
+                return self._under.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._under, name)

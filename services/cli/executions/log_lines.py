@@ -1,24 +1,25 @@
 """The log of an execution as lines: what happened, and what tasks printed. Pure.
 
-What a task printed is in its outcome: `meta.stdout` of a python task; `stdout` and `stderr` of a program's result,
-or `output` of a job's. A result that lies outside the log is asked for by raising Missing."""
+What a task printed is in its outcome, and so is what is known of its failure. A result that lies outside the log is
+asked for by raising Missing."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
+from shared.answers.history.failures import evidence, printed
 from shared.answers.history.summary import awaited
 from shared.engine.values.stored_values import value_of
 from shared.events import model as ev
-from shared.events.outcome import Outcome
 from shared.events.record import Record
 
-STREAMS = ("stdout", "stderr", "output")
+KNOWN = ("detail", "traceback", "body")  # of a failure, beside what was printed
 
 
 class Line(Struct, frozen=True):
-    """`stream` is empty for what happened, else where the task printed the text. `iteration` -1: not in a loop."""
+    """`stream` is empty for what happened, else where the task printed the text, or what the text is of a failure (one
+    of KNOWN). `iteration` -1: not in a loop."""
 
     seq: int
     ts: str
@@ -64,20 +65,14 @@ class Teller:
         elif isinstance(event, ev.TaskDone | ev.TaskRetried) and (run_id, index) in self._called:
             self._called.discard((run_id, index))  # it did not print what the other one did
         elif isinstance(event, ev.TaskDone | ev.TaskRetried):
-            for stream, text in self._printed(event.outcome):
+            outcome = event.outcome
+            result = outcome.result if outcome.ref is None else value_of(outcome.ref, self._values)
+            for stream, text in printed(outcome, result):
                 yield from (line(each, stream) for each in text.splitlines())
+            for name, text in evidence(outcome, self._values).items() if outcome.error is not None else ():
+                yield from (line(each, name) for each in text.splitlines() if name in KNOWN)
         if text := said(event):
             yield line(text)
-
-    def _printed(self, outcome: Outcome) -> Iterator[tuple[str, str]]:
-        if isinstance(text := outcome.meta.get("stdout"), str) and text:
-            yield "stdout", text
-        result = outcome.result if outcome.ref is None else value_of(outcome.ref, self._values)
-        if not isinstance(result, dict) or "exit_code" not in result:
-            return  # no program
-        for stream in STREAMS:
-            if isinstance(text := result.get(stream), str) and text:
-                yield stream, text
 
 
 def said(event: ev.Event) -> str:

@@ -22,7 +22,7 @@ class Logbook:
     PlanMissing or Missing, and `ask` brings it."""
 
     def __init__(self, bus: Bus, execution_id: str, entries: list[Entry], plans: Plans | None = None) -> None:
-        self._bus, self.execution_id, self.entries = bus, execution_id, entries
+        self.bus, self.execution_id, self.entries = bus, execution_id, entries
         self.plans = plans or Plans(bus)
         self.values: dict[str, Any] = {}
 
@@ -32,7 +32,7 @@ class Logbook:
 
     async def ask(self, work: Callable[[], T]) -> T:
         """Runs pure work until nothing is missing."""
-        return await results.brought(self._bus, self.values, work, self.plans)
+        return await results.brought(self.bus, self.values, work, self.plans)
 
 
 async def entries(bus: Bus, execution_id: str, partitions: int) -> list[Entry]:

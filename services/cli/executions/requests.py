@@ -11,11 +11,13 @@ from services.cli.console.exits import CliError
 from services.cli.executions import display
 from services.cli.executions.children import Family
 from services.cli.executions.display import Display
-from services.cli.executions.records import follow
+from services.cli.executions.records import follow, history
 from shared.answers.history.summary import Summary
 from shared.bus.ports import Bus, Inbox
+from shared.errors import Unavailable
 from shared.events import subjects
 from shared.events.headers import MESSAGE_ID, REPLY_TO
+from shared.events.model import ExecutionRequested
 from shared.events.request import MAX_REQUEST_BYTES, Request, derive_id
 from shared.runtime.stores.execution_status import standing
 
@@ -31,6 +33,16 @@ class Answer(msgspec.Struct, frozen=True):
     error: Any = None
 
 
+class Unanswered(CliError):
+    """Nobody has said what became of a request. It is known which execution it is: the same again starts no other."""
+
+    def __init__(self, what: str, execution_id: str, key: str) -> None:
+        known = f"; its execution is {execution_id}" if execution_id else ""
+        again = f", and the same request again is --id {key}" if key else ""
+        super().__init__(what + known + again)
+        self.execution_id = execution_id
+
+
 async def start(
     bus: Bus, request: Request, inbox_name: str, partitions: int, key: str = "", subject: str = subjects.EXECUTE
 ) -> Answer:
@@ -43,7 +55,9 @@ async def start(
     headers = {REPLY_TO: inbox_name, **({MESSAGE_ID: key} if key else {})}
     try:
         await bus.append(subject, data, headers=headers)
-        answer = await _answer(bus, inbox, execution_id, partitions)
+        answer = await _answer(bus, inbox, execution_id, partitions, key)
+    except Unavailable as error:
+        raise Unanswered(f"{error}: whether the request is stored is not known", execution_id, key) from None
     finally:
         await inbox.close()
     if answer.status == "failed":
@@ -58,7 +72,7 @@ def encoded(request: Request) -> bytes:
     return data
 
 
-async def _answer(bus: Bus, inbox: Inbox, execution_id: str, partitions: int) -> Answer:
+async def _answer(bus: Bus, inbox: Inbox, execution_id: str, partitions: int, key: str) -> Answer:
     """The broker drops a request whose key it has just seen, and then no router answers; the log does."""
     for _ in range(round(ANSWER_S / LOOK_S)):
         try:
@@ -67,7 +81,23 @@ async def _answer(bus: Bus, inbox: Inbox, execution_id: str, partitions: int) ->
         except TimeoutError:
             if execution_id and await is_known(bus, execution_id, partitions):
                 return Answer(execution_id, "duplicate")
-    raise CliError(f"no router answered in {ANSWER_S:.0f} s; the request is stored (is a router running?)")
+    what = f"no router answered in {ANSWER_S:.0f} s (is one running?); the request is stored"
+    raise Unanswered(what, execution_id, key)
+
+
+async def expect_same(bus: Bus, execution_id: str, partitions: int, asked: Request) -> None:
+    """Exit code 8 when the execution that is there already was asked for with something else."""
+    for record in await history(bus, execution_id, partitions):
+        for event in record.events:
+            if isinstance(event, ExecutionRequested):
+                given = ((event.path, asked.path), (event.version, asked.version), (event.payload, asked.payload))
+                other = [name for name, (one, two) in zip(("path", "version", "payload"), given, strict=True)
+                         if one != two]
+                if other:
+                    what = f"execution {execution_id} of this key is there, with another {' and '.join(other)}: take " \
+                        f"another --id (`noetlctl describe {execution_id}` shows it)"
+                    raise CliError(what, exits.CONFLICT)
+                return
 
 
 async def is_known(bus: Bus, execution_id: str, partitions: int) -> bool:

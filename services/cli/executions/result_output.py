@@ -7,11 +7,14 @@ from typing import Any
 import click
 
 from services.cli.console import exits, render, screen
+from services.cli.executions import failure_lines
 from services.cli.executions.generated_names import Origins, where
 from services.cli.executions.set_aside import sentence
+from shared.answers.history import failures
 from shared.answers.history.summary import Summary, loop_results
 from shared.bus.ports import Bus
 from shared.engine.values.stored_values import resolve, resolve_ctx
+from shared.errors import NoetlError
 from shared.events.outcome import Result
 from shared.runtime.stores.results import brought
 
@@ -25,10 +28,21 @@ async def show(
     """Prints the execution and returns the exit code of its status. `aside`: the service that has set it aside."""
     shown = summary.as_dict()
     shown |= {"ctx": await whole_ctx(bus, shown["ctx"]), "result": await whole(bus, summary.result)}
+    shown["failure"] = await failure_of(bus, summary)
     if aside is not None:
         shown["aside"] = list(aside)
     render.document(shown, output, "execution_id", lambda: _text(shown, origins or {}))
     return EXITS.get(summary.status, exits.OK)
+
+
+async def failure_of(bus: Bus, summary: Summary) -> dict[str, Any] | None:
+    """What is known of the call that it failed with."""
+    failed, values = summary.failures.behind(summary.error), dict[str, Any]()
+    try:
+        found = await brought(bus, values, lambda: failures.shown(failed, values))
+    except NoetlError:  # what it came to is no longer stored
+        found = failures.shown(failed)
+    return await failure_lines.located(bus, summary.digest, found)
 
 
 def line(fields: Mapping[str, Any], output: str) -> None:
@@ -59,6 +73,8 @@ def _text(shown: dict[str, Any], origins: Origins) -> None:
         error = shown["error"]
         line = f"{shown['status']}: {error.get('kind', 'error')}: {error.get('message', error)}"
         click.echo(line + where(error, origins), err=True)
+        for each in failure_lines.lines(shown["failure"]):
+            click.echo(each, err=True)
     result = shown["result"]
     if result is not None:
         if isinstance(result, str):

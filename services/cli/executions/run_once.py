@@ -20,7 +20,7 @@ from services.cli.console import exits, interruption
 from services.cli.console.exits import CliError
 from services.cli.executions import control_requests, display, requests
 from services.cli.executions import result_output as output
-from services.cli.playbooks import playbook_file
+from services.cli.playbooks import playbook_file, workload_keys
 from services.cli.playbooks.playbook_file import Valid
 from services.cli.stack.embedded import SERVICES
 from shared.answers.history.summary import Summary
@@ -52,11 +52,13 @@ class Wish(Struct, frozen=True):
     folder: Path | None
     output: str
     timeout: float | None
+    sets: tuple[str, ...] = ()  # as they were written; the payload has them
 
 
 async def run(wish: Wish) -> int:
     hardening.protect()  # the worker is a part of this process
     playbook, others = playbook_file.valid(wish.file), [playbook_file.valid(file) for file in wish.others]
+    workload_keys.check(playbook.plan, wish.sets)
     with ExitStack() as cleanup:
         place = wish.folder or Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="noetl-")))
         place = cleanup.enter_context(folder.held(place))

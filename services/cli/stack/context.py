@@ -20,6 +20,7 @@ from services.cli.console.exits import CliError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from services.cli.stack.broker_away import Patience
     from shared.bus.ports import Bus
     from shared.runtime.service.settings import Settings
 
@@ -190,16 +191,14 @@ def inbox(settings: "Settings") -> str:
 
 
 @asynccontextmanager
-async def connected(settings: "Settings") -> "AsyncIterator[Bus]":
-    """The bus of a running stack, with one clear error when nobody answers."""
-    from shared.errors import Unavailable
-    from shared.runtime.service.main import connect
+async def connected(settings: "Settings", patience: "Patience | None" = None) -> "AsyncIterator[Bus]":
+    """The bus of a running stack, with one clear error when nobody answers; with patience it is waited for, also when
+    it goes away meanwhile."""
+    from services.cli.stack import broker_away
 
+    bus = await broker_away.connected(settings, patience)
     try:
-        bus = await connect("cli", settings)
-    except Unavailable as error:
-        raise CliError(f"no answer from {settings.nats_url}: {error} (is `noetlctl up` running?)") from None
-    try:
-        yield bus
+        async with broker_away.told(bus, settings.nats_url, patience):
+            yield bus
     finally:
         await bus.close()

@@ -17,6 +17,8 @@ WORDS: Final[dict["Code", str]] = {
     "slot_frees": "it goes on when a slot is free; {also}",
     "others_end": "it goes on when others end; {also}",
     "calls_end": "it goes on when one of these calls ends (spec.timeout bounds them); {also}, or raise {setting}",
+    "call_ends": "it goes on when the call ends, which spec.timeout of the task bounds; noetlctl cancel {execution_id} "
+                 "ends it now",
     "holder_ends": "it goes on when one of them ends",
     "holder_cancelled": "it goes on when one of them ends (noetlctl cancel {holder} would end one)",
     "child_ends": "it goes on when {child} is over",
@@ -29,6 +31,7 @@ WORDS: Final[dict["Code", str]] = {
     "add_pool": "add {pool} to NOETL_POOLS of the scheduler, and {also}",
     "resume_pool": "noetlctl pool resume {pool}",
     "resume_consumer": "nats consumer resume NOETL_COMMANDS {pool}",
+    "end_process": "kill -9 {pid}, and noetlctl up starts another",
     "look_at_pool": "noetlctl pool describe {pool} says why none is there; noetlctl pool logs {pool}",
     "look_at_log": "look for {execution_id} in the {service}'s log: execution.waits",
     "set_clock": "set that machine's clock, and keep it with chrony or systemd-timesyncd; noetlctl doctor looks at all "
@@ -37,6 +40,8 @@ WORDS: Final[dict["Code", str]] = {
     "after_store": "it goes on when the store accepts writes again; if not, ask again then",
     "execute": "noetlctl execute {path}",
     "execute_otherwise": "noetlctl execute {path} with another payload",
+    "execute_mended": "when that is mended: noetlctl execute {path}",
+    "renew_credential": "noetlctl credential {credential}=JSON, then {also}",
     "rerun_failed": "noetlctl rerun {execution_id} --failed",
     "resume": "noetlctl resume {execution_id}",
     "signal": "noetlctl signal {execution_id} {signal}",

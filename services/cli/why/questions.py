@@ -6,6 +6,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from services.cli.executions import set_aside
+from services.cli.executions.failure_lines import located
 from services.cli.executions.logbook import Entry, Logbook
 from services.cli.why import unstarted
 from services.cli.why.world import Around
@@ -97,7 +98,17 @@ class Asker:
             entries, broken = await self._read(execution_id)
             if broken is not None:
                 raise broken
-        return await book.ask(lambda: why.explain(view, world, book.plans, book.values))
+        answer = await book.ask(lambda: why.explain(view, world, book.plans, book.values))
+        return await self._with_lines(answer, view)
+
+    async def _with_lines(self, answer: Answer, view: View) -> Answer:
+        """The tracebacks in it name lines of the playbook."""
+        digest = view.plan.digest if view.plan is not None else ""
+        reasons = []
+        for reason in answer.reasons:
+            failure = await located(self._bus, digest, reason.values.get("failure"))
+            reasons.append(replace(reason, values={**reason.values, "failure": failure}) if failure else reason)
+        return replace(answer, reasons=tuple(reasons))
 
     async def _went_on(self, execution_id: str, last: int) -> bool:
         partition = subjects.partition_of(execution_id, self._partitions)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from services.cli.console import render, screen, times
+from services.cli.executions import failure_lines
 from services.cli.stack.remedies import words
 from shared.events.run_index import is_iteration
 
@@ -58,6 +59,7 @@ def _told(reason: "Reason", now: datetime, wide: bool) -> Iterator[str]:
     where = f" {_place(reason)}" if _place(reason) else ""
     yield f"{kind}{where}  [{reason.cause}]"
     yield f"  {reason.text}"
+    yield from failure_lines.lines(reason.values.get("failure"), "    ")
     when = [f"since {times.local(times.parsed(reason.since))} ({_ago(reason.since, now)})"] if reason.since else []
     when += [f"until {times.local(times.parsed(reason.until))} ({_ago(reason.until, now)})"] if reason.until else []
     if when:
@@ -65,6 +67,8 @@ def _told(reason: "Reason", now: datetime, wide: bool) -> Iterator[str]:
     if reason.remedy is not None:
         yield f"  → {words(reason.remedy)}"
     for name, value in reason.values.items() if wide else ():
+        if name == "failure":
+            continue  # it stands above
         yield f"    {name}: {json.dumps(value, ensure_ascii=False, default=str)}"
     for answer in reason.because:
         yield "  because of"

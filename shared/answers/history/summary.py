@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from shared.answers.history.failures import Failures
 from shared.engine.leases.fence import Fence
 from shared.engine.values.ctx_patch import apply_patch
 from shared.errors import TemplateError
@@ -53,6 +54,7 @@ class Summary:
         self.children: dict[str, str] = {}  # execution → the step that started it
         self.started = ""
         self.ended = ""
+        self.failures = Failures()
         self._fence = Fence()
         self._runs: dict[str, str] = {}
 
@@ -63,6 +65,7 @@ class Summary:
     def apply(self, record: Record) -> None:
         if not self._fence.takes(record):
             return
+        self.failures.take(record)
         for event in record.events:
             if record.lease is None:
                 self._control(event, record.ts)

@@ -4,10 +4,12 @@ something to decide and does not."""
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from shared.answers.history import failures
 from shared.answers.rerun import rerun
 from shared.answers.why.facts import Reason, World
 from shared.answers.why.pools import PATIENCE_S
 from shared.answers.why.remedies import ENDS, GOES_ON, Remedy, remedy, start
+from shared.answers.why.runs import called
 from shared.answers.why.view import Plans, View
 from shared.engine.routing import cancel_and_pause, compensation
 from shared.engine.routing import decide as routing
@@ -15,7 +17,7 @@ from shared.engine.routing.state import is_at_work, is_over
 from shared.engine.scheduling import decide as scheduling
 from shared.engine.values.stored_values import Values
 from shared.events import model as ev
-from shared.events.failure import REQUEST, kind_of
+from shared.events.failure import AUTH, PLAYBOOK, POOL, REQUEST, WORKER_LOST, kind_of
 from shared.events.record import event_type
 from shared.events.stamp import seconds, stamp
 
@@ -41,24 +43,39 @@ def over(view: View) -> Iterator[Reason]:
     if view.cancelling is not None and state.status == "cancelled":
         said = f" by {view.cancelling.by or 'someone'}: {error.get('message')}"
     where = f", in {', '.join(place)}" if place else ""
+    where += _at_the_loss(view, str(error.get("step", ""))) if kind_of(error) == WORKER_LOST else ""
     yield Reason(
         "over", "over", f"it is over, {state.status}{said}{where}", str(error.get("step", "")),
         task=str(error.get("task", "")), attempt=int(error.get("attempt", 0) or 0),
-        values={"status": state.status, "error": state.error, "line": line}, since=view.times.get("ended", ""),
+        values={"status": state.status, "error": state.error, "line": line,
+                "failure": failures.shown(view.failures.behind(state.error))}, since=view.times.get("ended", ""),
         remedy=_after_end(view),
     )
+
+
+def _at_the_loss(view: View, step: str) -> str:
+    """What the last worker of those that were lost was doing, which may be what ended it."""
+    holds, known = [hold for hold in view.holds.values() if hold.step == step], view.step(step)
+    task = max(holds, key=lambda hold: hold.last).task if holds else ""
+    if not task and known is not None and len(known.tasks) == 1:  # it did not come to say so
+        task = known.tasks[0].name
+    return f"; it was in task {task}{called(view, step, task)[0]}, which may be what ends its workers" if task else ""
 
 
 def _after_end(view: View) -> Remedy | None:
     """Nothing that would be refused."""
     if view.state.status == "completed":
         return None
+    again = remedy("rerun_failed", execution_id=view.execution_id)
     if rerun.refusal(view.state, stopped=view.stopped):
-        return remedy("execute", path=view.path)
-    return remedy("rerun_failed", execution_id=view.execution_id)
+        again = remedy("execute", path=view.path)
+    credential = (view.state.error or {}).get("credential")
+    return remedy("renew_credential", again, credential=credential) if isinstance(credential, str) else again
 
 
 def _after_refusal(error: dict[str, Any], path: str) -> Remedy:
+    if kind_of(error) in (POOL, AUTH, PLAYBOOK):  # what is not there; the error names it and how it is made
+        return remedy("execute_mended", path=path)
     return remedy("register_and_execute" if kind_of(error) == REQUEST else "execute_otherwise", path=path)
 
 

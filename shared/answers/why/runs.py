@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from shared.answers.why.facts import Pool, Reason, Worker, World
 from shared.answers.why.loops import progress
 from shared.answers.why.pools import is_silent, is_stranded, not_taken, start_worker
-from shared.answers.why.remedies import GOES_ON
+from shared.answers.why.remedies import GOES_ON, remedy
 from shared.answers.why.tool_turns import no_turn
 from shared.answers.why.view import Hold, View
 from shared.answers.why.waits import backoff
@@ -155,14 +155,36 @@ def _held(view: View, world: World, hold: Hold, pool: Pool, command: Command) ->
     again = f", its {_nth(hold.holds)} lease" if hold.holds > 1 else ""
     what = "no task begun yet"
     if hold.task:
-        what = f"task {hold.task}, attempt {hold.attempt} of {view.attempts(hold.step, hold.task)}"
+        target, known = called(view, hold.step, hold.task)
+        values |= known
+        what = f"task {hold.task}{target}, attempt {hold.attempt} of {view.attempts(hold.step, hold.task)}"
         values |= (until := _given_up(view, hold, command))
         what += f", given up at {_clock(until['call_until'])} (its time is {until['call_s']:g} s)" if until else ""
     lease = f"the lease began at {_clock(hold.since)} and expires at {_clock(values['lease_expires'])} unless renewed"
     return Reason(
         "running", "running", f"it runs on {hold.worker}{again}: {what}; {lease}", task=hold.task, attempt=hold.attempt,
-        values=values, since=hold.task_since or hold.since, remedy=GOES_ON,
+        values=values, since=hold.task_since or hold.since,
+        remedy=remedy("call_ends", execution_id=view.execution_id) if hold.task else GOES_ON,
     )
+
+
+def called(view: View, step_name: str, task_name: str) -> tuple[str, dict[str, Any]]:
+    """What the task calls, as its author wrote it: which kind, where, with which credential, in which line."""
+    step = view.step(step_name)
+    task = next((task for task in step.tasks if task.name == task_name), None) if step is not None else None
+    if step is None or task is None:
+        return "", {}
+    auth, url = task.config.get("auth"), task.config.get("url")
+    found: dict[str, Any] = {"kind": task.kind}
+    if isinstance(url, str):  # what follows may be long or secret, as may a user before the address
+        found["url"] = url.partition("?")[0].rpartition("@")[2]
+    if isinstance(auth, str):
+        found["credential"] = auth
+    if step.line:
+        found["line"] = step.line
+    names = {"url": "{}", "credential": "credential {}", "line": "step at line {}"}
+    said = [task.kind, *(names[name].format(value) for name, value in found.items() if name in names)]
+    return f" ({', '.join(said)})", found
 
 
 def _given_up(view: View, hold: Hold, command: Command) -> dict[str, Any]:

@@ -4,8 +4,9 @@ log says beside them: who holds which run, when people asked for what, which tok
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from shared.answers.history.failures import Failures
 from shared.answers.rerun.rerun import is_stop
 from shared.answers.why.facts import RunKey
 from shared.answers.why.tokens import Denial, denials
@@ -53,7 +54,7 @@ class Hold(Struct):
 class View(Struct):
     """`times` are when things were said: `paused`, `cancelling`, `compensating`, `ended`; those of runs and tokens
     are under their ids. `heard` is the last record, with its time, that each control service reads from others.
-    `stopped`: a run ended so that nothing follows it."""
+    `stopped`: a run ended so that nothing follows it. `failures` are the calls that runs failed with."""
 
     execution_id: str
     state: Execution
@@ -73,6 +74,7 @@ class View(Struct):
     heard: dict[str, tuple[int, str]] = {}
     leases: dict[RunKey, Leases] = {}
     stopped: bool = False
+    failures: Failures = field(default_factory=Failures)
 
     def step(self, name: str) -> Step | None:
         return self.plan.steps.get(name) if self.plan is not None else None
@@ -179,6 +181,7 @@ def _held(view: View, record: Record, lease: Lease) -> None:
         hold = Hold(lease.step, lease.worker, lease.epoch, record.ts, record.ts, began, holds, retried=retried)
         view.holds[key] = hold
     hold.last = record.ts
+    view.failures.take(record)
     leases = view.leases.setdefault(key, Leases())
     leases.take(record)
     hold.lost = leases.lost

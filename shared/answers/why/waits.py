@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from shared.answers.history.failures import evidence
 from shared.answers.rehearsal.conditions import short
 from shared.answers.why.facts import Reason, World
 from shared.answers.why.remedies import GOES_ON, remedy
@@ -89,6 +90,7 @@ def backoff(view: View, hold: Hold, until: float, more: dict[str, Any]) -> Reaso
         "backoff", "blocked", f"task {retried.task} failed and is tried again: attempt {retried.attempt + 1} of {most}"
         f" comes after a pause; the last error{said or ' is not recorded'}",
         step=hold.step, task=retried.task, attempt=retried.attempt + 1,
-        values={"attempts": most, "delay_s": round(retried.delay, 3), "error": error, **more},
+        values={"attempts": most, "delay_s": round(retried.delay, 3), "error": error,
+                "failure": evidence(retried.outcome), **more},
         since=hold.task_since, until=stamp(until), remedy=GOES_ON,
     )

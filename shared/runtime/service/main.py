@@ -120,7 +120,8 @@ async def _connected(name: str, settings: Settings, stop: asyncio.Event) -> Asyn
     yield None
 
 
-async def connect(name: str, settings: Settings) -> "JetStreamBus":
+async def connect(name: str, settings: Settings, within_s: float | None = None) -> "JetStreamBus":
+    """`within_s`: how long nobody may answer; as long as a service waits unless given."""
     from shared.bus import jetstream  # late: the client library takes a while to import
 
     return await jetstream.connect(
@@ -129,6 +130,7 @@ async def connect(name: str, settings: Settings) -> "JetStreamBus":
         password=settings.nats_password,
         name=f"noetl-{name}/{settings.pool}.{settings.instance}",  # schedulers hear it when it is closed
         inbox_prefix=inbox_prefix(settings.nats_user) if settings.nats_user else None,
+        within_s=jetstream.CONNECT_S if within_s is None else within_s,
     )
 
 

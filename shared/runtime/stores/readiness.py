@@ -101,7 +101,7 @@ class Readiness:
             log.warning("readiness.pools", error=str(error))
             return ""
         there = ", ".join(sorted({*self._documents, *self._given}))
-        return f"there is no pool {pool} (pools: {there}; noetlctl pool list)"
+        return f"there is no pool {pool} (pools: {there}; noetlctl pool create {pool} --workers 1)"
 
     async def _credential(self, stored: str) -> str:
         try:

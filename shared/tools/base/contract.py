@@ -25,6 +25,7 @@ class Call(Struct, frozen=True):
     `secrets` are keychain values rendered into `config`. Whatever the tool says, the worker takes them, and the values
     of credentials, out of it.
     `credentials` are those that keys of the tool name, by path (`target.auth`), with the promises of `auth`.
+    `auth_name` is what the task calls its credential, if it has one name: errors may say it.
     """
 
     config: Mapping[str, Any]
@@ -34,6 +35,7 @@ class Call(Struct, frozen=True):
     timeout_s: float
     secrets: Mapping[str, Any] = {}
     credentials: Mapping[str, Mapping[str, Any]] = {}
+    auth_name: str = ""
 
 
 async def no_store(ref: Ref) -> Any:

@@ -53,6 +53,12 @@ def target(call: Call) -> Target:
     return Target(tuple(servers), **fields)
 
 
+def place(where: Target, credential: str) -> str:
+    """Where that is, for an error; what may stand before an address is not repeated."""
+    servers = ", ".join(server.rpartition("@")[2] for server in where.servers)
+    return servers + (f" (credential {credential})" if credential else "")
+
+
 def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text if "://" in text else f"nats://{text}")

@@ -1,6 +1,8 @@
 """`kind: nats`: key-value buckets, object stores and messages on a NATS server of the author's own. Nothing
 waits for messages: a request has its answer, and a message is read by its place."""
 
+from msgspec.structs import replace
+
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call, KeySpec, ToolOptions, ToolSpec
 from shared.tools.base.guard import BadCall, TooLarge, guarded
@@ -47,7 +49,7 @@ class NatsTool:
 
         self._errors, self._js_errors = nats.errors, nats.js.errors
         self._operations, self._refused = nats_ops.OPERATIONS, nats_ops.NotAllowed
-        self._target, self._links = nats_links.target, nats_links.Links()
+        self._target, self._place, self._links = nats_links.target, nats_links.place, nats_links.Links()
 
     async def run(self, call: Call) -> Outcome:
         return await guarded(call, self._run(call))
@@ -70,7 +72,11 @@ class NatsTool:
         except self._refused as error:
             return failed("auth", str(error))
         except (self._errors.Error, OSError, TimeoutError, ValueError) as error:
-            return self._failure(error, call, connected)
+            outcome = self._failure(error, call, connected)
+            if connected or outcome.error is None:
+                return outcome
+            return replace(outcome, error={**outcome.error, "message": f"{self._place(where, call.auth_name)}: "
+                                           f"{outcome.error['message']}"})
 
     def _failure(self, error: Exception, call: Call, connected: bool) -> Outcome:
         errors, js = self._errors, self._js_errors

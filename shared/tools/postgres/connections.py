@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -49,6 +50,19 @@ class Target(msgspec.Struct, frozen=True):
     size: int
     kept: bool = False
     name: str = ""
+
+
+def place(where: Target, credential: str = "") -> str:
+    """Where that is, for an error: the address, and the name of the credential."""
+    fields = dict(where.fields)
+    host, port = (str(fields.get(name) or "") for name in ("host", "port"))
+    with contextlib.suppress(ValueError):  # asyncpg reads it otherwise than we do
+        parsed = urlsplit(where.dsn or "")
+        query = dict(parse_qsl(parsed.query))
+        given = parsed.netloc.rpartition("@")[2] or ":".join(filter(None, (query.get("host"), query.get("port"))))
+        host, port = (host, port) if host else (given, port)
+    address = ":".join(filter(None, (host, port))) or "the database"
+    return address + (f" (credential {credential})" if credential else "")
 
 
 class Waiting(msgspec.Struct, frozen=True):

@@ -2,8 +2,9 @@
 
 import contextlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from shared.events.outcome import Outcome, failed, ok
@@ -46,6 +47,8 @@ SPEC = ToolSpec(
 RETRYABLE_STATES = frozenset({"40001", "40P01"})
 RETRYABLE_CLASSES = ("08", "53", "57P0")
 DATA_EXCEPTION = "22000"
+LOGIN_REFUSED = "28"  # the class of its states
+UNNAMED: Mapping[str, str] = MappingProxyType({})
 # Read through a cursor, which needs a transaction; what else gives rows (SHOW, EXPLAIN, CALL) gives few.
 CURSOR_VERBS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
@@ -89,26 +92,35 @@ class PostgresTool:
         statements = [inlined(each) for each in sql_call.statements(call)]
         results = Results(call.config.get("results"))
         where, wait = pg_pools.target(call), pg_pools.waiting(call)
+
+        def at() -> str:
+            return pg_pools.place(where, call.auth_name)
+
         try:
             async with self._pools.connection(where, wait) as connection:
                 held.append(connection)
                 await work(connection, statements, results)
             return ok(results.result(), shape="sql", pg=codes(None))
         except pg_pools.Busy as error:
-            return failed("connect", str(error), retryable=True, pg=codes(None))
+            return failed("connect", f"{at()}: {error}", retryable=True, pg=codes(None))
         except WrongType as error:
             return failed("postgres", str(error), pg=codes(DATA_EXCEPTION))
         except self._lib.PostgresError as error:
-            return _failure(error, "postgres" if held else "connect")
+            if held:
+                return _failure(error, "postgres")
+            refused = (error.sqlstate or "").startswith(LOGIN_REFUSED) and call.auth_name
+            named = {"credential": call.auth_name} if refused else {}
+            return _failure(error, "connect", f"{at()}: ", named)
         except (self._lib.exceptions.ClientConfigurationError, ValueError):
             if held:
                 raise
-            raise BadCall("the connection string or credential cannot be used") from None
+            raise BadCall("the connection string or credential cannot be used"
+                          + (f" (credential {call.auth_name})" if call.auth_name else "")) from None
         except TimeoutError:
-            return failed("connect", "the server did not answer in time", retryable=True, pg=codes(None))
+            return failed("connect", f"{at()}: the server did not answer in time", retryable=True, pg=codes(None))
         except (OSError, self._lib.InterfaceError, self._lib.InternalClientError) as error:
             message = getattr(error, "strerror", None) or str(error)
-            return failed("connect", message, retryable=True, pg=codes(None))
+            return failed("connect", f"{at()}: {message}", retryable=True, pg=codes(None))
 
 
 def codes(sqlstate: str | None) -> dict[str, Any]:
@@ -119,13 +131,15 @@ def is_retryable(sqlstate: str) -> bool:
     return sqlstate in RETRYABLE_STATES or sqlstate.startswith(RETRYABLE_CLASSES)
 
 
-def _failure(error: "PostgresError", kind: str) -> Outcome:
+def _failure(
+    error: "PostgresError", kind: str, place: str = "", named: Mapping[str, str] = UNNAMED
+) -> Outcome:
     state = error.sqlstate or ""
-    details = {"detail": error.detail} if getattr(error, "detail", None) else {}
+    details = {**named, **({"detail": error.detail} if getattr(error, "detail", None) else {})}
     message = str(error.message or error)
     if getattr(error, "severity", None) is None:  # asyncpg's own, while encoding: the value comes after the colon
         message = str(error).partition(":")[0]
-    return failed(kind, message, retryable=is_retryable(state), pg=codes(state or None), details=details)
+    return failed(kind, place + message, retryable=is_retryable(state), pg=codes(state or None), details=details)
 
 
 async def _execute(connection: "AnyConnection", statements: list[Statement], results: Results) -> None:

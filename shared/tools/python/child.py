@@ -22,7 +22,8 @@ from shared.tools.python.whole_results import Path, with_wholes
 
 HEADER = struct.Struct(">I")
 FRAME_LIMIT = 33 * 1024 * 1024   # a result at its limit, and what goes with it
-OUTPUT_LIMIT = 64 * 1024
+OUTPUT_LIMIT = 64 * 1024         # characters that the code prints
+FILE_LIMIT = 4 * OUTPUT_LIMIT    # bytes of these, and of what goes to the file descriptors themselves
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -54,10 +55,11 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Output(io.TextIOBase):
-    """What user code prints, up to a limit; the rest is counted and dropped."""
+    """What user code prints, up to a limit; the rest is counted and dropped. It goes to the file that is also below the
+    file descriptors 1 and 2, at once: when the process does not live to answer, its worker finds it there."""
 
-    def __init__(self) -> None:
-        self.parts: list[str] = []
+    def __init__(self, file: int) -> None:
+        self.file = file
         self.room = OUTPUT_LIMIT
         self.dropped = 0
 
@@ -66,15 +68,20 @@ class Output(io.TextIOBase):
 
     def write(self, text: str) -> int:
         kept = text[: max(self.room, 0)]
-        if kept:
-            self.parts.append(kept)
-            self.room -= len(kept)
+        try:
+            os.write(self.file, kept.encode("utf-8", "replace"))  # it may be no text for UTF-8
+        except OSError:  # a full disk is no fault of the code that prints
+            kept = ""
+        self.room -= len(kept)
         self.dropped += len(text) - len(kept)
         return len(text)
 
     def text(self) -> str:
-        note = f"\n… {self.dropped} more characters" if self.dropped else ""
-        return "".join(self.parts).encode("utf-8", "replace").decode() + note  # it may be no text for UTF-8
+        """All that is in the file, which is empty then: also what other programs and C libraries wrote."""
+        said = os.pread(self.file, FILE_LIMIT, 0).decode("utf-8", "replace")
+        os.ftruncate(self.file, 0)
+        os.lseek(self.file, 0, os.SEEK_SET)
+        return said + (f"\n… {self.dropped} more characters" if self.dropped else "")
 
 
 def main() -> None:
@@ -90,10 +97,11 @@ def work(ours: int, keepers: Keepers) -> None:
     os.register_at_fork(after_in_child=channel.close)  # a copy has nothing to say on it
     os.register_at_fork(after_in_child=stream.close)
     decoder, encoder = msgspec.json.Decoder(Request), msgspec.json.Encoder()
+    file = os.dup(1)  # of our own: the code may close the other
     leftovers = Leftovers()
     while header := stream.read(HEADER.size):
         request = decoder.decode(stream.read(HEADER.unpack(header)[0]))
-        done, said = _done(request)
+        done, said = _done(request, file)
         keepers.check()  # one that was signalled ends this process: the call that did it fails, not the next one
         _say(channel, encoder.encode(Reply(**done, id=request.id, call=request.call, stdout=said)))
         if left := leftovers.found():  # after the answer, which does not wait for it
@@ -107,26 +115,14 @@ def _say(channel: socket.socket, reply: bytes) -> None:
     channel.sendall(HEADER.pack(len(reply)) + reply)
 
 
-def _done(request: Request) -> tuple[dict[str, Any], str]:
+def _done(request: Request, file: int) -> tuple[dict[str, Any], str]:
     """The fields of the reply, and what was printed. What the code sets in its context, and its filters of warnings,
     end with it."""
-    output = Output()
+    output = Output(file)
     with_wholes(request.args, request.loops, request.tables)
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), warnings.catch_warnings():
         done = contextvars.copy_context().run(run, request.code, request.args, request.libs)
-    output.write(_written_below())
     return done, output.text()
-
-
-def _written_below() -> str:
-    """What went to the file descriptors themselves: other programs, C libraries."""
-    size = os.fstat(1).st_size
-    if not size:
-        return ""
-    text = os.pread(1, OUTPUT_LIMIT, 0).decode("utf-8", "replace")
-    os.ftruncate(1, 0)
-    os.lseek(1, 0, os.SEEK_SET)
-    return text
 
 
 if __name__ == "__main__":

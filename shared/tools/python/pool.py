@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -27,6 +27,8 @@ from shared.tools.python.child import FRAME_LIMIT, Reply, Request
 
 ENDING_S = 1.0  # for a process that has closed its socket, which is one of the last things an ending one does
 CRASH_TAIL = 2 * 1024  # bytes of a dead child's last words
+FATAL = "Fatal Python error"  # the line that says most of all that an interpreter says in its end
+PRINTED_TAIL = 64 * 1024  # bytes of what a call printed that has no answer
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Reply)
@@ -124,10 +126,15 @@ class Child:
     def _last_words(self) -> str:
         code = keepers.wait(self.process)
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        lines = self.printed(CRASH_TAIL).split("\n")
+        said = next((each for each in lines if each.startswith(FATAL)), "")
+        said = said or next((each for each in reversed(lines) if each.strip()), "")
+        return f"the process ended with {how}" + (f": {said.strip()}" if said else "")
+
+    def printed(self, most: int = PRINTED_TAIL) -> str:
+        """What the call has printed so far, the last bytes of it."""
         size = os.fstat(self._output.fileno()).st_size
-        tail = os.pread(self._output.fileno(), CRASH_TAIL, max(size - CRASH_TAIL, 0))
-        said = tail.decode("utf-8", "replace").strip()
-        return f"the process ended with {how}" + (f": {said}" if said else "")
+        return os.pread(self._output.fileno(), most, max(size - most, 0)).decode("utf-8", "replace")
 
 
 class Pool:
@@ -141,11 +148,17 @@ class Pool:
                                                    ignore_cleanup_errors=True)
         self._reaping: set[asyncio.Future[None]] = set()
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: Request, printed: dict[str, Any] | None = None) -> Reply:
+        """`printed` gets what the call printed if it has no answer: it crashed, or was cut short."""
         while True:
             with contextlib.suppress(Spent):
                 async with self._child() as child:
-                    return await child.ask(request)
+                    try:
+                        return await child.ask(request)
+                    except (asyncio.CancelledError, Crashed):
+                        if printed is not None and (said := child.printed()):
+                            printed["stdout"] = said
+                        raise
 
     @contextlib.asynccontextmanager
     async def _child(self) -> AsyncIterator[Child]:

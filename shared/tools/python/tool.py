@@ -48,12 +48,14 @@ class PythonTool:
         self._scripts = script.Scripts(options)
 
     async def run(self, call: Call) -> Outcome:
-        return await guarded(call, self._run(call), py=blank())
+        printed: dict[str, Any] = {}
+        return await guarded(call, self._run(call, printed), py=blank(), meta=printed)
 
     async def close(self) -> None:
         await self._pool.close()
 
-    async def _run(self, call: Call) -> Outcome:
+    async def _run(self, call: Call, printed: dict[str, Any]) -> Outcome:
+        """`printed` is what a call says that has no answer."""
         from shared.tools.python.child import Request
 
         call = await self._scripts.as_code(call)
@@ -67,9 +69,9 @@ class PythonTool:
             libs = _libs(call.config.get("libs"))
             loops, tables = _wholes(args)
             asked = Request(code, args, libs, call=call.idempotency_key, loops=loops, tables=tables)
-            return _outcome(await self._pool.ask(asked))
+            return _outcome(await self._pool.ask(asked, printed))
         except self._crashed as error:
-            return failed("crash", str(error), retryable=True, py=blank())
+            return failed("crash", str(error), retryable=True, py=blank(), meta=printed)
 
 
 def blank() -> dict[str, Any]:

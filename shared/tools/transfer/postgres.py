@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared.tools.base.guard import BadCall
-from shared.tools.postgres.connections import Busy, Pools, target, waiting
+from shared.tools.postgres.connections import Busy, Pools, place, target, waiting
 from shared.tools.postgres.params import WrongType, convert
 from shared.tools.postgres.tool import DATA_EXCEPTION, RETRYABLE_CLASSES, RETRYABLE_STATES, codes
 from shared.tools.postgres.typed import Typed
@@ -59,19 +59,23 @@ class _Connected:
         except WrongType as error:
             raise self._end.failed("postgres", str(error), pg=codes(DATA_EXCEPTION)) from None
         except Busy as error:
-            raise self._end.failed("connect", str(error), retryable=True, pg=codes(None)) from None
+            raise self._end.failed("connect", self._at(str(error)), retryable=True, pg=codes(None)) from None
         except self._lib.PostgresError as error:
             state = error.sqlstate or ""
             retryable = state in RETRYABLE_STATES or state.startswith(RETRYABLE_CLASSES)
             message = str(getattr(error, "message", None) or error)
             if getattr(error, "severity", None) is None:  # asyncpg's own: the value comes after the colon
                 message = str(error).partition(":")[0]
+            message = message if kind == "postgres" else self._at(message)
             raise self._end.failed(kind, message, retryable=retryable, pg=codes(state or None)) from None
         except self._lib.exceptions.ClientConfigurationError:
             raise BadCall(f"{self._end.name}: the connection string or credential cannot be used") from None
         except (TimeoutError, OSError, self._lib.InterfaceError, self._lib.InternalClientError) as error:
             message = getattr(error, "strerror", None) or str(error) or "the server did not answer in time"
-            raise self._end.failed("connect", message, retryable=True, pg=codes(None)) from None
+            raise self._end.failed("connect", self._at(message), retryable=True, pg=codes(None)) from None
+
+    def _at(self, message: str) -> str:
+        return f"{place(self._where)}: {message}"
 
 
 class PostgresSource(_Connected):

@@ -206,6 +206,7 @@ async def test_an_address_that_is_none_is_a_mistake_and_not_repeated(opened, url
 async def test_no_server_there_is_a_connection_error_to_try_again(opened) -> None:
     outcome = await opened("nats").run(call({"operation": "publish", "subject": "a"}, auth={"url": "nats://127.0.0.1:1"}))
     assert (outcome.error["kind"], outcome.error["retryable"]) == ("connect", True)
+    assert outcome.error["message"].startswith("nats://127.0.0.1:1: ")
 
 
 async def test_keys_of_the_task_go_before_the_credential(opened, own_nats: OwnNats) -> None:

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from shared.dsl.templates.sql import Sql
 from shared.tools.base import guard as running
@@ -232,6 +233,25 @@ async def test_no_server_is_a_connect_error_without_the_password(opened) -> None
     assert (outcome.error["kind"], outcome.error["retryable"]) == ("connect", True)
     assert outcome.pg == {"code": None, "sqlstate": None}
     assert "pass-word" not in repr(outcome)
+
+
+@pytest.mark.parametrize("auth", [
+    {"host": "127.0.0.1", "port": "1", "user": "u", "password": "pass-word", "database": "dw"},
+    {"dsn": "postgresql://u:pass-word@127.0.0.1:1/dw"},
+    {"dsn": "postgresql://u:pass-word@/dw?host=127.0.0.1&port=1"},
+])
+async def test_a_database_that_cannot_be_reached_is_named_with_its_credential(opened, auth) -> None:
+    asked = replace(call({"command": "SELECT 1"}, auth=auth), auth_name="warehouse")
+    outcome = await opened("postgres").run(asked)
+    assert outcome.error["message"].startswith("127.0.0.1:1 (credential warehouse): ")
+    assert "pass-word" not in repr(outcome)
+
+
+async def test_a_refused_login_names_the_database_and_the_credential(opened, database) -> None:
+    asked = call({"command": "SELECT 1"}, auth={"dsn": database.replace("postgres:@", "nobody:@")})
+    outcome = await opened("postgres").run(replace(asked, auth_name="warehouse"))
+    assert "(credential warehouse): " in outcome.error["message"]
+    assert "nobody" in outcome.error["message"]
 
 
 async def test_a_refused_login_is_a_connect_error_that_is_not_retried(opened, database) -> None:

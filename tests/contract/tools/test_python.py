@@ -195,6 +195,25 @@ async def test_a_process_that_dies_is_a_crash_and_is_replaced(opened) -> None:
     assert (await _run(tool, "result = 1")).result == 1
 
 
+async def test_what_was_printed_before_a_crash_is_kept(opened) -> None:
+    tool = opened("python")
+    outcome = await _run(tool, "import os\nprint('loaded 17 rows')\nprint('about to fail')\nos._exit(9)")
+    assert outcome.error["message"] == "the process ended with exit code 9: about to fail"
+    assert outcome.meta["stdout"] == "loaded 17 rows\nabout to fail\n"
+    assert "stdout" not in (await _run(tool, "result = 1")).meta
+
+
+async def test_what_was_printed_before_the_time_was_over_is_kept(opened) -> None:
+    outcome = await _run(opened("python"), "print('reading')\nwhile True: pass", _timeout=2.0)
+    assert (outcome.error["kind"], outcome.meta["stdout"]) == ("timeout", "reading\n")
+
+
+async def test_code_that_closes_its_output_is_heard_all_the_same(opened) -> None:
+    tool = opened("python")
+    outcome = await _run(tool, "import os\nprint('one')\nos.close(1)\nprint('two')\nresult = 1")
+    assert (outcome.error, outcome.meta["stdout"]) == (None, "one\ntwo\n")
+
+
 async def test_a_process_that_died_while_idle_is_not_used(opened) -> None:
     tool = opened("python")
     pid = (await _run(tool, "import os\nresult = os.getpid()")).result

@@ -149,6 +149,40 @@ def test_a_refused_request_is_over() -> None:
     assert (answer.status, causes(answer), answer.path) == ("failed", ["request.refused"], "no/such")
 
 
+@pytest.mark.parametrize("kind", ["pool", "auth", "playbook"])
+def test_what_was_refused_because_something_is_not_there_is_asked_for_again_when_it_is(kind: str) -> None:
+    events = routing.start("x1", Request("a/b"), "", plan_of(PLAIN), NOW, unready=(kind, "there is no pool gpu"))
+    view = viewed("x1", [(1, Record("x1", "router", 1, stamp(NOW), tuple(events)))], lambda _: plan_of(PLAIN))
+    (reason,) = why.explain(view, World(LATER), lambda _: plan_of(PLAIN)).reasons
+    assert (reason.cause, reason.remedy) == ("request.refused", remedy("execute_mended", path="a/b"))
+
+
+def test_a_credential_that_is_not_taken_is_given_anew_before_it_is_tried_again() -> None:
+    stall = Stall(PLAIN)
+    stall.work = lambda *_: failed("connect", "db:1: password authentication failed", details={"credential": "crm"})
+    stall.run()
+    again = remedy("rerun_failed", execution_id="x1")
+    assert stall.why(World(LATER)).reasons[0].remedy == remedy("renew_credential", again, credential="crm")
+
+
+def test_workers_that_were_lost_say_in_which_task() -> None:
+    stall = Stall(PLAIN)
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1))
+    stall.says(ev.StepFailed({"kind": "worker_lost", "message": "3 leases were lost"}))
+    stall.run()
+    text = stall.why(World(LATER)).reasons[0].text
+    assert "it was in task start_task (noop, step at line " in text
+
+
+def test_an_end_shows_what_is_known_of_the_call() -> None:
+    stall = Stall(PLAIN)
+    outcome = failed("python", "KeyError: 1", meta={"stdout": "row 1\n"})
+    stall.work = lambda *_: outcome
+    stall.run()
+    failure = stall.why(World(LATER)).reasons[0].values["failure"]
+    assert (failure["step"], failure["task"], failure["stdout"]) == ("start", "start_task", "row 1")
+
+
 def test_an_undecided_record_tells_who_is_late() -> None:
     stall = Stall(PLAIN)
     stall.says(ev.StepStarted(), ev.StepDone())

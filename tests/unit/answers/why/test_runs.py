@@ -71,6 +71,23 @@ def test_a_run_that_came_back_says_how_often() -> None:
     assert "its second lease" in reason.text
 
 
+@pytest.mark.parametrize(("task", "said", "known"), [
+    ("{kind: python, code: 'while True: pass'}", "(python, step at line ", {"kind": "python"}),
+    ("{kind: http, url: 'http://u:pw@slow.example/v1?token=abc'}", "(http, slow.example/v1, step at line ",
+     {"kind": "http", "url": "slow.example/v1"}),
+    ("{kind: postgres, auth: warehouse, command: SELECT 1}", "(postgres, credential warehouse, step at line ",
+     {"kind": "postgres", "credential": "warehouse"}),
+])
+def test_a_call_under_way_says_what_it_calls_and_how_it_is_ended(task: str, said: str, known: dict[str, str]) -> None:
+    stall = Stall(f"  - step: start\n    tool: {task}\n")
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1))
+    reason = stall.reason("running", workers=(worker("w1", ("x1", "start:1", -1)),))
+    assert f"task start_task {said}{reason.values['line']})" in reason.text
+    assert known.items() <= reason.values.items()
+    assert "abc" not in reason.text
+    assert reason.remedy == remedy("call_ends", execution_id="x1")
+
+
 def test_lost_leases_are_named_beside_how_many_there_may_be() -> None:
     stall = Stall(PLAIN)
     stall.says(ev.StepStarted(), worker="w0")

@@ -33,7 +33,8 @@ def test_every_subcommand_shows_an_example(args: tuple[str, str], capsys: pytest
 
 def test_the_groups_are_groups() -> None:
     assert isinstance(schedule.command, click.Group)
-    assert set(schedule.command.commands) == {"apply", "backfill", "list", "describe", "next", "pause", "resume", "delete"}
+    assert set(schedule.command.commands) == {
+        "apply", "backfill", "list", "describe", "next", "pause", "resume", "delete"}
     assert set(trigger.command.commands) == {"apply", "list", "describe", "delete"}
 
 
