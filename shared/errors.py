@@ -31,7 +31,9 @@
     │   └── Lost               the process that keeps a shell script has died
     ├── NotThere               no schedule, trigger or pool has this name
     ├── NotRegistered          no playbook has this path, version or digest
+    ├── VersionTaken           the version of a playbook is registered with other content
     ├── NoCredential           the keychain has no such name
+    ├── NotStored              the same, of whoever wants to change or delete it
     ├── NoSuchKey              `explain` knows no such path
     ├── NoSuchRun              `debug` finds no such run at this record
     ├── BadName                not a name that a credential can have
@@ -42,7 +44,8 @@
     ├── WrongClock             the clock of this host is too far from the broker's
     ├── GaveUp                 a part of a service died too often in a row
     └── CliError               what `noetlctl` says before it exits, and the exit code
-        └── Unanswered         nobody has said what became of a request for an execution
+        ├── Unanswered         nobody has said what became of a request for an execution
+        └── Away               the read model cannot be asked; the log can
 
     Signal                     nothing went wrong: it says to a caller of ours what to do next
     ├── Missing                a decision needs a stored value: bring it and decide again
