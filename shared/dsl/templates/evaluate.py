@@ -1,6 +1,7 @@
 """Templates: evaluate values and conditions over a scope. Pure and bounded; every failure is a
 TemplateError that names the expression."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,14 +9,16 @@ from shared.dsl.model.texts import Text, is_strict
 from shared.dsl.templates.budget import Limit, current
 from shared.dsl.templates.compiler import Program, build, compiled, explain, fault, reading
 from shared.dsl.templates.costs import MADE_CHAR
-from shared.dsl.templates.limits import MAX_TEXT, TOO_LONG, Context
+from shared.dsl.templates.limits import MAX_REPEATED, MAX_TEXT, REPEATED, TOO_LONG, Context
+from shared.dsl.templates.measure import measure
 from shared.dsl.templates.result_view import MISSING, View
 from shared.dsl.templates.shell import Script, render_shell
 from shared.dsl.templates.sql import Sql, render_sql
 from shared.dsl.templates.values import Undefined, final, item, member, require, untouched, written
-from shared.errors import TemplateError
+from shared.errors import OverLimit, TemplateError
 
 __all__ = ["Script", "Sql", "check", "evaluate", "is_template", "render_shell", "render_sql", "truth"]
+_LARGE = frozenset((dict, list, str))
 _FALSE = frozenset(("", "false", "False"))
 
 
@@ -25,26 +28,52 @@ def is_template(source: str) -> bool:
 
 def evaluate(value: Any, scope: Mapping[str, Any]) -> Any:
     """The value with every template in it rendered. Keys of mappings are used as written."""
+    made: list[Any] = []
     try:
-        return _evaluate(value, scope)
+        found = _evaluate(value, scope, made)
+        if len(made) > 1:
+            _check_repeated(made)
+        return found
     except RecursionError:
         raise TemplateError("a value is nested too deeply to evaluate") from None
 
 
-def _evaluate(value: Any, scope: Mapping[str, Any]) -> Any:
+def _evaluate(value: Any, scope: Mapping[str, Any], made: list[Any]) -> Any:
     kind = type(value)
     if kind is str:
-        return _render(compiled(value), scope) if "{{" in value or "{%" in value else value
+        if "{{" not in value and "{%" not in value:
+            return value
+        found = _render(compiled(value), scope)
+        if type(found) in _LARGE:
+            made.append(found)
+        return found
     if kind is Text:
         with reading(value):
-            return _evaluate(str(value), scope)
+            return _evaluate(str(value), scope, made)
     if kind is dict:
-        return {key: _evaluate(each, scope) for key, each in value.items()}
+        return {key: _evaluate(each, scope, made) for key, each in value.items()}
     if kind is list or kind is tuple:
-        return [_evaluate(each, scope) for each in value]
+        return [_evaluate(each, scope, made) for each in value]
     if isinstance(value, str | dict):  # a subclass, such as a loader's text with its line
-        return _evaluate(str(value) if isinstance(value, str) else dict(value), scope)
+        return _evaluate(str(value) if isinstance(value, str) else dict(value), scope, made)
     return value.raw if kind is View else value
+
+
+def _check_repeated(made: list[Any]) -> None:
+    """Templates that name one large value many times make something that is small only in memory."""
+    times = Counter(map(id, made))
+    if len(times) == len(made):
+        return
+    total = 0
+    for value in {id(each): each for each in made}.values():
+        if (again := times[id(value)] - 1) > 0:
+            try:
+                nodes, chars = measure(value, MAX_REPEATED, REPEATED)
+            except Limit as error:
+                raise OverLimit(str(error)) from None
+            total += again * max(nodes, chars >> 6)
+            if total > MAX_REPEATED:
+                raise OverLimit(REPEATED)
 
 
 def truth(value: Any, scope: Mapping[str, Any]) -> bool:

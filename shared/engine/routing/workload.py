@@ -9,10 +9,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from shared.dsl.model.plan import Plan
 from shared.dsl.templates.evaluate import evaluate, is_template
 from shared.dsl.templates.names import NOW
+from shared.engine.values.stored_values import MAX_WORKLOAD_BYTES
+from shared.errors import OverLimit
 
+MAX_MADE_BYTES = 4 * MAX_WORKLOAD_BYTES  # by templates, of which each may hold all before it
 _RESERVED = ("workload", "execution_id", "job", NOW)  # the namespaces win over data of the same name
 
 
@@ -23,14 +28,20 @@ def merge_workload(plan: Plan, payload: Mapping[str, Any], execution_id: str, ts
         return deep_merge(rendered, payload)
     found = deep_merge(_plain_mapping(plan.workload), payload)
     scope = {"payload": payload, **whole_scope(execution_id, found), NOW: ts}
+    size = 0
     for key in plan.workload_order:
         given = payload.get(key)
         if key in payload and not (isinstance(given, dict) and isinstance(plan.workload[key], dict)):
             continue
         value = evaluate(plan.workload[key], scope)
-        found[key] = deep_merge(value, given) if isinstance(given, dict) else value
+        value = deep_merge(value, given) if isinstance(given, dict) else value
+        size += len(msgspec.json.encode(value))
+        if size > MAX_MADE_BYTES:
+            raise OverLimit(f"templates of the workload make over {MAX_MADE_BYTES} bytes")
+        found = {**found, key: value}  # a new one: `{{ workload }}` gives the one before, which does not hold itself
+        scope["workload"] = found
         if key not in _RESERVED:
-            scope[key] = found[key]
+            scope[key] = value
     return {key: found[key] for key in (*plan.workload, *payload) if key in found}
 
 

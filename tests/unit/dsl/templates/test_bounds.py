@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.dsl.templates.evaluate import evaluate
-from shared.errors import TemplateError
+from shared.errors import OverLimit, TemplateError
 
 SCOPE: dict[str, Any] = {"x": {"a": 1}, "s": "abc", "l": [1, 2], "big": list(range(100_000))}
 GROW = "{%% set n = namespace(v=%s) %%}{%% for i in range(100) %%}"
@@ -105,3 +105,12 @@ def test_ordinary_loops_stay_within_the_bounds() -> None:
 def test_a_large_value_passes_through_untouched() -> None:
     rows = [{"id": n} for n in range(200_000)]
     assert evaluate("{{ rows }}", {"rows": rows}) is rows
+
+
+@pytest.mark.parametrize("value", ["x" * 100_000, list(range(10_000)), {"a": {str(n): n for n in range(5_000)}}])
+def test_what_templates_repeat_is_bounded(value: object) -> None:
+    """One large value under many names is small only in memory."""
+    assert evaluate(["{{ v }}"] * 3, {"v": value}) == [value] * 3
+    assert evaluate(["{{ v }}"] * 5_000, {"v": 1}) == [1] * 5_000
+    with pytest.raises(OverLimit, match="repeat is too large"):
+        evaluate({"all": ["{{ v }}"] * 5_000}, {"v": value})
