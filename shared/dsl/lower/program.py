@@ -63,6 +63,8 @@ def _given(step: Node, brought: list[set[str]]) -> Node:
              for name in names}
     if is_map(tool):
         return changed(step, {"tool": _reads_all(tool, texts)})
+    if not is_list(tool):
+        return step
     tasks = [_reads_all(task, texts) if is_map(task) else task for task in listed(tool)]
     return changed(step, {"tool": replaced(tool, tasks)})
 
