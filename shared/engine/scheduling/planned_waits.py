@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shared.engine.scheduling.state import Schedule
 
 Plans = Callable[[str], Plan]
+Asked = tuple[str, bool, str, tuple[str, str, str, bool] | None]
 PLAYBOOK, SIGNAL, TIME = "a playbook", "a signal", "a time"
 WAITS = {"playbook": PLAYBOOK, "signal": SIGNAL, "wait": TIME}  # every kind that waits (`ToolSpec.waits`), and for what
 MAX_SHOWN = 80  # characters of a name that a reason repeats
@@ -34,6 +35,14 @@ def step_of(plans: Plans, state: "Schedule", run_id: str) -> Step | None:
     """The step of a run that is not over."""
     found = state.runs.get(run_id) or state.loops.get(run_id)
     return None if found is None else plans(found.event.digest).steps[found.event.step]
+
+
+def asked_for(event: ev.TaskWaiting) -> Asked:
+    """All of a wait that is held to the plan."""
+    child = event.child
+    if child is None:
+        return event.task, event.pause, event.signal, None
+    return event.task, event.pause, event.signal, (child.path, child.version, child.returns, child.detached)
 
 
 def refusal(step: Step, event: ev.TaskWaiting) -> str:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from shared.dsl.templates import json_schema
 from shared.engine.leases.fence import is_outranked
-from shared.engine.scheduling.planned_waits import Plans, refusal, step_of
+from shared.engine.scheduling.planned_waits import Asked, Plans, asked_for, refusal, step_of
 from shared.events import model as ev
 from shared.events.failure import PLAYBOOK, TIMEOUT, message_of
 from shared.events.fields import PRIORITY
@@ -169,8 +169,12 @@ def decide(state: "Schedule", now: float) -> Iterator[ev.TaskResumed | ev.Signal
 def unplanned_runs(plans: Plans, state: "Schedule") -> dict[str, str]:
     """Runs that wait as the plan does not say, and how."""
     found: dict[str, str] = {}
+    alike: set[tuple[str, Asked]] = set()  # thousands of iterations may wait in the same way
     for wait in state.waits.values():
-        if not wait.over and (wrong := unplanned(plans, state, wait.run_id, wait.event)):
+        if wait.over or (way := (wait.run_id, asked_for(wait.event))) in alike:
+            continue
+        alike.add(way)
+        if wrong := unplanned(plans, state, wait.run_id, wait.event):
             found.setdefault(wait.run_id, wrong)
     return found
 
