@@ -132,7 +132,14 @@ def _of_own_lease(event: lease_events.StepFailed | lease_events.IterationFailed)
 
 
 def _waits(event: lease_events.TaskWaiting) -> str:
-    return f"it waits until {event.until!r}" if event.until and not is_time(event.until) else ""
+    """For one thing: a child, a signal or a time, which the former two may have as their limit."""
+    if event.until and not is_time(event.until):
+        return f"it waits until {event.until!r}"
+    if not (event.until or event.child or event.signal):
+        return "it waits for nothing"
+    if (event.child is not None) + bool(event.signal) + event.pause > 1:
+        return "it waits for several things"
+    return ""
 
 
 def _until(event: router.PlaybookCancelling | router.PlaybookCompensating) -> str:

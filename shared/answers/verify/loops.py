@@ -8,7 +8,7 @@ from shared.answers.verify.local_loops import check_local
 from shared.engine.scheduling import carried_loop
 from shared.engine.values.stored_values import Values
 from shared.events import model as ev
-from shared.events.failure import LIMIT, TEMPLATE, TIMEOUT, kind_of
+from shared.events.failure import INTERNAL, LIMIT, TEMPLATE, TIMEOUT, kind_of
 from shared.events.run_index import is_frame, is_run
 
 
@@ -63,12 +63,14 @@ def check_loops(history: History, values: Values) -> Iterable[Violation]:
 
 
 def _is_plain(history: History, event: ev.Event) -> bool:
-    """A plain run that was over its time, or whose place has no key."""
+    """A plain run that was over its time, whose place has no key, or that waited as it cannot (`check_asked` tells)."""
     if not isinstance(event, ev.StepFailed) or event.run_id not in history.scheduled:
         return False
     scheduled = history.scheduled[event.run_id][1]
     keyless = scheduled.limited and kind_of(event.error) in (TEMPLATE, LIMIT)
-    return not scheduled.loop and (keyless or kind_of(event.error) == TIMEOUT)
+    waited = kind_of(event.error) == INTERNAL and any(
+        record.lease is not None and record.lease.run_id == event.run_id for _, record in history.by("waiting"))
+    return not scheduled.loop and (keyless or waited or kind_of(event.error) == TIMEOUT)
 
 
 def _step(history: History, tally: _Tally, run_id: str, as_of: int, event: ev.Event) -> Iterator[str]:

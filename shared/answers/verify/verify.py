@@ -10,7 +10,7 @@
     loop       every iteration once, never too many at a time, done when all are
     ctx        nothing but the patches of accepted ends
     pipeline   tasks in order, no finished one again
-    wait       begun before it ends, ended once
+    wait       one that its task has by the playbook; begun before it ends, ended once
     limit      nothing runs before it holds the place it waits for
     fence      a worker begins no call of a run that another one has claimed, once it can know
     overlap    no two workers are in calls of one run at the same time
@@ -47,7 +47,7 @@ from shared.answers.verify.tokens import (
     check_tokens,
     check_waves,
 )
-from shared.answers.verify.waits_and_limits import check_waits
+from shared.answers.verify.waits_and_limits import check_asked, check_waits
 from shared.engine.values.stored_values import Values
 
 __all__ = ["Rule", "Violation", "verify", "verify_alone", "verify_history"]
@@ -77,6 +77,7 @@ def _derived(history: History, plan_of: PlanOf, values: Values) -> Iterator[Viol
     yield from check_loops(history, values)
     yield from check_pipelines(history, plan_of)
     yield from check_leases(history, plan_of)
+    yield from check_asked(history, plan_of)
 
 
 def _alone(history: History) -> Iterator[Violation]:

@@ -85,7 +85,12 @@ class SchedulerCore:
         )
 
     def unfit(self, state: Schedule, entry: Entry) -> str:
-        return schedule.unfit(state, entry[1], entry[0])
+        """A wait that the plan does not have fails its run, and has a letter too."""
+        seq, record = entry
+        found = schedule.unfit(state, record, seq)
+        if not found and record.lease is not None and isinstance(record.events[-1], ev.TaskWaiting):
+            return waiting.unplanned(self._plans, state, record.lease.run_id, record.events[-1])
+        return found
 
     def decide(self, state: Schedule, now: float, values: Values) -> list[ev.Event]:
         return scheduling.decide(self._plans, state, now, values)
@@ -119,7 +124,7 @@ class SchedulerCore:
             return []
         if wait.over:
             return scheduling.resumed_command(self._plans, state, lease.run_id, lease.index, values, state.seq)
-        request = waiting.asked(state, wait)
+        request = waiting.asked(self._plans, state, wait)
         return [request] if request is not None else []
 
     def _for(self, state: Schedule, event: ev.Event, seq: int, fresh: bool, values: Values) -> Sequence[Message]:
@@ -186,7 +191,8 @@ class SchedulerCore:
     def recover(self, state: Schedule, values: Values) -> list[Message]:
         """`Free` comes first: ends may have been missed, so whatever is believed to be under way is forgotten."""
         wants, commands = self.wants(state, values), self.commands(state, values)
-        return [Free(state.execution_id), *wants, *commands, *waiting.children(state), *waiting.cancels(state)]
+        children = waiting.children(self._plans, state)
+        return [Free(state.execution_id), *wants, *commands, *children, *waiting.cancels(state)]
 
     def commands(self, state: Schedule, values: Values, wanted: Wanted = lambda *_: True) -> list[Command]:
         """What should be in the queue or with a worker. `wanted` selects runs and iterations."""

@@ -2,7 +2,8 @@
 
 1. Time comes first, also while the execution is paused or waits for its own place: a deadline passes whatever people
    want. A run over its deadline fails here, whether a worker has it or not. A worker that has it reports that itself,
-   with more to say, so it gets LATE_S to do so; should both write, the first end in the log counts.
+   with more to say, so it gets LATE_S to do so; should both write, the first end in the log counts. So does a run that
+   waits as the plan does not say (`planned_waits.py`): it is nobody's wait.
 2. Then the loops that were cancelled, once nothing of them runs, and limits whose key cannot be rendered.
 3. Then, unless paused or waiting for a place, waits and loops. Each event is applied to a draft before the next is
    decided, so the events of one record never contradict each other (two iterations for one free part of the window).
@@ -28,7 +29,7 @@ from shared.engine.values.scope import narrow
 from shared.engine.values.stored_values import MAX_INLINE_BYTES, Values, value_of
 from shared.events import model as ev
 from shared.events.command import Command, Local
-from shared.events.failure import TIMEOUT, Failure
+from shared.events.failure import INTERNAL, TIMEOUT, Failure
 from shared.events.outcome import Ref
 from shared.events.run_index import FIRST_FRAME, RUN, frame_of, is_iteration, of_frame
 from shared.events.stamp import seconds
@@ -47,9 +48,12 @@ def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES
 
 @one_decision
 def _decide(plans: Plans, state: Schedule, now: float, values: Values) -> list[ev.Event]:
-    late = [*_late(state, now)]
-    gone = {event.run_id for event in late}
-    events: list[ev.Event] = [*late, *_stopped(state)]
+    failed = [*_late(state, now)]
+    gone = {event.run_id for event in failed}
+    if state.waits:
+        failed += [event for event in _unplanned(plans, state) if event.run_id not in gone]
+        gone = {event.run_id for event in failed}
+    events: list[ev.Event] = [*failed, *_stopped(state)]
     events += [event for event in limits.unusable(plans, state, values) if event.run_id not in gone]
     if state.paused or limits.is_closed(state) or not (state.loops or state.waits):
         return events
@@ -88,6 +92,14 @@ def _late(state: Schedule, now: float) -> Iterable[ev.StepFailed]:
         if now >= seconds(deadline) + LATE_S:
             failure = Failure(TIMEOUT, "the step is over its time", retryable=False)
             yield ev.StepFailed(failure.error(), (), event.run_id, event.step, event.pool)
+
+
+def _unplanned(plans: Plans, state: Schedule) -> Iterable[ev.StepFailed]:
+    """Runs that wait as the plan does not say."""
+    for run_id, wrong in waiting.unplanned_runs(plans, state).items():
+        event = (state.runs.get(run_id) or state.loops[run_id]).event
+        failure = Failure(INTERNAL, f"a worker reported a wait that the playbook does not have: {wrong}", False)
+        yield ev.StepFailed(failure.error(), (), run_id, event.step, event.pool)
 
 
 def _stopped(state: Schedule) -> Iterable[ev.StepCancelled]:

@@ -12,7 +12,8 @@
    wait's schema is rejected, and the wait continues. A signal is never used for two waits.
 5. A report of a lower epoch changes nothing. A wait that is over is kept (`over`) until its run ends or waits for
    something else: a late report of the same wait must not begin it a second time.
-6. When a run is over and its child is not, the child is an orphan: it is cancelled, unless it was started detached.
+6. A run of which a wait is reported that the plan does not have (`planned_waits.py`) fails, and nothing is requested.
+7. When a run is over and its child is not, the child is an orphan: it is cancelled, unless it was started detached.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 
 from shared.dsl.templates import json_schema
 from shared.engine.leases.fence import is_outranked
+from shared.engine.scheduling.planned_waits import Asked, Plans, asked_for, refusal, step_of
 from shared.events import model as ev
 from shared.events.failure import PLAYBOOK, TIMEOUT, message_of
 from shared.events.fields import PRIORITY
@@ -164,6 +166,25 @@ def decide(state: "Schedule", now: float) -> Iterator[ev.TaskResumed | ev.Signal
             yield resumed
 
 
+def unplanned_runs(plans: Plans, state: "Schedule") -> dict[str, str]:
+    """Runs that wait as the plan does not say, and how."""
+    found: dict[str, str] = {}
+    alike: set[tuple[str, Asked]] = set()  # thousands of iterations may wait in the same way
+    for wait in state.waits.values():
+        if wait.over or (way := (wait.run_id, asked_for(wait.event))) in alike:
+            continue
+        alike.add(way)
+        if wrong := unplanned(plans, state, wait.run_id, wait.event):
+            found.setdefault(wait.run_id, wrong)
+    return found
+
+
+def unplanned(plans: Plans, state: "Schedule", run_id: str, event: ev.TaskWaiting) -> str:
+    """Why the plan has no such wait; empty when it has, or the run is over."""
+    step = step_of(plans, state, run_id)
+    return "" if step is None else refusal(step, event)
+
+
 def misfit(payload: Any, schema: dict[str, Any]) -> str:
     """What in the payload does not match the schema; empty if all does."""
     return json_schema.misfit(payload, schema, MAX_MISFIT) if schema else ""
@@ -184,16 +205,16 @@ def due(state: "Schedule") -> float | None:
     return min(times, default=None)
 
 
-def children(state: "Schedule") -> Iterator[Request]:
+def children(plans: Plans, state: "Schedule") -> Iterator[Request]:
     """Requests for the children that must have been requested by now."""
     for wait in state.waits.values():
-        if not wait.over and wait.answer is None and (request := asked(state, wait)) is not None:
+        if not wait.over and wait.answer is None and (request := asked(plans, state, wait)) is not None:
             yield request
 
 
-def asked(state: "Schedule", wait: Wait) -> Request | None:
+def asked(plans: Plans, state: "Schedule", wait: Wait) -> Request | None:
     child = wait.event.child
-    if child is None:
+    if child is None or unplanned(plans, state, wait.run_id, wait.event):
         return None
     parent = ev.Parent(
         execution_id=state.execution_id, run_id=wait.run_id, wait=wait.event.wait, index=wait.index,

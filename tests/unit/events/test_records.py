@@ -70,7 +70,7 @@ WRITERS: dict[str, Record] = {
     "control": Record("x", "control", 1, TS, (ev.CancelRequested(),), source="s"),
     "worker": DONE,
     "iteration": Record("x", "iteration", 1, TS, (ev.IterationDone(),), lease=replace(LEASE, index=0)),
-    "waiting": Record("x", "waiting", 1, TS, (ev.TaskWaiting("t", 1, "w"),), lease=LEASE),
+    "waiting": Record("x", "waiting", 1, TS, (ev.TaskWaiting("t", 1, "w", signal="go"),), lease=LEASE),
 }
 
 
@@ -82,6 +82,31 @@ def test_each_writer_writes_its_own_events_alone(writer: str, other: str) -> Non
         assert read(record) == record
     else:
         with pytest.raises(Forged if writer in subjects.LEASED else Corrupt, match="not among its events"):
+            read(record)
+
+
+@pytest.mark.parametrize(("asked", "fits"), [
+    ({}, False),
+    ({"until": ""}, False),
+    ({"pause": True}, False),
+    ({"schema": {"type": "object"}}, False),
+    ({"until": TS}, True),
+    ({"until": TS, "pause": True}, True),
+    ({"signal": "go"}, True),
+    ({"signal": "go", "until": TS}, True),
+    ({"child": ev.Child("c", "p")}, True),
+    ({"child": ev.Child("c", "p"), "until": TS}, True),
+    ({"child": ev.Child("c", "p"), "signal": "go"}, False),
+    ({"child": ev.Child("c", "p"), "until": TS, "pause": True}, False),
+    ({"signal": "go", "until": TS, "pause": True}, False),
+])
+def test_a_wait_is_for_one_thing(asked: dict[str, Any], fits: bool) -> None:
+    """One for nothing would never be over."""
+    record = replace(WRITERS["waiting"], events=(ev.TaskWaiting("t", 1, "w", **asked),))
+    if fits:
+        assert read(record) == record
+    else:
+        with pytest.raises(Forged, match="it waits for"):
             read(record)
 
 

@@ -363,7 +363,7 @@ def test_waits_say_for_what() -> None:
 
 
 def test_a_wait_of_a_paused_execution_says_so() -> None:
-    stall = Stall(PLAIN)
+    stall = Stall("- {step: start, tool: {kind: signal, signal: go}}")
     stall.says(ev.StepStarted(), ev.TaskWaiting("start_task", 1, "start_task/1", signal="go"), writer="waiting")
     stall.control_says(ev.PauseRequested("lunch", "ada", 1))
     stall.control()

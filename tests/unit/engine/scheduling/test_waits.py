@@ -11,17 +11,24 @@ from shared.engine.scheduling.state import Schedule, evolve
 from shared.events import model as ev
 from shared.events.outcome import Result, failed, ok
 from shared.events.record import Epoch, Lease, Record
+from shared.events.request import Request
 from shared.events.stamp import stamp
+from tests.unit.engine.support import plan_of
 
 NOW = 1_800_000_000.0
 ID = child_of("x", Lease("start:1", "start", (1, 1), "w"), "call/1")
+BOOK = """
+- step: start
+  tool: {name: call, TOOL, spec: {policy: {rules: [{when: "{{ false }}", then: {do: retry, attempts: 2}}]}}}
+"""
 CHILD = ev.Child(ID, "sub/book", payload={"n": 1})
 
 
 class Bench:
-    """One plain run `start:1` at a worker, and what comes of it."""
+    """One plain run `start:1` at a worker, and what comes of it. `tool` is its task's."""
 
-    def __init__(self) -> None:
+    def __init__(self, tool: str = "kind: playbook, path: sub/book") -> None:
+        self.plan = plan_of(BOOK.replace("TOOL", tool))
         self.state, self.seq, self.now = Schedule("x"), 0, NOW
         self.put("router", ev.StepScheduled("start:1", "start", ("t1",), "digest", "default"))
 
@@ -43,21 +50,25 @@ class Bench:
         self.put("control", ev.ChildEnded("start:1", "call/1", ID, status, **fields), source=ID)
 
     def decided(self) -> list[ev.Event]:
-        events = scheduling.decide(lambda _: None, self.state, self.now)  # type: ignore[arg-type,return-value]  # no loop
+        events = scheduling.decide(lambda _: self.plan, self.state, self.now)
         if events:
             self.put("scheduler", *events)
         return events
 
     @property
     def commands(self) -> int:
-        return len(scheduling.outstanding(lambda _: None, self.state))  # type: ignore[arg-type,return-value]  # no loop
+        return len(scheduling.outstanding(lambda _: self.plan, self.state))
+
+    @property
+    def children(self) -> list[Request]:
+        return list(waiting.children(lambda _: self.plan, self.state))
 
 
 def test_a_waiting_run_has_no_command_and_gets_one_when_its_child_has_ended() -> None:
     bench = Bench()
     bench.waits(child=CHILD)
     assert (bench.decided(), bench.commands) == ([], 0)
-    (request,) = waiting.children(bench.state)
+    (request,) = bench.children
     assert (request.execution_id, request.path, request.payload) == (ID, "sub/book", {"n": 1})
     assert request.parent == ev.Parent("x", "start:1", "call/1", depth=1)
     bench.child_ends(result=Result(7))
@@ -112,11 +123,11 @@ def test_a_report_of_a_lost_lease_does_not_bring_an_old_wait_back() -> None:
     bench.waits(epoch=(2, 1), wait="call/2", child=CHILD)
     bench.waits(epoch=(1, 1), wait="call/1", child=ev.Child("child-0", "sub/book"))
     second = child_of("x", Lease("start:1", "start", (2, 1), "w"), "call/2")
-    assert [request.execution_id for request in waiting.children(bench.state)] == [second]
+    assert [request.execution_id for request in bench.children] == [second]
 
 
 def test_a_detached_child_is_answered_at_once() -> None:
-    bench = Bench()
+    bench = Bench("kind: playbook, path: sub/book, mode: detached")
     bench.waits(child=ev.Child(ID, "sub/book", detached=True))
     (resumed,) = bench.decided()
     expected = ok({"execution_id": ID, "path": "sub/book", "status": "started"})
@@ -125,7 +136,7 @@ def test_a_detached_child_is_answered_at_once() -> None:
 
 
 def test_a_signal_is_taken_once_by_the_first_wait_that_asks_for_it() -> None:
-    bench = Bench()
+    bench = Bench("kind: signal, signal: go")
     bench.put("control", ev.SignalReceived("go", 1, "me"), source="s1")
     assert bench.decided() == []
     bench.waits(signal="go", schema={"type": "integer"})
@@ -136,7 +147,7 @@ def test_a_signal_is_taken_once_by_the_first_wait_that_asks_for_it() -> None:
 
 
 def test_a_payload_that_does_not_fit_is_rejected_and_the_wait_goes_on() -> None:
-    bench = Bench()
+    bench = Bench("kind: signal, signal: go")
     bench.waits(signal="go", schema={"type": "object", "required": ["ok"]})
     bench.put("control", ev.SignalReceived("go", {}, "me"), source="s1")
     assert bench.decided() == [ev.SignalRejected("s1", "go", "$: 'ok' is a required property")]
@@ -168,7 +179,7 @@ def test_a_run_over_its_deadline_fails_though_nobody_took_it() -> None:
 
 
 def test_while_paused_no_wait_ends() -> None:
-    bench = Bench()
+    bench = Bench("kind: wait, for: 5")
     bench.waits(until=stamp(NOW))
     bench.put("router", ev.PlaybookPaused())
     assert (bench.decided(), scheduling.due(bench.state)) == ([], None)
