@@ -63,6 +63,12 @@ def forget(state: "Schedule", source: str) -> None:
     state.excess.pop(source, None)
 
 
+def has_room(state: "Schedule", payload: Any) -> bool:
+    """Another one would be kept."""
+    size = len(msgspec.json.encode(payload))
+    return len(state.signals) < MAX_SIGNALS and sum(state.signal_bytes.values()) + size <= MAX_SIGNAL_BYTES
+
+
 def is_over(state: "Schedule") -> bool:
     """More came than are kept."""
     return bool(state.excess) or (bool(state.signal_bytes) and sum(state.signal_bytes.values()) > MAX_SIGNAL_BYTES)

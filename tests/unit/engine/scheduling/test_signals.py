@@ -82,7 +82,8 @@ def test_a_decision_checks_signals_within_its_budget_and_leaves_the_others_to_th
     assert due is not None
     assert due <= bench.now
     assert isinstance(first[0], ev.SignalRejected)
-    assert [event.source for event in first if isinstance(event, ev.SignalRejected)] == [f"s{n}" for n in range(len(first))]
+    sources = [event.source for event in first if isinstance(event, ev.SignalRejected)]
+    assert sources == [f"s{n}" for n in range(len(first))]
 
 
 def test_every_signal_is_looked_at_once_in_its_order_and_the_log_verifies() -> None:
