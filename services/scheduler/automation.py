@@ -7,6 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from services.scheduler.schedule_timer import Timekeeper, Watch
+from services.scheduler.template_turns import Turns
 from services.scheduler.trigger_runner import Reactor
 from shared.bus import topology
 from shared.bus.kv import is_deleted, stream_of
@@ -30,7 +31,8 @@ class Automation:
         self, bus: Bus, clock: Clock, instance: str, partitions: int, owned: Callable[[], frozenset[int]]
     ) -> None:
         self._bus, self._clock, self._partitions, self._owned = bus, clock, partitions, owned
-        self._timekeeper = Timekeeper(bus, clock, partitions)
+        self._turns = Turns()
+        self._timekeeper = Timekeeper(bus, clock, partitions, self._turns)
         self._watches: dict[str, Watch] = {}
         self._triggers: dict[str, tuple[int, Trigger]] = {}
         self._reactors: dict[str, tuple[Trigger, Reactor]] = {}
@@ -87,7 +89,7 @@ class Automation:
                 await reactor.stop()
         for name, trigger in wanted.items():
             if name not in self._reactors:
-                reactor = Reactor(self._bus, self._clock, trigger, self._instance, self._partitions)
+                reactor = Reactor(self._bus, self._clock, trigger, self._instance, self._partitions, self._turns)
                 self._reactors[name] = trigger, reactor
                 reactor.start()
 

@@ -8,6 +8,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from services.scheduler.template_turns import Turns
 from shared.bus import dead_letters, topology
 from shared.bus.ports import Bus, Clock
 from shared.dsl.documents.schedules import Schedule
@@ -40,8 +41,8 @@ class Watch:
 
 
 class Timekeeper:
-    def __init__(self, bus: Bus, clock: Clock, partitions: int) -> None:
-        self._bus, self._clock, self._partitions = bus, clock, partitions
+    def __init__(self, bus: Bus, clock: Clock, partitions: int, turns: Turns) -> None:
+        self._bus, self._clock, self._partitions, self._turns = bus, clock, partitions, turns
 
     async def serve(self, watch: Watch) -> None:
         """Does what is due now, and notes when to look again."""
@@ -64,7 +65,8 @@ class Timekeeper:
             watch.next_at = math.inf
             return
         over = await self._over(state) if watch.schedule.overlap != "allow" else frozenset()
-        decided = automation_schedules.decide(watch.schedule, state, watch.entry.since, self._clock.now(), over)
+        async with self._turns:
+            decided = automation_schedules.decide(watch.schedule, state, watch.entry.since, self._clock.now(), over)
         if decided != state:
             await self._keep(watch, decided)
             await self._report_new(watch.schedule, state, decided)
@@ -99,8 +101,9 @@ class Timekeeper:
 
     async def _ask(self, schedule: Schedule, fire: Fire) -> None:
         try:
-            request = msgspec.json.encode(automation_schedules.request(schedule, fire.at))
-            decode_derived(request)  # the router would reject it
+            async with self._turns:
+                request = msgspec.json.encode(automation_schedules.request(schedule, fire.at))
+                decode_derived(request)  # the router would reject it
             await self._bus.append(subjects.DERIVED, request)
         except (TemplateError, Corrupt, Refused, RecursionError, TypeError, ValueError) as error:
             await self._report(schedule, replace(fire, verdict="failed", why=str(error)))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.dsl.templates.json_schema import MAX_PATTERN, MAX_SCHEMA_NODES
-from shared.engine.scheduling.waits import misfit
+from shared.engine.scheduling.signals import misfit
 from shared.tools.base.contract import ToolOptions
 from shared.tools.registry import open_tool
 from tests.support.calls import call

@@ -26,7 +26,8 @@ def command(
 ) -> int:
     """Give an execution the signal it waits for, or will wait for.
 
-    Exits 7 when nothing in it waits for that name, 3 when the payload does not fit the schema of the wait.
+    Exits 7 when nothing in it waits for that name, 3 when the payload does not fit the schema of the wait, 8 when too
+    many signals are there that no task has waited for.
     """
     asked = inputs.payload(payload, sets)
     from services.cli.console import run_async

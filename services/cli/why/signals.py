@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 
 
 async def check(book: "Logbook", name: str, payload: Any) -> None:
-    """CliError when nothing waits for that name, now or later (7), or when its payload would be rejected (3). A name
-    that a template gives is known only when it is waited for: then it is told that nobody does yet."""
+    """CliError when nothing waits for that name, now or later (7), when its payload would be rejected (3), or when too
+    many are kept already (8). A name that a template gives is known only when it is waited for: then it is told that
+    nobody does yet."""
     from shared.answers.why.view import UNFIT, viewed
+    from shared.engine.scheduling.signals import FULL, has_room
     from shared.errors import NoetlError
 
     try:
         view = await book.ask(partial(viewed, book.execution_id, book.entries, book.plans, book.values))
     except (NoetlError, *UNFIT):  # its history or its playbook cannot be read from here: the router decides
         return
+    if not has_room(view.schedule, payload):
+        raise CliError(f"{book.execution_id}: {FULL}", exits.CONFLICT)
     schemas = list(_waiting(view, name))
     if not schemas:
         schemas = list(_planned(view.plan, name)) if view.plan is not None else [{}]
@@ -56,7 +60,7 @@ def _tasks(plan: "Plan") -> "Iterator[Task]":
 
 
 def _check_payload(name: str, payload: Any, schemas: list[dict[str, Any]]) -> None:
-    from shared.engine.scheduling.waits import misfit
+    from shared.engine.scheduling.signals import misfit
 
     wrong = [misfit(payload, schema) for schema in schemas]
     if all(wrong):

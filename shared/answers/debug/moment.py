@@ -99,10 +99,10 @@ class Moment:
         return self._scheduler.wants(self.schedule, self.values)
 
     def due(self) -> str:
-        """When something follows by time alone; empty when nothing does."""
+        """When something follows by time alone, at once at the soonest; empty when nothing does."""
         found = (self._router.due(self.state), self._scheduler.due(self.schedule))
         times = [time for time in found if time is not None]
-        return stamp(min(times)) if times else ""
+        return stamp(max(min(times), self.now)) if times else ""
 
     # -- runs --------------------------------------------------------------------------
 

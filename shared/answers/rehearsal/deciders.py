@@ -12,7 +12,8 @@ from shared.events.record import Entry
 
 
 class Desk(Generic[S]):
-    """`unread` is what came since its last turn; `looked` when it last found nothing to decide."""
+    """`unread` is what came since its last turn; `looked` when it last found nothing to decide
+    in the state that it has."""
 
     def __init__(self, core: Core[S], execution_id: str) -> None:
         self.core = core
@@ -38,6 +39,7 @@ class Desk(Generic[S]):
 
     def fold(self, entries: Sequence[Entry]) -> None:
         self.state = self.core.fold(self.state, entries)
+        self.looked = float("-inf")
 
     def decide(self, now: float, values: Values) -> list[Event]:
         return self.core.decide(self.state, now, values)

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from shared.answers.history.history import Entry, History, PlanOf, Violation
-from shared.answers.verify.past_rules import of_its_time
+from shared.answers.verify.past_rules import looks_at, of_its_time
 from shared.engine.routing import decide as routing
 from shared.engine.routing import state as execution
 from shared.engine.routing.state import Execution
 from shared.engine.scheduling import decide as scheduling
+from shared.engine.scheduling import signals
 from shared.engine.scheduling import state as schedule
 from shared.engine.scheduling.state import Schedule
 from shared.engine.values.stored_values import Values, shrink
@@ -65,7 +66,12 @@ class _Scheduler:
 
     def decide(self, record: Record) -> list[ev.Event]:
         plan_of = of_its_time(self._plan_of, record)
-        return scheduling.decide(plan_of, self.state, seconds(record.ts), self._values)
+        now = seconds(record.ts)
+        found = scheduling.decide(plan_of, self.state, now, self._values)
+        if looks_at(found) == looks_at(record.events):
+            return found
+        former = scheduling.decide(plan_of, self.state, now, self._values, signals.FORMER)
+        return former if looks_at(former) == looks_at(record.events) else found
 
 
 def _start(record: Record, plan_of: PlanOf, now: float, values: Values) -> list[ev.Event]:

@@ -1,5 +1,6 @@
 """What runs wait for without a worker: times, signals, children, and the next attempt."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from shared.answers.rehearsal.conditions import short
 from shared.answers.why.facts import Reason, World
 from shared.answers.why.remedies import GOES_ON, remedy
 from shared.answers.why.view import Hold, View
+from shared.engine.scheduling.signals import FULL
 from shared.engine.scheduling.waits import Wait
 from shared.events.stamp import seconds, stamp
 
@@ -43,11 +45,18 @@ def _wait(view: View, world: World, wait: Wait, hold: Hold | None) -> Reason:
 def _signal(view: View, wait: Wait) -> Reason:
     event = wait.event
     refused = [found.error for found in view.refused_signals if found.name == event.signal]
-    others = sorted({signal.name for signal in view.schedule.signals.values()})
+    unfit = [error for error in refused if error != FULL]
+    kept = Counter(signal.name for signal in view.schedule.signals.values())
+    left = kept.pop(event.signal, 0)
+    others = sorted(kept)
     asked = f" whose payload fits {short(event.schema)}" if event.schema else ""
     text = f"task {event.task} waits for the signal {event.signal!r}{asked}"
-    if refused:
-        text += f"; {len(refused)} came and did not fit its schema: {refused[-1]}"
+    if unfit:
+        text += f"; {len(unfit)} came and did not fit its schema: {unfit[-1]}"
+    if len(refused) > len(unfit):
+        text += f"; {len(refused) - len(unfit)} came when too many were kept"
+    if left:
+        text += f"; {left} are there and not looked at yet"
     if others:
         text += f"; signals of other names lie there: {', '.join(others[:5])}"
     helps = remedy("signal_payload" if event.schema else "signal", execution_id=view.execution_id, signal=event.signal)

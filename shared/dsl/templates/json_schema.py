@@ -13,6 +13,7 @@ from shared.errors import OverLimit, Signal
 
 MAX_SCHEMA_NODES = 5000    # as `measure` counts them: about 1,000 keywords and values
 MAX_PATTERN = 500          # characters
+MAX_PATTERNS = 5000        # of all patterns of a schema; reading them takes about 8 µs for each character
 MAX_CHECK_WORK = 200_000   # units of checking one payload
 _KEYWORD = 200             # units of one keyword on one value
 _REFERENCE = 2000          # and of finding what one refers to
@@ -29,8 +30,12 @@ def problem(schema: Any) -> str:
     """Why a schema is rejected; empty if it is accepted. It is JSON, but perhaps not a schema."""
     try:
         measure(schema, MAX_SCHEMA_NODES, _TOO_LARGE)
-        for pattern in _patterns(schema):
+        together = 0
+        for pattern in dict.fromkeys(_patterns(schema)):
             _tree(pattern)
+            together += len(pattern)
+            if together > MAX_PATTERNS:
+                return f"the patterns are too long together (limit {MAX_PATTERNS} characters)"
     except (Limit, BadPattern) as error:
         return str(error)
     return ""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from shared.dsl.documents.schedules import Schedule
 from shared.dsl.templates import evaluate as template
-from shared.dsl.templates.budget import one_decision
+from shared.dsl.templates.budget import MAX_DECISION_WORK, Budget, one_decision
 from shared.engine.automation import calendar
 from shared.errors import Corrupt, TemplateError
 from shared.events.request import Request, decode_derived, derive_id
@@ -25,6 +25,7 @@ from shared.events.stamp import stamp
 
 ON_TIME_S = 30  # a time decided on later than this was missed
 BATCH = 10      # started in one decision
+COSTLY = MAX_DECISION_WORK // 10  # units of payloads after which a decision starts no more
 RECENT = 50     # fires remembered: for people, and to know what still runs
 
 
@@ -127,9 +128,15 @@ def _due(schedule: Schedule, state: State, since: int, now: int) -> tuple[State,
 
 
 def _start(schedule: Schedule, state: State, times: tuple[int, ...]) -> State:
-    for at in times:
-        state = _remember(state, _fire(schedule, at))
-    return replace(state, owed=tuple(at for at in state.owed if at not in times))
+    """Those of them that are owed stay so when the ones before were costly: the next decision starts them."""
+    started = set()
+    with Budget(None) as spent:
+        for at in times:
+            state = _remember(state, _fire(schedule, at))
+            started.add(at)
+            if spent.used > COSTLY:
+                break
+    return replace(state, owed=tuple(at for at in state.owed if at not in started))
 
 
 def _fire(schedule: Schedule, at: int) -> Fire:

@@ -4,7 +4,8 @@
    want. A run over its deadline fails here, whether a worker has it or not. A worker that has it reports that itself,
    with more to say, so it gets LATE_S to do so; should both write, the first end in the log counts. So does a run that
    waits as the plan does not say (`planned_waits.py`): it is nobody's wait.
-2. Then the loops that were cancelled, once nothing of them runs, and limits whose key cannot be rendered.
+2. Then the loops that were cancelled, once nothing of them runs, limits whose key cannot be rendered, and signals that
+   are too many to be kept.
 3. Then, unless paused or waiting for a place, waits and loops. Each event is applied to a draft before the next is
    decided, so the events of one record never contradict each other (two iterations for one free part of the window).
 4. A plain run needs no decision. Most reports of a wide loop need none either: `_is_quiet` sees that without a copy of
@@ -20,7 +21,7 @@ import msgspec
 
 from shared.dsl.model.plan import EVERYTHING, Plan, Step
 from shared.dsl.templates.budget import one_decision
-from shared.engine.scheduling import cursor_rows, limits
+from shared.engine.scheduling import cursor_rows, limits, signals
 from shared.engine.scheduling import loops as scheduling_loops
 from shared.engine.scheduling import waits as waiting
 from shared.engine.scheduling.nesting import iter_at
@@ -39,15 +40,21 @@ NO_VALUES: Values = {}
 Plans = Callable[[str], Plan]
 
 
-def decide(plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
-    """Everything that follows for the loops and waits of one execution."""
-    if state.finished or not (state.loops or state.waits or state.stopping or _has_bounds(state)):
+def decide(
+    plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES, rule: signals.Rule = signals.TODAY
+) -> list[ev.Event]:
+    """Everything that follows for the loops and waits of one execution, by the rule for its signals."""
+    if state.finished or not _may_decide(state):
         return []
-    return _decide(plans, state, now, values)
+    return _decide(plans, state, now, values, rule)
+
+
+def _may_decide(state: Schedule) -> bool:
+    return bool(state.loops or state.waits or state.stopping) or _has_bounds(state) or signals.is_over(state)
 
 
 @one_decision
-def _decide(plans: Plans, state: Schedule, now: float, values: Values) -> list[ev.Event]:
+def _decide(plans: Plans, state: Schedule, now: float, values: Values, rule: signals.Rule) -> list[ev.Event]:
     failed = [*_late(state, now)]
     gone = {event.run_id for event in failed}
     if state.waits:
@@ -55,6 +62,8 @@ def _decide(plans: Plans, state: Schedule, now: float, values: Values) -> list[e
         gone = {event.run_id for event in failed}
     events: list[ev.Event] = [*failed, *_stopped(state)]
     events += [event for event in limits.unusable(plans, state, values) if event.run_id not in gone]
+    if rule.refuses:
+        events += signals.refusals(state)
     if state.paused or limits.is_closed(state) or not (state.loops or state.waits):
         return events
     if not events and not state.waits and _is_quiet(plans, state):
@@ -62,7 +71,7 @@ def _decide(plans: Plans, state: Schedule, now: float, values: Values) -> list[e
     work = draft(state)
     for event in events:
         apply(work, event)
-    for resumed in list(waiting.decide(work, now)):
+    for resumed in list(waiting.decide(work, now, rule)):
         events.append(resumed)
         apply(work, resumed)
     for run_id in list(work.loops):
@@ -121,10 +130,12 @@ def deadlines(state: Schedule) -> Iterable[tuple[ev.StepScheduled, str]]:
 
 def due(state: Schedule) -> float | None:
     """When something follows from the state by time alone."""
-    if state.finished or not (state.loops or state.waits or _has_bounds(state)):
+    if state.finished or not (state.loops or state.waits or _has_bounds(state) or signals.is_over(state)):
         return None
+    if signals.is_over(state):
+        return waiting.AT_ONCE
     times = [seconds(deadline) + LATE_S for _, deadline in deadlines(state)]
-    if state.waits and not state.paused and (wait := waiting.due(state)) is not None:
+    if state.waits and not (state.paused or limits.is_closed(state)) and (wait := waiting.due(state)) is not None:
         times.append(wait)
     return min(times, default=None)
 

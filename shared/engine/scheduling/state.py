@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from shared.engine.leases.fence import NOBODY, is_outranked
 from shared.engine.leases.lease_fit import Known, misfit, was_scheduled
-from shared.engine.scheduling import cursor_rows
+from shared.engine.scheduling import cursor_rows, signals
 from shared.engine.scheduling import limits as scheduling_limits
 from shared.engine.scheduling import waits as waiting
 from shared.engine.scheduling.waits import Wait
@@ -112,7 +112,8 @@ class Schedule(Struct):
     now, and why. `signals`: those that no wait has consumed, by source. `gate`: the limit of the execution itself;
     `granted`: the places that it and its runs hold, with their keys. `taken`: what loops yet to be scheduled take over
     from an earlier execution, by token. `counts`: how many runs each step has had. `root`: the execution that this one
-    descends from, if it is a child."""
+    descends from, if it is a child. `signal_bytes`: of the payloads of `signals`. `excess`: signals that came when as
+    many were kept as may be, by source, with their names: they are to be rejected."""
 
     execution_id: str
     runs: dict[str, Dispatch] = {}
@@ -135,6 +136,8 @@ class Schedule(Struct):
     taken: dict[str, ev.Taken] = {}
     counts: dict[str, int] = {}
     root: str = ""
+    signal_bytes: dict[str, int] = {}
+    excess: dict[str, str] = {}
 
 
 def _copy(loop: Loop) -> Loop:
@@ -148,7 +151,7 @@ def draft(state: Schedule) -> Schedule:
     new = replace(
         state, runs=state.runs.copy(), waits=state.waits.copy(), orphans=state.orphans.copy(),
         signals=state.signals.copy(), granted=state.granted.copy(), taken=state.taken.copy(),
-        counts=state.counts.copy(),
+        counts=state.counts.copy(), signal_bytes=state.signal_bytes.copy(), excess=state.excess.copy(),
     )
     new.loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
     new.stopping = {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {}
@@ -383,7 +386,7 @@ def apply(state: Schedule, event: ev.Event) -> None:
         case ev.TaskResumed():
             waiting.resumed(state, event)
         case ev.SignalRejected(source=source):
-            state.signals.pop(source, None)
+            signals.forget(state, source)
 
 
 def begin(loop: Loop, event: ev.LoopStarted) -> None:

@@ -9,7 +9,8 @@
    once, for a child that nobody waits for. `task.resumed` says so and carries the outcome. It is written once for a
    wait, and the run then goes to its pool again.
 4. A signal ends the first wait that asks for its name, also one that begins later. A payload that does not match the
-   wait's schema is rejected, and the wait continues. A signal is never used for two waits.
+   wait's schema is rejected, and the wait continues. A signal is never used for two waits. How many signals there are,
+   and how many of them one decision looks at, is bounded (`signals.py`); a wait is over in time all the same.
 5. A report of a lower epoch changes nothing. A wait that is over is kept (`over`) until its run ends or waits for
    something else: a late report of the same wait must not begin it a second time.
 6. A run of which a wait is reported that the plan does not have (`planned_waits.py`) fails, and nothing is requested.
@@ -17,13 +18,13 @@
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.dsl.templates import json_schema
 from shared.engine.leases.fence import is_outranked
+from shared.engine.scheduling import signals
 from shared.engine.scheduling.planned_waits import Asked, Plans, asked_for, refusal, step_of
 from shared.events import model as ev
 from shared.events.failure import PLAYBOOK, TIMEOUT, message_of
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from shared.engine.scheduling.state import Schedule
 
 
-MAX_SIGNALS = 1000  # unconsumed ones in the state; any more are in the log and end no wait
-MAX_MISFIT = 500
+AT_ONCE = 1.0  # a time that has passed long since
 
 
 class Wait(Struct, frozen=True):
@@ -89,10 +89,8 @@ def _is_live(state: "Schedule", lease: Lease) -> bool:
 
 def fold_control(state: "Schedule", record: Record) -> None:
     for event in record.events:
-        if isinstance(event, ev.SignalReceived) and record.source not in state.heard:
-            state.heard = (*state.heard, record.source)[-MAX_SIGNALS:]
-            if len(state.signals) < MAX_SIGNALS:
-                state.signals[record.source] = event
+        if isinstance(event, ev.SignalReceived):
+            signals.keep(state, record.source, event)
         if isinstance(event, ev.ChildEnded):
             state.orphans.pop(event.child, None)
             if event.run_id in state.stopping:
@@ -145,21 +143,20 @@ def cancels(state: "Schedule") -> Iterator[Control]:
         yield Control(child, f"nobody waits for it any more: {reason}", f"execution {state.execution_id}")
 
 
-def decide(state: "Schedule", now: float) -> Iterator[ev.TaskResumed | ev.SignalRejected]:
-    taken: set[str] = set()
+def decide(
+    state: "Schedule", now: float, rule: signals.Rule = signals.TODAY
+) -> Iterator[ev.TaskResumed | ev.SignalRejected]:
+    signal_round = signals.Round(state, rule)
     for wait in state.waits.values():
         if wait.over:
             continue
         resumed = None
-        for source, signal in state.signals.items():
-            if resumed is None and signal.name == wait.event.signal and source not in taken:
-                taken.add(source)
-                wrong = misfit(signal.payload, wait.event.schema)
-                if wrong:
-                    yield ev.SignalRejected(source, signal.name, wrong)
-                else:
-                    outcome = ok(signal.payload, meta={"by": signal.by})
-                    resumed = ev.TaskResumed(wait.run_id, wait.event.wait, wait.index, outcome, source)
+        for source, signal, wrong in signal_round.of(wait.event.signal, wait.event.schema):
+            if not wrong:
+                outcome = ok(signal.payload, meta={"by": signal.by})
+                resumed = ev.TaskResumed(wait.run_id, wait.event.wait, wait.index, outcome, source)
+                break
+            yield ev.SignalRejected(source, signal.name, wrong)
         if resumed is None and _is_over(wait, now):
             resumed = ev.TaskResumed(wait.run_id, wait.event.wait, wait.index, _outcome(wait))
         if resumed is not None:
@@ -185,22 +182,19 @@ def unplanned(plans: Plans, state: "Schedule", run_id: str, event: ev.TaskWaitin
     return "" if step is None else refusal(step, event)
 
 
-def misfit(payload: Any, schema: dict[str, Any]) -> str:
-    """What in the payload does not match the schema; empty if all does."""
-    return json_schema.misfit(payload, schema, MAX_MISFIT) if schema else ""
-
-
 def resumed(state: "Schedule", event: ev.TaskResumed) -> None:
     """In place, on a draft."""
     at = run_key(event.run_id, event.index)
-    state.signals.pop(event.signal, None)
+    signals.forget(state, event.signal)
     if at in state.waits:
         _orphan(state, state.waits[at], "its time is over")
         state.waits[at] = replace(state.waits[at], over=True)
 
 
 def due(state: "Schedule") -> float | None:
-    """When the next wait is over by time alone."""
+    """When the next wait is over by time alone, or when signals are looked at that a decision has left."""
+    if signals.is_asked_for(state):
+        return AT_ONCE
     times = [seconds(wait.event.until) for wait in state.waits.values() if not wait.over and wait.event.until]
     return min(times, default=None)
 

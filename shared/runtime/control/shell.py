@@ -119,6 +119,7 @@ class Shell(Generic[S]):
             actor.alarm = 0.0
             if not actor.busy:
                 await self.turn(actor)
+                await actor.pace.give_way()
 
     async def take(self, batch: Sequence[Message]) -> None:
         touched: dict[str, Actor[S]] = {}

@@ -21,8 +21,8 @@ from shared.errors import NoetlError
 from shared.events.readers import Decider
 
 log = structlog.get_logger()
-FORMAT = b"5 "  # changes with the shape of a state
-IN_PARTS = b"5 in parts "
+FORMAT = b"6 "  # changes with the shape of a state
+IN_PARTS = b"6 in parts "
 MAX_SNAPSHOT_BYTES = 64 * 1_048_576
 BUCKETS: Mapping[Decider, str] = {"router": topology.CTX, "scheduler": topology.LOOPS}
 

@@ -175,6 +175,18 @@ def test_a_signal_ends_its_wait_whether_it_comes_before_or_after() -> None:
     assert (stuck.status, stuck.reason) == ("stuck", "run start:1 waits for signal go, which does not come")
 
 
+def test_signals_that_one_decision_leaves_are_looked_at_by_the_next() -> None:
+    plan = plan_of("""
+    - step: start
+      tool:
+      - {name: before, kind: wait, for: 60s}
+      - {name: ask, kind: signal, signal: go, schema: {type: string}}
+    """)
+    wishes = [Wish(ev.SignalReceived("go", n), 1.0) for n in range(250)]
+    found = play(plan, natural, wishes=[*wishes, Wish(ev.SignalReceived("go", "yes"), 2.0)])
+    assert (found.status, result_of(found), found.seconds) == ("completed", "yes", 60.0)
+
+
 def test_places_are_given_as_the_limits_say() -> None:
     plan = plan_of("""
     - step: start

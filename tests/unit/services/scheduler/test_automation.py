@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from services.scheduler.schedule_timer import Timekeeper, Watch
+from services.scheduler.template_turns import Turns
 from shared.dsl.documents.schedules import Schedule
 from shared.engine.automation.schedules import State, execution_id
 from shared.events import subjects
@@ -258,7 +259,7 @@ def test_a_scheduler_that_slept_through_a_decision_does_not_decide_on_what_it_re
         document = store_schedules.parse(entry, "Schedule")
         assert isinstance(document, Schedule)
         awake, asleep = (Watch(document, entry, 0) for _ in range(2))
-        keeper = Timekeeper(world.bus, world.clock, PARTITIONS)
+        keeper = Timekeeper(world.bus, world.clock, PARTITIONS, Turns())
         for watch in (awake, asleep):
             await keeper.serve(watch)
         await world.until("2026-01-01T00:01Z")
