@@ -35,6 +35,15 @@ class Generator(NativeCodeGenerator):
         self._has_blocks = node.find(nodes.AssignBlock) is not None
         super().visit_Template(node, frame)
 
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:
+        """Jinja looks through all of a loop for blocks, which are not part of the language, and for an assignment to
+        `loop`, which `free_names` has looked for: with loops within loops that takes long, and finds nothing."""
+        vars(node)["find_all"] = lambda _kind: iter(())
+        try:
+            super().visit_For(node, frame)
+        finally:
+            del vars(node)["find_all"]
+
     def write_commons(self) -> None:
         super().write_commons()
         self.writeline("cond_expr_undefined = absent")

@@ -203,11 +203,12 @@ def _path(node: nodes.Node) -> tuple[tuple[bool, str | int], ...]:
     return ((True, node.name), *reversed(keys)) if isinstance(node, nodes.Name) else ()
 
 
-def _meter(tree: nodes.Template) -> None:
-    """Every loop pays for its steps, by the size of its body."""
-    for loop in list(tree.find_all(nodes.For)):
-        size = sum(1 for _ in loop.find_all(nodes.Node))
-        loop.iter = nodes.Getitem(loop.iter, nodes.Const(NODE * size), "#steps", lineno=loop.lineno)
+def _meter(node: nodes.Node) -> int:
+    """Every loop pays for its steps, by the size of its body. Returns how many nodes are below."""
+    size = sum(1 + _meter(child) for child in node.iter_child_nodes())
+    if isinstance(node, nodes.For):
+        node.iter = nodes.Getitem(node.iter, nodes.Const(NODE * size), "#steps", lineno=node.lineno)
+    return size
 
 
 def _bind(node: nodes.Node, known: dict[str, int]) -> None:
@@ -237,8 +238,8 @@ def _bound_node(node: nodes.Expr, known: dict[str, int]) -> nodes.Expr:
 
 def build(source: str, sql: bool) -> Program:
     tree, found = surveyed(source)
-    if any(isinstance(node, nodes.AssignBlock) and node.filter is not None for node in found):
-        free_names(tree)  # says what is wrong with such a filter
+    if any(isinstance(node, nodes.AssignBlock | nodes.For) for node in found):
+        free_names(tree)  # says what is wrong with such a block; the generator does not look again
     only = exact(tree)
     if only is not None:
         tree.body = [nodes.Output([only], lineno=only.lineno)]
