@@ -44,6 +44,15 @@ class Generator(NativeCodeGenerator):
         finally:
             del vars(node)["find_all"]
 
+    def visit_AssignBlock(self, node: nodes.AssignBlock, frame: Frame) -> None:
+        """Jinja looks only at the assignment of an expression: a block would write into any mapping of the scope."""
+        if isinstance(node.target, nodes.NSRef):
+            self.writeline(f"if not isinstance({frame.symbols.ref(node.target.name)}, Namespace):")
+            self.indent()
+            self.writeline('raise TemplateRuntimeError("cannot assign attribute on non-namespace object")')
+            self.outdent()
+        super().visit_AssignBlock(node, frame)
+
     def write_commons(self) -> None:
         super().write_commons()
         self.writeline("cond_expr_undefined = absent")

@@ -1,7 +1,7 @@
 """The names of a template that none of its blocks defines, found with one look at each block.
 
-Jinja has a function for it, which makes the code of the template. For that it looks through the body of a loop again for
-every loop around it, and the time for loops within loops grows with the square of their number."""
+Jinja has a function for it, which makes the code of the template. For that it looks through the body of a loop again
+for every loop around it, and the time for loops within loops grows with the square of their number."""
 
 from collections.abc import Sequence
 

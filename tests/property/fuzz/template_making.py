@@ -116,7 +116,8 @@ BLOCKS = (
 
 def nested_blocks(chance: random.Random) -> str:
     """One kind within itself, or all within each other, up to more than there may be."""
-    depth, kinds = chance.choice((2, 5, 10, 19, 20, 21, 40, 70, 78, 81)), chance.sample(BLOCKS, chance.choice((1, 1, 2, 4)))
+    depth, count = chance.choice((2, 5, 10, 19, 20, 21, 40, 70, 78, 81)), chance.choice((1, 1, 2, 4))
+    kinds = chance.sample(BLOCKS, count)
     chosen = [kinds[level % len(kinds)] for level in range(depth)]
     return "".join(opening for opening, _ in chosen) + "{{ i }}" + "".join(closing for _, closing in reversed(chosen))
 

@@ -9,8 +9,10 @@ HEAD = head("p")
 START = "  - {step: start, tool: {kind: noop}}\n"
 ONE = f"{HEAD}workflow:\n{START}"
 BLOCKS = (
-    ("loops", "{%for i in x%}", "{%endfor%}"), ("loops with a loop variable", "{%for i in x%}{{loop.index}}", "{%endfor%}"),
-    ("loops with a test", "{%for i in x if i%}", "{%endfor%}"), ("loops after loops", "{%for i in x%}{%else%}", "{%endfor%}"),
+    ("loops", "{%for i in x%}", "{%endfor%}"),
+    ("loops with a loop variable", "{%for i in x%}{{loop.index}}", "{%endfor%}"),
+    ("loops with a test", "{%for i in x if i%}", "{%endfor%}"),
+    ("loops after loops", "{%for i in x%}{%else%}", "{%endfor%}"),
     ("loops with unpacked arguments", "{%for i in f(*x)%}", "{%endfor%}"), ("with", "{%with i=x%}", "{%endwith%}"),
     ("set blocks", "{%set i%}", "{%endset%}"), ("conditions", "{%if i%}{%set i=1%}{%else%}", "{%endif%}"),
     ("loops in set blocks", "{%set i%}{%for i in x%}", "{%endfor%}{%endset%}"),
