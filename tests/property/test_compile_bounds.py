@@ -17,7 +17,7 @@ from jinja2 import meta
 from shared.dsl.templates import evaluate as template
 from shared.dsl.templates.analysis import facts
 from shared.dsl.templates.compiler import parse
-from shared.dsl.templates.free_names import free_names
+from shared.dsl.templates.names import free_names
 from tests.support.inputs.bounds import DENSE_BYTES, MAX_S
 from tests.support.paths import ROOT
 

@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from shared.dsl.model.plan import EVERYTHING, Needs
 from shared.dsl.templates.compiler import exact, fault, surveyed
-from shared.dsl.templates.free_names import free_names
 from shared.dsl.templates.methods import FUNCTIONS
-from shared.dsl.templates.names import ACCESSES, Read, reads_of
+from shared.dsl.templates.names import ACCESSES, Read, free_names, reads_of
 from shared.dsl.templates.values import METHODS
 
 LONG_CHARS = 200   # longer texts are remembered in a small cache, so that both stay small

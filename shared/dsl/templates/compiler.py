@@ -18,9 +18,9 @@ from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.codegen import Generator
 from shared.dsl.templates.costs import NODE, RENDER
 from shared.dsl.templates.filters import FILTERS
-from shared.dsl.templates.free_names import free_names
 from shared.dsl.templates.limits import MAX_LOOPS, MAX_NESTING, MAX_SOURCE, MAX_TOKENS, Context, tokens
 from shared.dsl.templates.methods import FUNCTIONS, check_key
+from shared.dsl.templates.names import USES, free_names
 from shared.dsl.templates.tests import TESTS
 from shared.dsl.templates.values import IS_UNDEFINED, Undefined, absent, item, member, named, picked
 from shared.errors import OverLimit, TemplateError
@@ -28,7 +28,6 @@ from shared.errors import OverLimit, TemplateError
 CACHE = 4096
 SHOWN = 200  # characters of an expression in a message
 FILE = "<template>"
-USES = (nodes.Filter, nodes.Test)
 CALLS = (nodes.Call, nodes.Filter, nodes.Test)
 _LEFT_OUT: dict[type[nodes.Node], str] = {
     nodes.Macro: "macro",
