@@ -1,7 +1,7 @@
 """The names a template reads without a fallback, with their lines. `x | default(…)` and `x is defined`
 say that the author knows x may be missing. And the names that none of its blocks defines, found with one look at each
-block: Jinja's own function for it makes the code of the template, and for that it looks through the body of a loop again
-for every loop around it, so that the time for loops within loops grows with the square of their number."""
+block: Jinja's own function for it makes the code of the template, and for that it looks through the body of a loop
+again for every loop around it, so that the time for loops within loops grows with the square of their number."""
 
 from collections.abc import Sequence
 
