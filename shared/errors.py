@@ -12,6 +12,7 @@
     │   │   └── NoMessage      the stream is there and has no such message
     │   └── ValueMissing       a stored value is not there
     ├── Corrupt                bytes or a history that cannot be right: dead letter, visible
+    │   ├── Unreadable         a stored value is not what the log refers to, or gone for good: of kind `unreadable`
     │   ├── Forged             it stands where a worker may write: skipped by every reader, reported once
     │   └── BrokenHistory      a record that does not follow, for `why`
     ├── TemplateError          an expression failed: becomes an error outcome of kind `template`
@@ -56,6 +57,7 @@
     ├── HandedBack             the worker leaves: hand the loop to another one
     ├── NoTurn                 no turn at a tool came in time
     ├── NoRoom                 hand the run back until there may be a turn
+    ├── Later                  hand the run back for a while
     ├── Moved                  the cursor of the read model is elsewhere: follow again from there
     ├── Limit                  a template is over a bound: becomes OverLimit
     ├── BadPattern             a pattern in a JSON Schema is not taken
@@ -109,6 +111,12 @@ class Unknown(Unavailable):
 
 class Corrupt(NoetlError):
     """Bytes or a history that cannot be right."""
+
+
+class Unreadable(Corrupt):
+    """A stored value that the log refers to can never be read."""
+
+    kind = "unreadable"
 
 
 class Forged(Corrupt):

@@ -67,6 +67,9 @@ class Run(Protocol):
     async def release(self, why: str) -> None:
         """Says that the lease is handed back on purpose."""
 
+    async def released(self, why: str) -> int | None:
+        """How many times in a row it was handed back for this reason; None if nothing of this lease is in the log."""
+
     def pause(self, at: int) -> None:
         """Its execution pauses."""
 

@@ -30,10 +30,12 @@ from shared.engine.pipeline.driver import Driver
 from shared.engine.pipeline.effects import Effect, Flush, IsFresh, Now, Stay, Steps
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
-from shared.engine.pipeline.notes import Notes
+from shared.engine.pipeline.notes import MAX_WHY, Notes
 from shared.engine.values.redaction import Secrets
+from shared.engine.values.stored_values import owner_of
+from shared.errors import Unreadable
 from shared.events.command import Command
-from shared.events.outcome import Outcome
+from shared.events.outcome import Outcome, Ref
 from shared.events.record import Lease
 from shared.runtime.stores import results
 from shared.tools.toolbox import Tools
@@ -91,7 +93,18 @@ class Interpreter:
 
     async def release(self, why: str) -> None:
         """Says that the lease is handed back on purpose."""
-        await self._journal.release(self._secrets.value(why) if self._secrets else why)
+        await self._journal.release(self._said(why))
+
+    async def released(self, why: str) -> int | None:
+        """How many times in a row it was handed back for this reason, whoever had it; None if nothing of this lease is
+        in the log."""
+        if not self._journal.has_spoken:
+            return None
+        known = (await self._read()).released
+        return known.times if known.why == self._said(why)[:MAX_WHY] else 0
+
+    def _said(self, why: str) -> str:
+        return str(self._secrets.value(why)) if self._secrets else why
 
     def pause(self, at: int) -> None:
         """Its execution pauses. What is in flight finishes: most leases have nothing to do."""
@@ -133,7 +146,7 @@ class Interpreter:
             case ef.Sleep(until=until):
                 await self._clock.sleep(max(0.0, until - self._clock.now()))
             case ef.Bring(ref=ref):
-                return await results.load(self._bus, ref)
+                return await self._bring(ref)
             case ef.FindCredentials():
                 found = await calls.find(self._bus, effect)
                 if isinstance(found, ef.Found):
@@ -155,6 +168,14 @@ class Interpreter:
             case _:
                 raise AssertionError(f"nobody does {type(effect).__name__} here")
         return None
+
+    async def _bring(self, ref: Ref) -> Any:
+        """The stored value; the error of one that is not to be had says whose it is and who asked for it."""
+        try:
+            return await results.load(self._bus, ref)
+        except (Unreadable, results.ValueMissing) as error:
+            whose = owner_of(self._command.scope, ref)
+            raise type(error)(f"step {self._command.step} cannot read {whose}: {error}") from None
 
     def _learn(self, *credentials: Any) -> None:
         if self._secrets is None:

@@ -17,7 +17,7 @@ from shared.engine.pipeline.effects import Effect
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.local_machine import LocalMachine
 from shared.engine.pipeline.ownership import Fenced
-from shared.errors import NoetlError
+from shared.errors import NoetlError, Unreadable
 from shared.events import model as ev
 from shared.events.command import Command
 
@@ -108,6 +108,8 @@ class LocalRun(Interpreter):
     async def _work(self, run: StepRun) -> None:
         try:
             await run.run()
+        except Unreadable as error:
+            await run.give_up(error)
         except (NoetlError, Fenced, NoRoom):
             raise
         except Exception as error:

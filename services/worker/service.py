@@ -23,7 +23,7 @@ from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.engine.pipeline.local_machine import HandedBack
 from shared.engine.pipeline.ownership import Fenced
-from shared.errors import Corrupt, NoetlError, Refused
+from shared.errors import Corrupt, NoetlError, Refused, Signal, Unreadable
 from shared.events import command as commands
 from shared.events import stop as stops
 from shared.events import subjects
@@ -39,6 +39,23 @@ from shared.tools.toolbox import Tools
 
 log = structlog.get_logger()
 LATER_S = 2.0
+MOST_S = 60.0
+MOST_TRIES = 5  # of a run that reads a value which is not there
+DOUBLED = 10  # times that a pause may get twice as long
+
+
+class Later(Signal):
+    """The run cannot continue now."""
+
+    def __init__(self, why: str, delay: float) -> None:
+        super().__init__(why)
+        self.delay = delay
+
+
+def pause_s(times: int) -> float:
+    """Before the next delivery of a run that was handed back so many times for the same reason: whatever it is, the log
+    must not fill with it."""
+    return float(min(MOST_S, LATER_S * 2 ** min(times, DOUBLED)))
 
 
 class Worker:
@@ -137,8 +154,7 @@ class Worker:
         """From a delivery to its acknowledgement."""
         self._room.took(hold.command.root or hold.key[0])
         try:
-            hold.run = await self._made(hold)
-            await hold.run.run()
+            await self._run(hold)
             await hold.end()
         except Fenced as fenced:
             await hold.lose(fenced)
@@ -148,17 +164,41 @@ class Worker:
             if not full.begun:
                 hold.run = None  # nothing of the lease is in the log, and nothing has to be
             await hold.hand_back(str(full), full.delay)
-        except Refused as error:  # it will be refused later too
+        except Later as later:
+            log.warning("run.later", execution_id=hold.key[0], run_id=hold.key[1], error=str(later))
+            await hold.hand_back(str(later), later.delay)
+        except (Refused, Unreadable) as error:  # it will be so later too
             log.error("run.refused", execution_id=hold.key[0], run_id=hold.key[1], error=str(error))
             await self._fail(hold, error)
-        except NoetlError as error:
-            log.warning("run.later", execution_id=hold.key[0], run_id=hold.key[1], error=str(error))
-            await hold.hand_back(str(error), LATER_S)
         except asyncio.CancelledError:
             await self._cut_short(hold)
         except Exception as error:
             log.exception("run.crashed", execution_id=hold.key[0], run_id=hold.key[1])
             await self._crashed(hold, error)
+
+    async def _run(self, hold: Hold) -> None:
+        """Raises Later when it is to be tried again after a while."""
+        try:
+            hold.run = await self._made(hold)
+            await hold.run.run()
+        except (Refused, Unreadable):
+            raise
+        except NoetlError as error:
+            why = str(error)
+            times = await self._released(hold, why)
+            if isinstance(error, results.ValueMissing):
+                times = hold.epoch[1] - 1 if times is None else times
+                if times >= MOST_TRIES - 1:
+                    raise Unreadable(why) from None
+            raise Later(why, pause_s(times or 0)) from None
+
+    async def _released(self, hold: Hold, why: str) -> int | None:
+        """How many times in a row it was handed back for this reason; None if the log does not tell."""
+        if hold.run is None or hold.epoch[1] == 1:
+            return None
+        with suppress(NoetlError):
+            return await hold.run.released(why)
+        return None
 
     async def _cut_short(self, hold: Hold) -> None:
         """It was told to stop, another worker has it, or this worker ends."""
@@ -213,7 +253,7 @@ class Worker:
         await self._hand_back(hold, error)
 
     async def _hand_back(self, hold: Hold, error: Exception) -> None:
-        await hold.hand_back(f"{type(error).__name__}: {error}", LATER_S * min(hold.epoch[1], MAX_CRASHES))
+        await hold.hand_back(f"{type(error).__name__}: {error}", pause_s(hold.epoch[1] - 1))
 
     # -- words to the pool -------------------------------------------------------------
 

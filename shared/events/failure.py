@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.errors import OverLimit, TemplateError
+from shared.errors import OverLimit, TemplateError, Unreadable
 
 # The kinds that the engine gives; a tool adds kinds of its own. docs/dsl.md has the same list for authors.
 TEMPLATE = TemplateError.kind  # an expression failed
@@ -17,6 +17,7 @@ LIMIT = OverLimit.kind         # something is over a bound or a budget
 TIMEOUT = "timeout"            # it was not over in time
 CANCELLED = "cancelled"        # it was stopped, because someone asked for it or because its execution ended
 WORKER_LOST = "worker_lost"    # too many leases of the run were lost in a row
+UNREADABLE = Unreadable.kind   # a stored value is not what the log refers to, or gone for good
 INTERNAL = "internal"          # a fault of the worker or of a tool
 POLICY = "policy"              # a rule says fail, and there is no error that says more
 ASSERT = "assert"              # a task lacks a name that it must be called with or must return

@@ -102,8 +102,25 @@ def _compare(table: str, key: str, ours: Row | None, theirs: Mapping[str, Any] |
         if column in NOT_COMPARED or column not in theirs or value == theirs[column]:
             continue
         log, row = _plain(column, value), _plain(column, theirs[column])
-        if log != row:
+        if not _is_same(log, row):
             yield Difference(table, key, column, log, row)
+
+
+def _is_same(log: Any, row: Any) -> bool:
+    """PostgreSQL keeps the numbers of JSON as decimals: 1e23 comes back as the integer 10**23, and no
+    float is exactly that. So where the log has a float, both are compared as floats."""
+    if isinstance(log, bool) or isinstance(row, bool):
+        return log is row
+    if isinstance(log, float) and isinstance(row, int):
+        try:
+            return log == float(row)
+        except OverflowError:
+            return False
+    if isinstance(log, dict) and isinstance(row, dict):
+        return log.keys() == row.keys() and all(_is_same(value, row[key]) for key, value in log.items())
+    if isinstance(log, list) and isinstance(row, list):
+        return len(log) == len(row) and all(map(_is_same, log, row))
+    return bool(log == row)
 
 
 def _plain(column: str, value: Any) -> Any:

@@ -13,13 +13,14 @@ from shared.engine.pipeline.decide import Progress
 from shared.engine.values.ctx_patch import lasting, size_of
 from shared.engine.values.stored_values import MAX_RESULT_BYTES, shrink_result
 from shared.events import model as ev
-from shared.events.failure import CANCELLED, INTERNAL, LIMIT, WORKER_LOST
+from shared.events.failure import CANCELLED, INTERNAL, LIMIT, UNREADABLE, WORKER_LOST
 from shared.events.outcome import Result, mark
 from shared.events.run_index import is_frame
 
 # The worker ends the run wherever it is: what a task left is too large for the log and is not recorded, it was
-# told to stop, it has a fault of its own, or too many leases were lost (`lost_leases.py` counts them).
-CUT_SHORT = (LIMIT, CANCELLED, INTERNAL, WORKER_LOST)
+# told to stop, it has a fault of its own, a stored value cannot be read, or too many leases were lost (`lost_leases.py`
+# counts them).
+CUT_SHORT = (LIMIT, CANCELLED, INTERNAL, UNREADABLE, WORKER_LOST)
 
 
 def check_pipelines(history: History, plan_of: PlanOf) -> Iterable[Violation]:

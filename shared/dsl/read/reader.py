@@ -43,7 +43,6 @@ class Reader:
         self.warnings = len(diagnostics) - self.errors
         self.suggestions = 0
         self.compared = 0
-        self.built = 0  # templates, counted by `texts`
 
     # -- recording
 

@@ -10,7 +10,6 @@ from shared.dsl.templates import evaluate as template
 from shared.dsl.templates.analysis import facts
 from shared.dsl.templates.needs import names_used
 
-MAX_BUILT = 50  # templates whose code must be made to know whether it is well formed
 _SECRET_FIX = "use auth: <name>, or read keychain in the task's own keys"
 
 
@@ -31,7 +30,7 @@ def check_templates(reader: Reader, value: Any, path: Path, *, secrets: bool = T
     for text, at in strings(value, path):
         if not template.is_template(text) or reader.full:
             continue
-        wrong = _check(reader, text, at)
+        wrong = facts(text).wrong
         if wrong is not None:
             message, offset = wrong
             reader.at(reader.document.text_line(at, offset), "DSL601", f"template: {message}",
@@ -62,14 +61,3 @@ def read_expression(reader: Reader, value: Any, path: Path, fix: str) -> Any:
     if not is_template or not (facts(value).exact or facts(value).wrong):
         reader.value(path, "DSL602", f"{named(path)} is {short(value)}, not an expression", fix)
     return value
-
-
-def _check(reader: Reader, text: str, path: Path) -> tuple[str, int] | None:
-    found = facts(text)
-    if not found.unproven:
-        return found.wrong
-    reader.built += 1
-    if reader.built == MAX_BUILT + 1:
-        reader.value(path, "DSL801", f"more than {MAX_BUILT} templates with set blocks, with, or unpacked arguments",
-                     "split the playbook")
-    return template.check(text) if reader.built <= MAX_BUILT else None

@@ -4,38 +4,26 @@ whether it is well formed, what it needs, and which names it reads without a fal
 from collections import defaultdict
 from functools import lru_cache
 
-from jinja2 import meta, nodes
+from jinja2 import nodes
 from msgspec import Struct
 
 from shared.dsl.model.plan import EVERYTHING, Needs
 from shared.dsl.templates.compiler import exact, fault, surveyed
 from shared.dsl.templates.methods import FUNCTIONS
-from shared.dsl.templates.names import ACCESSES, Read, reads_of
+from shared.dsl.templates.names import ACCESSES, Read, free_names, reads_of
 from shared.dsl.templates.values import METHODS
 
 LONG_CHARS = 200   # longer texts are remembered in a small cache, so that both stay small
 LONG_CACHE = 256
 SHORT_CACHE = 10_000  # as many as a playbook may have
-MAX_LOOPS = 10     # `for` tags of a template of which the code is known to be well formed
-_CALLS = (nodes.Call, nodes.Filter, nodes.Test)
 _SPACES = ("ctx", "workload")  # namespaces of which single keys are carried
-
-# Of a tree of these alone the generated code is well formed, so it need not be made to know it.
-_PLAIN: frozenset[type[nodes.Node]] = frozenset({
-    nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem,
-    nodes.Slice, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Neg, nodes.Pos, nodes.Add,
-    nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow, nodes.Concat, nodes.CondExpr, nodes.List,
-    nodes.Tuple, nodes.Dict, nodes.Pair, nodes.Filter, nodes.Test, nodes.Call, nodes.Keyword, nodes.If, nodes.For,
-    nodes.Assign,
-})
 
 
 class Facts(Struct, frozen=True):
-    """`wrong` is what is wrong, and the line, counted from 0. `unproven`: only making its code tells whether it
-    is well formed (`template.check`). `exact`: nothing but one expression."""
+    """`wrong` is what is wrong, and the line, counted from 0: what has nothing wrong, code can be made of. `exact`:
+    nothing but one expression."""
 
     wrong: tuple[str, int] | None = None
-    unproven: bool = False
     exact: bool = False
     needs: Needs = Needs()
     reads: tuple[Read, ...] = ()
@@ -63,7 +51,7 @@ def _find(source: str) -> Facts:
         message, line = fault(error)
         return Facts(wrong=(message, max(0, line - 1)))
     return Facts(
-        unproven=not _is_plain(found), exact=exact(tree) is not None, needs=_needs(found, free),
+        exact=exact(tree) is not None, needs=_needs(found, free),
         reads=reads_of(found, free - FUNCTIONS.keys()),
     )
 
@@ -71,33 +59,8 @@ def _find(source: str) -> Facts:
 def _free(tree: nodes.Template, found: list[nodes.Node]) -> set[str]:
     """The names that come from outside. Without statements that define some, these are all names."""
     if any(isinstance(node, nodes.Stmt) and type(node) not in (nodes.Output, nodes.If) for node in found):
-        return meta.find_undeclared_variables(tree)
+        return free_names(tree)
     return {node.name for node in found if isinstance(node, nodes.Name)}
-
-
-def _is_plain(found: list[nodes.Node]) -> bool:
-    loops = 0
-    for node in found:
-        kind = type(node)
-        if kind not in _PLAIN:
-            return False
-        if isinstance(node, nodes.Name):
-            if node.ctx != "load" and node.name == "loop":
-                return False
-        elif kind is nodes.For:
-            loops += 1
-        elif isinstance(node, nodes.Assign):
-            if not isinstance(node.target, nodes.Name):
-                return False
-        elif isinstance(node, _CALLS) and not _has_plain_arguments(node):
-            return False
-    return loops <= MAX_LOOPS
-
-
-def _has_plain_arguments(node: nodes.Call | nodes.Filter | nodes.Test) -> bool:
-    """No argument is given twice, and none is unpacked."""
-    names = [each.key for each in node.kwargs if isinstance(each, nodes.Keyword)]
-    return node.dyn_args is None and node.dyn_kwargs is None and len(set(names)) == len(names)
 
 
 def _needs(found: list[nodes.Node], names: set[str]) -> Needs:

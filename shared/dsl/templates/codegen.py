@@ -35,6 +35,24 @@ class Generator(NativeCodeGenerator):
         self._has_blocks = node.find(nodes.AssignBlock) is not None
         super().visit_Template(node, frame)
 
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:
+        """Jinja looks through all of a loop for blocks, which are not part of the language, and for an assignment to
+        `loop`, which `free_names` has looked for: with loops within loops that takes long, and finds nothing."""
+        vars(node)["find_all"] = lambda _kind: iter(())
+        try:
+            super().visit_For(node, frame)
+        finally:
+            del vars(node)["find_all"]
+
+    def visit_AssignBlock(self, node: nodes.AssignBlock, frame: Frame) -> None:
+        """Jinja looks only at the assignment of an expression: a block would write into any mapping of the scope."""
+        if isinstance(node.target, nodes.NSRef):
+            self.writeline(f"if not isinstance({frame.symbols.ref(node.target.name)}, Namespace):")
+            self.indent()
+            self.writeline('raise TemplateRuntimeError("cannot assign attribute on non-namespace object")')
+            self.outdent()
+        super().visit_AssignBlock(node, frame)
+
     def write_commons(self) -> None:
         super().write_commons()
         self.writeline("cond_expr_undefined = absent")

@@ -18,8 +18,9 @@ from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.codegen import Generator
 from shared.dsl.templates.costs import NODE, RENDER
 from shared.dsl.templates.filters import FILTERS
-from shared.dsl.templates.limits import MAX_NESTING, MAX_SOURCE, MAX_TOKENS, Context, tokens
+from shared.dsl.templates.limits import MAX_LOOPS, MAX_NESTING, MAX_SOURCE, MAX_TOKENS, Context, tokens
 from shared.dsl.templates.methods import FUNCTIONS, check_key
+from shared.dsl.templates.names import USES, free_names
 from shared.dsl.templates.tests import TESTS
 from shared.dsl.templates.values import IS_UNDEFINED, Undefined, absent, item, member, named, picked
 from shared.errors import OverLimit, TemplateError
@@ -27,7 +28,7 @@ from shared.errors import OverLimit, TemplateError
 CACHE = 4096
 SHOWN = 200  # characters of an expression in a message
 FILE = "<template>"
-USES = (nodes.Filter, nodes.Test)
+CALLS = (nodes.Call, nodes.Filter, nodes.Test)
 _LEFT_OUT: dict[type[nodes.Node], str] = {
     nodes.Macro: "macro",
     nodes.CallBlock: "call",
@@ -136,28 +137,44 @@ def surveyed(source: str) -> tuple[nodes.Template, list[nodes.Node]]:
             known, what = (FILTERS, "filter") if kind is nodes.Filter else (TESTS, "test")
             if node.name not in known:
                 raise TemplateSyntaxError(f"there is no {what} `{node.name}`", node.lineno)
+        if isinstance(node, CALLS) and len(node.kwargs) > 1:
+            _check_once(node)
     return tree, found
 
 
 def _walk(tree: nodes.Template) -> list[nodes.Node]:
     """Without recursion, so that a chain of any length is measured before anything else is done with it."""
     found: list[nodes.Node] = []
-    stack: list[tuple[nodes.Node, int]] = [(tree, 0)]
+    stack: list[tuple[nodes.Node, int, int]] = [(tree, 0, 0)]
     while stack:
-        node, depth = stack.pop()
+        node, depth, loops = stack.pop()
         if depth > MAX_NESTING:
             raise TemplateSyntaxError(f"nested too deeply (limit {MAX_NESTING} levels)", node.lineno)
         found.append(node)
-        below: list[nodes.Node] = []
+        inside = loops + 1 if type(node) is nodes.For else loops
+        if inside > MAX_LOOPS:
+            raise TemplateSyntaxError(f"loops are nested too deeply (limit {MAX_LOOPS} levels)", node.lineno)
+        below: list[tuple[nodes.Node, int, int]] = []
         for field in node.fields:
             value = getattr(node, field, None)
             if type(value) is list:
-                below += [each for each in value if isinstance(each, nodes.Node)]
+                around = loops if field == "else_" else inside  # `else` of a loop comes after it
+                below += [(each, depth + 1, around) for each in value if isinstance(each, nodes.Node)]
             elif isinstance(value, nodes.Node):
-                below.append(value)
+                below.append((value, depth + 1, inside))
         if below:
-            stack += [(each, depth + 1) for each in reversed(below)]
+            stack += reversed(below)
     return found
+
+
+def _check_once(node: nodes.Call | nodes.Filter | nodes.Test) -> None:
+    """No argument is given twice."""
+    names: set[str] = set()
+    for each in node.kwargs:
+        if isinstance(each, nodes.Keyword):
+            if each.key in names:
+                raise TemplateSyntaxError(f"the argument `{each.key}` is given twice", each.lineno)
+            names.add(each.key)
 
 
 def exact(tree: nodes.Template) -> nodes.Expr | None:
@@ -185,11 +202,12 @@ def _path(node: nodes.Node) -> tuple[tuple[bool, str | int], ...]:
     return ((True, node.name), *reversed(keys)) if isinstance(node, nodes.Name) else ()
 
 
-def _meter(tree: nodes.Template) -> None:
-    """Every loop pays for its steps, by the size of its body."""
-    for loop in list(tree.find_all(nodes.For)):
-        size = sum(1 for _ in loop.find_all(nodes.Node))
-        loop.iter = nodes.Getitem(loop.iter, nodes.Const(NODE * size), "#steps", lineno=loop.lineno)
+def _meter(node: nodes.Node) -> int:
+    """Every loop pays for its steps, by the size of its body. Returns how many nodes are below."""
+    size = sum(1 + _meter(child) for child in node.iter_child_nodes())
+    if isinstance(node, nodes.For):
+        node.iter = nodes.Getitem(node.iter, nodes.Const(NODE * size), "#steps", lineno=node.lineno)
+    return size
 
 
 def _bind(node: nodes.Node, known: dict[str, int]) -> None:
@@ -219,6 +237,8 @@ def _bound_node(node: nodes.Expr, known: dict[str, int]) -> nodes.Expr:
 
 def build(source: str, sql: bool) -> Program:
     tree, found = surveyed(source)
+    if any(isinstance(node, nodes.AssignBlock | nodes.For) for node in found):
+        free_names(tree)  # says what is wrong with such a block; the generator does not look again
     only = exact(tree)
     if only is not None:
         tree.body = [nodes.Output([only], lineno=only.lineno)]

@@ -16,6 +16,7 @@ from shared.dsl.templates.result_view import MISSING
 MAX_SOURCE = 64 * 1024        # characters of one template
 MAX_TOKENS = 2000             # words and signs of the code of one template
 MAX_NESTING = 80              # levels of the tree of one template
+MAX_LOOPS = 20                # `for` within each other: Python takes no more in the code that is made of them
 MAX_STEPS = 100_000           # loop steps of one render, all loops together
 MAX_ELEMENTS = 100_000        # elements of a list an expression makes
 MAX_TEXT = 1024 * 1024        # characters of a text an expression or a render makes

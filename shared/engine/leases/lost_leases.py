@@ -44,6 +44,13 @@ class Lost(Struct, frozen=True):
         return found | ({"pid": self.pid} if self.pid else {})
 
 
+class Released(Struct, frozen=True):
+    """So many times in a row it was handed back, for one reason, with no task finished in between."""
+
+    why: str = ""
+    times: int = 0
+
+
 class Leases:
     """Takes the records that count, in order. The progress of a local loop is that of its iterations."""
 
@@ -51,6 +58,7 @@ class Leases:
         self._epoch: Epoch | None = None
         self._open: Lost | None = None
         self._lost: list[Lost] = []
+        self.released = Released()
 
     @property
     def lost(self) -> tuple[Lost, ...]:
@@ -70,6 +78,9 @@ class Leases:
                 self.progress()
             if isinstance(event, ENDS_LEASE):
                 self._open = None
+                if isinstance(event, ev.LeaseReleased):
+                    again = self.released.times if event.why == self.released.why else 0
+                    self.released = Released(event.why, again + 1)
 
     def _lose(self, next_epoch: Epoch, outage: bool) -> None:
         if self._epoch is None and next_epoch[1] > 1:
@@ -78,7 +89,7 @@ class Leases:
             self._lost.append(replace(self._open, outage=outage))
 
     def progress(self) -> None:
-        self._lost = []
+        self._lost, self.released = [], Released()
 
 
 def counted(lost: tuple[Lost, ...], most: int) -> list[Lost]:

@@ -16,9 +16,10 @@ from shared.engine.pipeline.decide import Progress
 from shared.engine.pipeline.rendering import Rendered
 from shared.engine.pipeline.task_loop import elements
 from shared.engine.values.stored_values import Unstorable, Values, stored_ref
+from shared.errors import Unreadable
 from shared.events import model as ev
 from shared.events.command import Command
-from shared.events.failure import CANCELLED, INTERNAL, LIMIT, TIMEOUT, Failure
+from shared.events.failure import CANCELLED, INTERNAL, LIMIT, TIMEOUT, UNREADABLE, Failure
 from shared.events.outcome import Outcome, failed
 from shared.events.run_index import is_iteration, iteration_part
 from shared.events.stamp import seconds, stamp
@@ -185,5 +186,7 @@ def stopped(*, iteration: bool) -> list[ev.Event]:
 
 
 def internal(error: Exception) -> dict[str, Any]:
-    """The error of a run that failed by a fault of its worker."""
+    """The error of a run that failed by a fault of its worker, or for want of a stored value."""
+    if isinstance(error, Unreadable):
+        return Failure(UNREADABLE, str(error), retryable=False).error()
     return Failure(INTERNAL, f"{type(error).__name__}: {error}", retryable=False).error()

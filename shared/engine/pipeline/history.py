@@ -7,7 +7,7 @@ from msgspec import Struct
 from shared.dsl.model.plan import Step
 from shared.engine.leases.fence import NOBODY, Counted
 from shared.engine.leases.lease_fit import Known, misfit
-from shared.engine.leases.lost_leases import Leases, Lost
+from shared.engine.leases.lost_leases import Leases, Lost, Released
 from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.decide import Progress
 from shared.events import model as ev
@@ -20,7 +20,7 @@ from shared.events.stamp import seconds
 
 class History(Struct, frozen=True):
     """What counts of a run, in log order; `epoch` is the highest that has held it, `lost` are the leases before it that
-    were lost in a row; `held`: the lease under `epoch` has not ended."""
+    were lost in a row, `released` those that were handed back; `held`: the lease under `epoch` has not ended."""
 
     events: tuple[ev.Event, ...] = ()
     epoch: Epoch = NOBODY
@@ -28,6 +28,7 @@ class History(Struct, frozen=True):
     began: float | None = None
     lost: tuple[Lost, ...] = ()
     held: bool = False
+    released: Released = Released()
 
     def progress(self, step: Step, start: Progress) -> Progress:
         for event in self.events:
@@ -76,7 +77,9 @@ class RunFold:
 
     @property
     def history(self) -> History:
-        return History(tuple(self._kept), self.epoch, self.over, self._began, self._leases.lost, self.held)
+        leases = self._leases
+        return History(
+            tuple(self._kept), self.epoch, self.over, self._began, leases.lost, self.held, leases.released)
 
     def take(self, record: Record) -> bool:
         """Whether it counts for this run."""

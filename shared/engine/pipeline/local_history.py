@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from shared.engine.leases.fence import NOBODY, is_outranked
 from shared.engine.leases.lease_fit import Known, misfit
-from shared.engine.leases.lost_leases import PROGRESS, Lost
+from shared.engine.leases.lost_leases import PROGRESS, Lost, Released
 from shared.engine.pipeline.history import History, RunFold
 from shared.events import model as ev
 from shared.events.classes import ENDS_RUN
@@ -16,7 +16,8 @@ from shared.events.run_index import RUN, is_run
 
 class LoopHistory(Struct, frozen=True):
     """`begun` are iterations that have not ended, `ended` the last events of the others, in the order of the log;
-    `paused`: the execution is; `lost`: leases of the whole loop, in a row; `held`: its lease under `epoch` is open."""
+    `paused`: the execution is; `lost` and `released`: leases of the whole loop, in a row; `held`: its lease under
+    `epoch` is open."""
 
     epoch: Epoch = NOBODY
     over: bool = False
@@ -25,6 +26,7 @@ class LoopHistory(Struct, frozen=True):
     ended: tuple[tuple[int, ev.Event], ...] = ()
     lost: tuple[Lost, ...] = ()
     held: bool = False
+    released: Released = Released()
 
 
 def accept_loop(records: Iterable[Record], run_id: str, known: Known | None = None) -> LoopHistory:
@@ -52,4 +54,6 @@ def accept_loop(records: Iterable[Record], run_id: str, known: Known | None = No
             if fold.over:
                 ended.append((lease.index, record.events[-1]))
     begun = {index: fold.history for index, fold in folds.items() if not fold.over}
-    return LoopHistory(whole.epoch, over or whole.over, paused, begun, tuple(ended), whole.history.lost, whole.held)
+    found = whole.history
+    return LoopHistory(
+        whole.epoch, over or whole.over, paused, begun, tuple(ended), found.lost, whole.held, found.released)

@@ -117,6 +117,8 @@ class RunMachine:
     def give_up(self, error: dict[str, Any]) -> Steps[None]:
         """Ends the run as failed, by a fault of whoever runs it."""
         self.notes.forget()
+        if not self.notes.n:
+            self.notes.note(ev.StepStarted())
         yield from self._end(Progress(self._step.tasks[0].name, state="failed", error=error))
 
     def stopped(self) -> Steps[None]:

@@ -269,6 +269,15 @@ def resolve_ctx(ctx: dict[str, Any], values: Values) -> dict[str, Any]:
     return found
 
 
+def owner_of(scope: Scope, ref: Ref) -> str:
+    """Whose value it is, as far as the scope tells."""
+    for name, result in scope.steps.items():
+        if result.ref == ref:
+            return f"the result of step {name}"
+    key = next((key for key, value in scope.ctx.items() if stored_ref(value) == ref), None)
+    return f"ctx.{key}" if key is not None else f"a stored {ref.schema_hint or 'value'}"
+
+
 def stored_ref(value: Any) -> Ref | None:
     """What a value of ctx refers to, if it does."""
     if not is_stored(value):

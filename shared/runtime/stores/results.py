@@ -11,7 +11,7 @@ from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.dsl.model.plan import PlanMissing
 from shared.engine.values.stored_values import STORE, Missing
-from shared.errors import Corrupt, Duplicate, Refused, Unavailable
+from shared.errors import Corrupt, Duplicate, Refused, Unavailable, Unreadable
 from shared.events import subjects
 from shared.events.bounds import MAX_STORED_BYTES
 from shared.events.decoding import read
@@ -59,9 +59,9 @@ async def _is_put(bus: Bus, execution_id: str, checksum: str, data: bytes, owner
 
 
 async def load(bus: Bus, ref: Ref) -> Any:
-    """The value behind a reference; Corrupt when there are bytes, and none match its checksum."""
+    """The value behind a reference; Unreadable when there are bytes, and none match its checksum."""
     if ref.store != STORE:
-        raise Corrupt(f"a reference into {ref.store!r}; this build reads {STORE!r} only")
+        raise Unreadable(f"result {ref.key} is in {ref.store!r}; this build reads {STORE!r} only")
     execution_id, checksum = ref.key.split("/")
     parts = [await _chunk(bus, execution_id, checksum, chunk) for chunk in range(-(-ref.size // CHUNK_BYTES))]
     data = b"".join(part for part in parts if part is not None)
@@ -70,9 +70,13 @@ async def load(bus: Bus, ref: Ref) -> Any:
     if not _matches(data, ref):
         if None in parts:
             chunk = parts.index(None)
-            raise ValueMissing(f"chunk {chunk} of result {ref.key} is not in the results stream (it may be purged)")
-        raise Corrupt(f"result {ref.key} does not match its checksum")
-    return read(_decoder, data, "a stored value", MAX_STORED_BYTES)
+            raise ValueMissing(
+                f"chunk {chunk} of result {ref.key} is not in the results stream (it may have been purged)")
+        raise Unreadable(f"result {ref.key} does not match its checksum and size")
+    try:
+        return read(_decoder, data, "a stored value", MAX_STORED_BYTES)
+    except Corrupt as error:
+        raise Unreadable(f"result {ref.key}: {error}") from None
 
 
 async def _chunk(bus: Bus, execution_id: str, checksum: str, chunk: int) -> bytes | None:

@@ -1,7 +1,10 @@
 import asyncpg
 from msgspec.structs import astuple
 
-from shared.answers.readmodel.rows import Run
+from shared.answers.readmodel.entry import read
+from shared.answers.readmodel.fold import fold
+from shared.answers.readmodel.rows import Rows, Run
+from shared.answers.readmodel.tables import KEYS, differences, tables
 from shared.events import model as ev
 from shared.events.outcome import Ref, Result, failed, ok
 from shared.runtime.readmodel.statements import SQL
@@ -37,6 +40,33 @@ async def test_an_execution_is_listed_with_its_end(db: asyncpg.Connection) -> No
     assert (row["path"], row["version"], row["digest"], row["status"]) == ("demo/flow", "1", "d1", "completed")
     assert (row["workload"], row["result"], row["error"]) == ('{"a": 1, "b": [1, 2]}', '{"sum": 3}', None)
     assert row["took"].total_seconds() == 1
+
+
+NUMBERS = (
+    1e15, 1e16, 1e17, 1e22, 1e23, 1e30, 1e100, 1.5e300, 1.7976931348623157e308, -1e25, 1e-300, 5e-324, 0.1, -0.0,
+    123456789012345678, 2**63, 9007199254740993, 9007199254740993.0,
+)
+
+
+async def test_numbers_come_back_as_the_log_has_them(db: asyncpg.Connection) -> None:
+    story = Story("e1")
+    story.router(
+        ev.ExecutionRequested("demo/flow", "1", {"x": NUMBERS}), ev.RequestEvaluated("d1"),
+        ev.PlaybookStarted({"x": NUMBERS}), ev.WorkflowStarted(), ev.TokenCreated("t1", "start"),
+    )
+    story.schedule("fetch")
+    told = {f"k{place}": number for place, number in enumerate(NUMBERS)}
+    story.worker(lease(), ev.StepStarted(), ev.TaskStarted("fetch"), ev.TaskDone("fetch", 1, ok(told), "continue"),
+                 ev.StepDone(Result(told), (told,)))
+    await project_story(db, story)
+    log, rows = Log(1), Rows()
+    for record in story.records:
+        log.write(record)
+    for message in log.messages(0):
+        fold(rows, read(message, 1))
+    found = {table: [dict(row) for row in await db.fetch(f"SELECT * FROM noetl.{table}")] for table in KEYS}
+    assert all(found[table] for table in ("execution", "event", "step_run", "task_run"))
+    assert [str(each) for each in differences(tables(rows), found)] == []
 
 
 async def test_a_refused_request_is_a_failed_execution(db: asyncpg.Connection) -> None:

@@ -15,11 +15,12 @@ from tests.conformance.stand.formal_books import BOOKS as FORMAL_BOOKS
 from tests.conformance.stand.fragments import CANONICAL
 from tests.conformance.stand.fragments import FORMAL as FRAGMENTS
 from tests.property.fuzz import byte_changes, tree_changes
-from tests.property.fuzz.template_making import random_expression
+from tests.property.fuzz.template_making import nested_blocks, random_expression
 from tests.property.fuzz.templates import PIECES
 from tests.property.test_lowering import FORMAL, TODAY
 from tests.sim.books.playbooks import BOOKS
 from tests.support.examples import PLAYBOOKS
+from tests.support.inputs.bounds import DENSE_BYTES
 from tests.support.paths import ROOT
 
 FOLDERS = (
@@ -85,7 +86,20 @@ def mutated(chance: random.Random) -> bytes:
     tree, other = deepcopy(chance.choice(trees())), chance.choice(trees())
     for _ in range(chance.choice((1, 1, 1, 1, 2, 4))):
         _change(chance, tree, other)
+    if chance.random() < 0.02:
+        _fill(chance, tree)
     return yaml.safe_dump(tree, allow_unicode=True, sort_keys=False).encode("utf-8", "surrogatepass")
+
+
+def _fill(chance: random.Random, tree: Any) -> None:
+    """As many templates of blocks within blocks as fit into what is compiled within its time."""
+    workload = tree.get("workload") if isinstance(tree, dict) else None
+    if isinstance(workload, dict):
+        text, blocks = "", []
+        while len(text) < DENSE_BYTES - 200:
+            blocks.append(nested_blocks(chance).replace(" i", f" i{len(blocks)}"))
+            text += blocks[-1]
+        workload["blocks"] = blocks[: max(1, len(blocks) - 1)]
 
 
 def _plain(chance: random.Random, source: bytes) -> bytes:

@@ -106,6 +106,22 @@ def random_expression(chance: random.Random, depth: int) -> str:
             return chance.choice(["[{0}, {0}]", "{{'a': {0}}}", "[{0}] * 1000", "({0}) ~ ({0})"]).format(inner)
 
 
+BLOCKS = (
+    ("{% for i in x %}", "{% endfor %}"), ("{% for i, j in x if i %}{{ loop.index }}", "{% endfor %}"),
+    ("{% for i in f(*x) %}{% else %}", "{% endfor %}"), ("{% for i in range(9) %}", "{% else %}{{ i }}{% endfor %}"),
+    ("{% with i = x %}", "{% endwith %}"), ("{% set i %}", "{% endset %}"), ("{% set y.a | upper %}", "{% endset %}"),
+    ("{% if x %}", "{% else %}{% set i = 1 %}{% endif %}"), ("{% if x %}{% elif y %}", "{% endif %}"),
+)
+
+
+def nested_blocks(chance: random.Random) -> str:
+    """One kind within itself, or all within each other, up to more than there may be."""
+    depth, count = chance.choice((2, 5, 10, 19, 20, 21, 40, 70, 78, 81)), chance.choice((1, 1, 2, 4))
+    kinds = chance.sample(BLOCKS, count)
+    chosen = [kinds[level % len(kinds)] for level in range(depth)]
+    return "".join(opening for opening, _ in chosen) + "{{ i }}" + "".join(closing for _, closing in reversed(chosen))
+
+
 def random_template(chance: random.Random) -> str:
     expression = random_expression(chance, chance.randint(1, 4))
     match chance.randrange(4):

@@ -9,18 +9,27 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from shared.dsl.templates.analysis import facts
 from shared.dsl.templates.budget import MAX_WORK, Budget
-from shared.dsl.templates.evaluate import check, evaluate, render_shell, render_sql, truth
+from shared.dsl.templates.evaluate import check, evaluate, is_template, render_shell, render_sql, truth
 from shared.dsl.templates.needs import names_used
 from shared.dsl.templates.result_view import view
 from shared.errors import OverLimit, TemplateError
 from shared.events.outcome import Result
 from tests.property.fuzz.byte_changes import VALUES
 from tests.property.fuzz.runner import Fuzzer, Seen
-from tests.property.fuzz.template_making import SCOPE, each_expression, in_loop, random_expression, random_template
+from tests.property.fuzz.template_making import (
+    SCOPE,
+    each_expression,
+    in_loop,
+    nested_blocks,
+    random_expression,
+    random_template,
+)
 
 MOST_S = 1.0  # of CPU time; a budget is worth 0.05 s on a machine of its own
 MOST_NS = 2000.0  # for a unit, which is worth 50
+MADE = 20  # units that reading a character is worth, and making its code: one that is refused is read for each way
 PIECES = (
     "{{", "}}", "{%", "%}", "{#", "#}", "-%}", "{%-", "{% raw %}", "{% endraw %}", "{% if x %}", "{% endif %}",
     "{% for i in x %}", "{% endfor %}", "{% set x = 1 %}", "{% include 'x' %}", "{% macro m() %}", "x", "y", "v",
@@ -46,7 +55,7 @@ def singles() -> tuple[str, ...]:
 
 
 def make(chance: random.Random) -> Case:
-    match chance.randrange(8):
+    match chance.randrange(9):
         case 0 | 1:
             single = chance.choice(singles())
             return Case(in_loop(single) if chance.random() < 0.5 else "{{ " + single + " }}")
@@ -54,6 +63,8 @@ def make(chance: random.Random) -> Case:
             return Case(random_template(chance))
         case 4 | 5:
             return Case(_broken(chance), _scope(chance))
+        case 6:
+            return Case(nested_blocks(chance), _scope(chance))
     expression = random_expression(chance, chance.randint(1, 3))
     for name in SCOPE:
         expression = expression.replace(name, chance.choice(("x", "y", "v", "gone"))) if len(name) > 1 else expression
@@ -81,6 +92,7 @@ def promise(case: Case) -> Seen:
         return _evaluated(evaluate, case.template, SCOPE)[0]
     wrong = check(case.template)
     assert wrong is None or 0 <= wrong[1] <= case.template.count("\n")
+    assert facts(case.template).wrong == wrong or not is_template(case.template), "the compiler finds what check does"
     names_used(case.template)
     before = msgspec.json.encode(_plain(case.scope))
     found = []
@@ -90,7 +102,8 @@ def promise(case: Case) -> Seen:
         found.append(seen)
     assert msgspec.json.encode(_plain(case.scope)) == before, "values of the scope are others now"
     assert wrong is None or found[0].kinds[0] == "template", "what check refuses cannot be evaluated"
-    return Seen([kind for each in found for kind in each.kinds], sum(each.units for each in found))
+    units = sum(each.units for each in found) + MADE * len(case.template)
+    return Seen([kind for each in found for kind in each.kinds], units)
 
 
 def _evaluated(run: Run, template: str, scope: dict[str, Any]) -> tuple[Seen, Any]:

@@ -8,6 +8,15 @@ from tests.support.playbooks import head
 HEAD = head("p")
 START = "  - {step: start, tool: {kind: noop}}\n"
 ONE = f"{HEAD}workflow:\n{START}"
+BLOCKS = (
+    ("loops", "{%for i in x%}", "{%endfor%}"),
+    ("loops with a loop variable", "{%for i in x%}{{loop.index}}", "{%endfor%}"),
+    ("loops with a test", "{%for i in x if i%}", "{%endfor%}"),
+    ("loops after loops", "{%for i in x%}{%else%}", "{%endfor%}"),
+    ("loops with unpacked arguments", "{%for i in f(*x)%}", "{%endfor%}"), ("with", "{%with i=x%}", "{%endwith%}"),
+    ("set blocks", "{%set i%}", "{%endset%}"), ("conditions", "{%if i%}{%set i=1%}{%else%}", "{%endif%}"),
+    ("loops in set blocks", "{%set i%}{%for i in x%}", "{%endfor%}{%endset%}"),
+)  # fmt: skip
 Unit = Callable[[int], str]
 
 
@@ -134,6 +143,11 @@ def _dense_templates(size: int) -> Iterator[tuple[str, str]]:
         "loops": "'{%%for a in b%d%%}{%%endfor%%}',", "pairs": "{a%d: b},", "lists": "[a%d],",
     }.items():
         yield name, filled(size, args, lambda n, unit=unit: unit % n if "%d" in unit else unit, "]}}}\n")
+    for depth in (5, 10, 20, 70):
+        for name, opening, closing in BLOCKS:
+            text = opening * depth + "%s" + closing * depth
+            yield f"{depth} {name} within each other", filled(
+                size, args, lambda n, text=text: "'" + text.replace("%s", f"{{{{a{n}}}}}") + "',", "]}}}\n")
     yield "self-reading workload", filled(
         size, f"{ONE}workload: {{", lambda n: f"k{n}: '{{{{ workload.k{n} }}}}',", "}\n")
     known = ",".join(f"name{n}: 1" for n in range(200))
