@@ -12,6 +12,7 @@ from shared.dsl.templates.evaluate import evaluate
 from shared.engine.pipeline import effects as ef
 from shared.engine.values.redaction import Secrets
 from shared.errors import TemplateError
+from shared.events.bounds import MAX_CREDENTIAL_NAME
 from shared.events.failure import AUTH
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import Call
@@ -32,7 +33,8 @@ async def find(bus: Bus, effect: ef.FindCredentials) -> ef.Found | Outcome:
         auth = await credentials.resolve(bus, effect.auth) if effect.auth is not None else None
         others = {path: await credentials.resolve(bus, each) or {} for path, each in effect.others.items()}
     except credentials.NoCredential as error:
-        named = {"credential": effect.auth} if isinstance(effect.auth, str) and not effect.others else {}
+        only = effect.auth if isinstance(effect.auth, str) and not effect.others else ""
+        named = {"credential": only[:MAX_CREDENTIAL_NAME]} if only else {}
         return failed(AUTH, str(error), details=named)
     return ef.Found(auth, others)
 

@@ -69,4 +69,4 @@ def test_a_user_reads_every_formal_name(up: Up, cli: Cli, execution: str) -> Non
     assert _events(up, cli, execution, "--names", "formal", "--since", late) == [
         each for each in events if each["ts"] == late]
     table = cli("events", execution, "--names", "formal", "-o", "table", cwd=up.folder).stdout.splitlines()
-    assert [line.split()[2] for line in table] == [each["event_type"] for each in events]
+    assert [line.split()[3] for line in table] == [each["event_type"] for each in events]

@@ -61,7 +61,7 @@ def test_the_same_key_is_the_same_execution(up: Up, cli: Cli, registered: str) -
 
 def test_an_unregistered_path_is_refused_with_the_fix(up: Up, cli: Cli) -> None:
     done = cli("execute", "no/such", cwd=up.folder)
-    assert done.returncode == 1
+    assert done.returncode == 7
     assert "noetlctl register" in done.stderr
     assert "Traceback" not in done.stderr
 

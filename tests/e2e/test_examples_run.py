@@ -46,8 +46,8 @@ def approval(printed: str) -> None:
 def nightly(printed: str) -> None:
     """Every two seconds from the first, those of the stop too."""
     nights, _, hurried = printed.partition("stopped\n")
-    assert len(re.findall(r"T02:30:00\+0[12]:00$", nights, re.MULTILINE)) == 3
-    times = sorted(map(datetime.fromisoformat, re.findall(r"started  (\S+)", hurried)))
+    assert len(re.findall(r" 02:30:00\+0[12]:00$", nights, re.MULTILINE)) == 3
+    times = sorted(map(datetime.fromisoformat, re.findall(r"started  (\S+ \S+)", hurried)))
     assert [b - a for a, b in pairwise(times)] == [timedelta(seconds=2)] * (len(times) - 1)
     assert len(times) >= 6
 

@@ -20,7 +20,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a request gets the newest version": Mutant(
         ("FS §3.1",), f"{ON_LOG}::test_a_request_names_a_path_and_a_version_or_gets_the_last_one",
-        Edit("shared.runtime.stores.catalog:find", "_key(path, version)", '_key(path, "")'),
+        Edit("shared.runtime.stores.catalog:find", "key_of(path, version)", 'key_of(path, "")'),
     ),
     "a secret stands in the log": Mutant(
         ("V10 §2.1", "Keychain"), f"{ON_LOG}::test_a_secret_reaches_its_tools_and_no_event_log_line_or_table",

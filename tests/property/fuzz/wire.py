@@ -186,7 +186,7 @@ async def _queue(wire: Wire, case: Case) -> list[str]:
 
 async def _inbox(wire: Wire, case: Case) -> list[str]:
     inbox = CoreInbox(wire)
-    await inbox.open("a.>")
+    await inbox.open("a.>", "")
     await _read(wire, case)
     return [_told(await inbox.message()) for _ in case.frames]
 

@@ -20,7 +20,6 @@ from shared.dsl.read import (
     steps,
     task_policy,
     tasks,
-    template_fields,
 )
 from shared.dsl.source import nodes as source
 from shared.dsl.templates import limits as template_limits
@@ -67,7 +66,7 @@ def test_the_example_of_a_section_compiles_clean(heading: str) -> None:
     reader.MAX_ERRORS, reader.MAX_WARNINGS, task_policy.MAX_ATTEMPTS, loops.MAX_IN_FLIGHT, limits.MAX_PAYLOAD,
     limits.MAX_PLACES, limits.MAX_RATE, limits.MAX_KEY,
     step_policy.DEFAULT_MAX_PAYLOAD, loops.DEFAULT_IN_FLIGHT, source.MAX_TEMPLATES, source.MAX_CODE,
-    source.MAX_SOURCE_ERRORS, template_fields.MAX_BUILT, bounds.MAX_FORMAL, bounds.MAX_COPIED,
+    source.MAX_SOURCE_ERRORS, bounds.MAX_FORMAL, bounds.MAX_COPIED,
     bounds.MAX_IN_PROGRAM, bounds.MAX_PROGRAM, token_net.MAX_STATES,
     token_net.MAX_MOVES, template_limits.MAX_TOKENS, template_limits.MAX_NESTING,
 ])

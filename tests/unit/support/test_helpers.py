@@ -29,6 +29,7 @@ INSIDE = {
     "unit/runtime/control/test_recovery.py": "a record must come at one moment within a load",
     "unit/services/scheduler/test_fairness.py": "that nothing is kept shows nowhere else",
     "unit/services/scheduler/test_queue.py": "what waits for its turn is not on the broker yet",
+    "unit/services/scheduler/test_trigger_pace.py": "what a trigger has not looked at shows nowhere else",
     "unit/services/worker/test_holds.py": "a broker silent for a minute, without the minute",
 }
 

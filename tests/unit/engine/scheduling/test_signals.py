@@ -1,12 +1,14 @@
 """Signals that wait for a task: how many are kept, and how much of them one decision looks at. Units and events are
 counted, never time."""
 
+from functools import cache
 from typing import Any
 
 import pytest
 
 from shared.answers.history.history import History
 from shared.answers.verify.decisions import check_decisions
+from shared.dsl.compile import compile_playbook
 from shared.dsl.templates import json_schema
 from shared.dsl.templates.budget import MAX_DECISION_WORK, Budget
 from shared.engine.scheduling import decide as scheduling
@@ -16,6 +18,7 @@ from shared.engine.scheduling.state import Schedule, evolve
 from shared.events import model as ev
 from shared.events.record import Entry, Lease, Record, encode
 from shared.events.stamp import stamp
+from shared.tools import registry
 
 NOW = 1_800_000_000.0
 COSTLY = {"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$", "minLength": 1}, "uniqueItems": True}
@@ -47,7 +50,7 @@ class Bench:
         self.add("waiting", event, lease=Lease("start:1", "start", (1, 1), "w"))
 
     def decided(self, rule: signals.Rule = signals.TODAY) -> list[ev.Event]:
-        found = scheduling.decide(_no_plan, self.state, self.now, rule=rule)
+        found = scheduling.decide(_plan, self.state, self.now, rule=rule)
         if found:
             self.add("scheduler", *found)
         return found
@@ -61,12 +64,24 @@ class Bench:
         return found
 
     def violations(self) -> list[str]:
-        return [str(each) for each in check_decisions(History("x", self.entries), _no_plan, {})  # type: ignore[arg-type]  # no loop
+        return [str(each) for each in check_decisions(History("x", self.entries), _plan, {})  # type: ignore[arg-type]  # no loop
                 if "scheduler" in str(each)]
 
 
-def _no_plan(_: str) -> Any:
-    raise AssertionError("no loop asks for a plan")
+BOOK = b"""
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: signals, path: a/signals }
+workflow:
+- step: start
+  tool:
+  - call: { kind: signal, signal: go }
+"""
+
+
+@cache
+def _plan(_: str) -> Any:
+    return compile_playbook(BOOK, kinds=registry.specs()).plan
 
 
 def test_a_decision_checks_signals_within_its_budget_and_leaves_the_others_to_the_next() -> None:
@@ -117,17 +132,17 @@ def test_payloads_that_end_waits_fit_into_the_record() -> None:
     state = Schedule("x")
     records: list[Entry] = []
     for n in range(30):
-        run = f"s{n}:1"
-        schedule = ev.StepScheduled(run, f"s{n}", (f"t{n}",), "digest", "default")
+        run = f"start:{n + 1}"
+        schedule = ev.StepScheduled(run, "start", (f"t{n}",), "digest", "default")
         waiting = ev.TaskWaiting("call", 1, wait="call/1", signal="go")
-        lease = Lease(run, f"s{n}", (1, 1), "w")
+        lease = Lease(run, "start", (1, 1), "w")
         for record in (Record("x", "router", 1, stamp(NOW), (schedule,)),
                        Record("x", "waiting", 1, stamp(NOW), (waiting,), 0, lease),
                        Record("x", "control", 1, stamp(NOW), (ev.SignalReceived("go", "x" * 120_000),), source=run)):
             records.append((len(records) + 1, record))
     state = evolve(state, records)
     ended, turns = 0, 0
-    while events := scheduling.decide(_no_plan, state, NOW):
+    while events := scheduling.decide(_plan, state, NOW):
         record = Record("x", "scheduler", state.n + 1, stamp(NOW), tuple(events), state.as_of)
         assert len(encode(record)) < MAX_RECORD_BYTES
         state = evolve(state, [(1000 + turns, record)])
@@ -205,7 +220,7 @@ def test_a_decision_that_leaves_out_a_signal_does_not_verify() -> None:
     for n in range(3):
         bench.signal(f"s{n}", n)
     bench.waits({"type": "string"})
-    found = scheduling.decide(_no_plan, bench.state, bench.now)
+    found = scheduling.decide(_plan, bench.state, bench.now)
     assert len(found) == 3
     bench.add("scheduler", found[0], found[2])
     assert bench.violations() != []
