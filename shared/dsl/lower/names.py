@@ -207,10 +207,20 @@ def below_read(text: str, between: str) -> set[tuple[str, str]]:
             if [_text(tokens, index + step) for step in (1, 2, 3)] == [".", between, "."] and _is_free(tokens, index)}
 
 
-@lru_cache(maxsize=256)  # the rules of a case are read again for each of them
 def _lexed(text: str) -> list[tuple[str, str]]:
     """The kind and the text of every piece."""
-    return [(kind, value) for _, kind, value in _LEXER.lex(text)]
+    found = _pieces(text)
+    if isinstance(found, TemplateSyntaxError):
+        raise found.with_traceback(None)
+    return found
+
+
+@lru_cache(maxsize=256)  # the rules of a case are read again for each of them, also those that cannot be read
+def _pieces(text: str) -> list[tuple[str, str]] | TemplateSyntaxError:
+    try:
+        return [(kind, value) for _, kind, value in _LEXER.lex(text)]
+    except TemplateSyntaxError as error:
+        return error
 
 
 @lru_cache(maxsize=256)
