@@ -21,6 +21,7 @@ class Lost(NamedTuple):
 class Leases:
     def __init__(self) -> None:
         self._held: dict[Message, Held] = {}
+        self.delivered: dict[Message, int] = {}  # how often, also once it is acknowledged
         self.lost: list[Lost] = []  # by workers that were well; an outage of the broker may still explain it
 
     def arrived(self, message: Message, client: Client, at: float) -> None:
@@ -34,6 +35,9 @@ class Leases:
     def forget(self) -> None:
         """All of them end, and it is nobody's fault."""
         self._held.clear()
+
+    def given(self, message: Message, delivered: int) -> None:
+        self.delivered[message] = max(delivered, self.delivered.get(message, 0))
 
     def given_again(self, message: Message, subject: str, ended: float) -> None:
         """Someone is given it anew, because its lease ended then."""

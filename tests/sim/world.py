@@ -344,6 +344,8 @@ class World:
                 return
 
     def _return(self) -> None:
+        """The broker forgets that it was acknowledged, never how often it was delivered: it writes that down before it
+        delivers, and who is given the message again has a lease of its own."""
         name, stored, delivered = self.ghosts.pop(0)
         current = self.broker.streams.get(name)
         seq = stored.message.seq
@@ -354,7 +356,8 @@ class World:
         current.by_subject.setdefault(stored.message.subject, []).insert(0, seq)
         for (stream_name, _), queue in self.broker.queues.items():
             if stream_name == name:
-                queue.deliveries[seq] = delivered
+                given = self.network.leases.delivered if name == topology.COMMANDS else {}
+                queue.deliveries[seq] = max(delivered, given.get((seq, stored.timestamp), 0))
                 queue.free(seq, now())
         self.broker.wake()
 

@@ -260,7 +260,9 @@ class SimConsumer(MemoryConsumer):
         taken = [SimDelivery(self._leases, delivery) for delivery in super()._take(limit)]
         for delivery in taken:
             at = ended.get(delivery.seq, now())
-            self._leases.given_again((delivery.seq, delivery.epoch[0]), delivery.subject, at)
+            message = (delivery.seq, delivery.epoch[0])
+            self._leases.given(message, delivery.epoch[1])
+            self._leases.given_again(message, delivery.subject, at)
         if taken:
             self._sim.pause("take", taken[0].subject)
         return [*taken]
