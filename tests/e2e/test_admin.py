@@ -152,7 +152,7 @@ async def test_the_read_model_comes_back_and_old_results_go(home: Path) -> None:
         assert purged["removed"]["dead_letters"] == 1
         assert ref is not None
         assert ref.ref is not None
-        with pytest.raises(Unavailable, match="may be purged"):
+        with pytest.raises(Unavailable, match="may have been purged"):
             await results.load(one.bus, ref.ref)
         assert (await rows(dsn))[large] == "completed"
         kept = await rows(dsn, "SELECT DISTINCT execution_id, '' FROM noetl.event")

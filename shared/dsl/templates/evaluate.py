@@ -20,6 +20,7 @@ from shared.errors import OverLimit, TemplateError
 __all__ = ["Script", "Sql", "check", "evaluate", "is_template", "render_shell", "render_sql", "truth"]
 _LARGE = frozenset((dict, list, str))
 _FALSE = frozenset(("", "false", "False"))
+REPEATED_CHAR = 2  # right shift: what an element of rows with short texts costs in characters
 
 
 def is_template(source: str) -> bool:
@@ -71,7 +72,7 @@ def _check_repeated(made: list[Any]) -> None:
                 nodes, chars = measure(value, MAX_REPEATED, REPEATED)
             except Limit as error:
                 raise OverLimit(str(error)) from None
-            total += again * max(nodes, chars >> 6)
+            total += again * max(nodes, chars >> REPEATED_CHAR)
             if total > MAX_REPEATED:
                 raise OverLimit(REPEATED)
 

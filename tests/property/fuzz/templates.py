@@ -29,7 +29,7 @@ from tests.property.fuzz.template_making import (
 
 MOST_S = 1.0  # of CPU time; a budget is worth 0.05 s on a machine of its own
 MOST_NS = 2000.0  # for a unit, which is worth 50
-MADE = 20  # units that reading a character is worth, and making its code: one that is refused is read for each way
+MADE = 40  # units that reading a character is worth, and making its code: one that is refused is read five times
 PIECES = (
     "{{", "}}", "{%", "%}", "{#", "#}", "-%}", "{%-", "{% raw %}", "{% endraw %}", "{% if x %}", "{% endif %}",
     "{% for i in x %}", "{% endfor %}", "{% set x = 1 %}", "{% include 'x' %}", "{% macro m() %}", "x", "y", "v",

@@ -107,7 +107,10 @@ def test_a_large_value_passes_through_untouched() -> None:
     assert evaluate("{{ rows }}", {"rows": rows}) is rows
 
 
-@pytest.mark.parametrize("value", ["x" * 100_000, list(range(10_000)), {"a": {str(n): n for n in range(5_000)}}])
+REPEATED = ["x" * 100_000, list(range(10_000)), {"a": {str(n): n for n in range(5_000)}}, [{}] * 1_000]
+
+
+@pytest.mark.parametrize("value", REPEATED)
 def test_what_templates_repeat_is_bounded(value: object) -> None:
     """One large value under many names is small only in memory."""
     assert evaluate(["{{ v }}"] * 3, {"v": value}) == [value] * 3
