@@ -13,14 +13,13 @@ from shared.bus.ports import Bus, Clock, Message
 from shared.errors import NoetlError, Refused
 from shared.events import subjects
 from shared.events.failure import CAPACITY, REQUEST, Failure
-from shared.events.headers import MESSAGE_ID, REPLY_TO, REQUEST_ID
+from shared.events.headers import REPLY_TO, REQUEST_ID, request_id
 from shared.runtime.service.background import Tasks
 
 log = structlog.get_logger()
 GROUP = "router"
 RETRY_S = 1.0
 MOST = 256  # calls on their way to the queue of requests
-VERBS = {subject.rpartition(".")[2]: subject for subject in subjects.ASKED}
 
 
 class Api:
@@ -52,9 +51,9 @@ class Api:
 
     async def take(self, call: Message) -> None:
         verb = call.subject.rpartition(".")[2]
-        subject = VERBS.get(verb)
+        subject = subjects.VERBS.get(verb)
         if subject is None:
-            await self._refuse(call, REQUEST, f"{subjects.API} has {', '.join(sorted(VERBS))}")
+            await self._refuse(call, REQUEST, f"{subjects.API} has {subjects.ALL_VERBS}")
             return
         try:
             await self._bus.append(subject, call.data, headers=_headers(call))
@@ -76,6 +75,5 @@ class Api:
 def _headers(call: Message) -> dict[str, str]:
     """Its id in a header of our own: a caller that asks again wants an answer, and the broker would drop a second
     message of the same id."""
-    given = call.headers or {}
-    key = given.get(MESSAGE_ID, "") or given.get(REQUEST_ID, "")
-    return {**({REPLY_TO: call.reply} if call.reply else {}), **({REQUEST_ID: key} if key else {})}
+    own = request_id(call.headers)
+    return {**({REPLY_TO: call.reply} if call.reply else {}), **({REQUEST_ID: own} if own else {})}

@@ -3,12 +3,12 @@ decides. The same request twice is the same fact."""
 
 import structlog
 
-from services.router import identity
 from services.router.notes import Notes
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events import subjects
+from shared.events.headers import request_id
 from shared.events.note import Note
 from shared.events.request import Control, decode_control, derive_id
 from shared.runtime.stores.execution_status import standing
@@ -73,5 +73,5 @@ def _event(delivery: Delivery, asked: Control) -> ev.Event:
 
 def _source(delivery: Delivery) -> str:
     """The request's own id, or its place in the stream of requests."""
-    message_id = identity.request_id(delivery)
-    return derive_id("request", message_id) if message_id else f"request-{delivery.seq}"
+    own = request_id(delivery.headers)
+    return derive_id("request", own) if own else f"request-{delivery.seq}"

@@ -1,23 +1,15 @@
-"""The id of a request, which playbook it names, and whether an execution that is there began by the same request."""
+"""Which playbook a request names, and whether an execution that is there began by the same request."""
 
 from msgspec.structs import replace
 
-from shared.bus.ports import Delivery
 from shared.dsl.model.plan import Plan
 from shared.events import model as ev
 from shared.events.bounds import MAX_PATH
 from shared.events.fields import Parent
-from shared.events.headers import MESSAGE_ID, REQUEST_ID
 from shared.events.record import Record
 from shared.events.request import Request
 
 Name = tuple[str, str, str]  # of a playbook in a request: path, version, id
-
-
-def request_id(delivery: Delivery) -> str:
-    """What makes it the same request when it comes again; empty: its place in the queue does."""
-    headers = delivery.headers or {}
-    return headers.get(REQUEST_ID, "") or headers.get(MESSAGE_ID, "")
 
 
 def name(request: Request) -> Name:

@@ -6,11 +6,10 @@ import re
 
 import msgspec
 
-from services.router import identity
 from shared.bus.ports import Delivery
 from shared.events import subjects
 from shared.events.bounds import ASKED_ID, MAX_PATH, MAX_REQUEST_BY, MAX_VERSION
-from shared.events.headers import REPLY_TO
+from shared.events.headers import REPLY_TO, request_id
 from shared.events.request import MAX_REQUEST_BYTES, OURS, Request, is_derived
 
 # Where an answer may go, and nowhere else: the router may write where the caller may not.
@@ -38,7 +37,7 @@ def to_start(delivery: Delivery) -> Request | None:
     execution_id = given.get("execution_id", "")
     if not ASKED_ID.fullmatch(execution_id) or is_derived(execution_id):
         execution_id = ""
-    if not execution_id and not identity.request_id(delivery):
+    if not execution_id and not request_id(delivery.headers):
         return None
     return Request(
         _short(given, "path", MAX_PATH), _short(given, "version", MAX_VERSION), execution_id=execution_id,

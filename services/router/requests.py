@@ -33,12 +33,12 @@ from shared.events import model as ev
 from shared.events import subjects
 from shared.events.bounds import MAX_LETTER_REASON, MAX_PATH, MAX_REQUEST_ID
 from shared.events.failure import CAPACITY, REQUEST, Failure
-from shared.events.headers import MESSAGE_ID, REPLY_TO
+from shared.events.headers import MESSAGE_ID, REPLY_TO, request_id
 from shared.events.letter import short
 from shared.events.note import Note
 from shared.events.record import Record, encode
 from shared.events.record import decode as decode_record
-from shared.events.request import Request, decode, decode_child, decode_control, decode_derived, derive_id
+from shared.events.request import Request, decode, decode_child, decode_control, decode_derived, default_id
 from shared.events.stamp import seconds, stamp
 from shared.runtime.control.letter_quota import MAX_REQUESTS, Quota
 from shared.runtime.service.background import Tasks
@@ -55,7 +55,6 @@ MAX_HELD = 1024  # of the 4,096 requests that may be with routers
 MAX_DELIVERIES = 50  # with the pauses between them, three quarters of an hour
 LONGEST_PAUSE_S = 60.0
 FULL_S = 600.0  # after there was no room: within this time, a request that was delivered often was only held
-VERBS = ", ".join(sorted(each.rpartition(".")[2] for each in subjects.ASKED))
 DERIVED = frozenset({subjects.CHILD, subjects.DERIVED})  # whose ids follow from their cause
 Adopt = Callable[[int, str, Execution], None]
 
@@ -149,7 +148,7 @@ class Requests:
                 else:
                     wanted.setdefault(identity.name(request), []).append((delivery, request))
             case _:
-                raise Corrupt(f"no router takes requests of this subject: {subjects.REQUESTS} has {VERBS}")
+                raise Corrupt(f"no router takes requests of this subject: {subjects.REQUESTS} has {subjects.ALL_VERBS}")
 
     async def _refused(self, delivery: Delivery, error: Corrupt) -> None:
         """What its sender is not told becomes an execution that has failed, if it says under which id; otherwise, and
@@ -182,8 +181,8 @@ class Requests:
 
     def _check(self, delivery: Delivery) -> None:
         """Handles any request; raises Corrupt with the reason if it cannot."""
-        request_id = identity.request_id(delivery)
-        if len(request_id) > MAX_REQUEST_ID or not request_id.isprintable():
+        own = request_id(delivery.headers)
+        if len(own) > MAX_REQUEST_ID or not own.isprintable():
             raise Corrupt(f"{MESSAGE_ID} is not a line of at most {MAX_REQUEST_ID} characters")
         if delivery.subject != subjects.CHILD and (reason := self._given_up(delivery)):
             raise Corrupt(reason)
@@ -219,9 +218,7 @@ class Requests:
             await self._begin(delivery, prepared.request, prepared.plan, prepared.restored)
 
     def _execution_id(self, delivery: Delivery) -> str:
-        """From the request's own id, or from its place in the stream of requests."""
-        request_id = identity.request_id(delivery)
-        return derive_id("id", request_id) if request_id else derive_id("seq", self._epoch, delivery.seq)
+        return default_id(delivery.headers, self._epoch, delivery.seq)
 
     async def _plan(self, path: str, version: str, playbook_id: str) -> Plan | str | NoetlError:
         """The plan, the reason why there is none, or the error that is in the way for now."""
@@ -250,8 +247,7 @@ class Requests:
     async def _begin(
         self, delivery: Delivery, request: Request, plan: Plan | str, restored: ev.PlaybookRestored | None = None
     ) -> None:
-        request_id = identity.request_id(delivery)
-        execution_id = request.execution_id or self._execution_id(delivery)
+        own_id, execution_id = request_id(delivery.headers), request.execution_id or self._execution_id(delivery)
         request = identity.named(request, plan)
         ts = stamp(self._clock.now())
         partition = subjects.partition_of(execution_id, self._partitions)
@@ -259,7 +255,7 @@ class Requests:
 
         def start() -> list[ev.Event]:
             return routing.start(
-                execution_id, request, request_id, plan, seconds(ts), restored, values, pools, unready)
+                execution_id, request, own_id, plan, seconds(ts), restored, values, pools, unready)
 
         try:
             pools, unready = await self._pools(plan), await self._unready(plan)

@@ -1,6 +1,7 @@
 """An execution request, as any NATS client publishes it (FS §3.1), and the id it gets."""
 
 import hashlib
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from shared.events.bounds import (
 )
 from shared.events.decoding import read
 from shared.events.fields import MAX_PRIORITY, Parent
+from shared.events.headers import request_id
 
 MAX_REQUEST_BYTES = 524_288
 MAX_CONTROL_BYTES = 131_072
@@ -187,6 +189,12 @@ def derive_id(*parts: object) -> str:
     can ask for."""
     text = "\x00".join(str(part) for part in parts)
     return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+
+
+def default_id(headers: Mapping[str, str] | None, epoch: int, seq: int) -> str:
+    """The execution id of a request that names none: from its own id, or from its place in the stream of requests."""
+    own = request_id(headers)
+    return derive_id("id", own) if own else derive_id("seq", epoch, seq)
 
 
 def is_derived(execution_id: str) -> bool:

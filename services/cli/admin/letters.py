@@ -16,7 +16,7 @@ from shared.engine.automation import schedules as automation_schedules
 from shared.engine.automation.triggers import Arrived, Broken, react
 from shared.errors import Corrupt, TemplateError
 from shared.events import request, subjects
-from shared.events.headers import MESSAGE_ID
+from shared.events.headers import request_id
 from shared.events.letter import Note, read, write
 from shared.runtime.stores import schedules as store_schedules
 from shared.runtime.stores.documents import NotThere
@@ -58,7 +58,7 @@ async def again(bus: Bus, letter: Letter, body: str | None) -> Again:
     note = _note(letter)
     if letter.origin == "requests":
         message = await _message(bus, note, body)
-        asked = _request(note.subject, message.data, (message.headers or {}).get(MESSAGE_ID, ""))
+        asked = _request(note.subject, message.data, request_id(message.headers))
         has_derived = isinstance(asked, request.Request) and request.is_derived(asked.execution_id)
         return subjects.DERIVED if has_derived else note.subject, asked
     if letter.origin not in AUTOMATIC:

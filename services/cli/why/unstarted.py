@@ -9,8 +9,7 @@ from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
 from shared.errors import Corrupt
 from shared.events import subjects
-from shared.events.headers import MESSAGE_ID
-from shared.events.request import Request, decode, decode_child, decode_derived, derive_id
+from shared.events.request import Request, decode, decode_child, decode_derived, default_id
 from shared.events.stamp import stamp
 from shared.runtime.stores import catalog
 
@@ -45,9 +44,8 @@ async def _too_many(around: Around, execution_id: str, waiting: int) -> Answer:
 
 
 def _id_of(message: Message, created: int) -> str:
-    request_id = (message.headers or {}).get(MESSAGE_ID, "")
     own = _request(message).execution_id if message.subject in STARTING else ""
-    return own or (derive_id("id", request_id) if request_id else derive_id("seq", created, message.seq))
+    return own or default_id(message.headers, created, message.seq)
 
 
 def _request(message: Message) -> Request:

@@ -15,7 +15,7 @@ from shared.bus.kv import stream_of
 from shared.bus.ports import Message
 from shared.errors import Corrupt, Refused
 from shared.events import request, subjects
-from shared.events.headers import MESSAGE_ID
+from shared.events.headers import request_id
 from shared.runtime.backup import archive
 from shared.runtime.backup.archive import Manifest, Part
 from shared.runtime.backup.backup import DERIVED
@@ -107,7 +107,7 @@ async def _forget_started(bus: JetStreamBus, manifest: Manifest, last: int) -> N
 
 def derived_id(message: Message, epoch: int) -> str:
     """The id of the execution that this request started, if it came from its place in the stream."""
-    if (message.headers or {}).get(MESSAGE_ID) or message.subject in ABOUT_EXECUTIONS:
+    if request_id(message.headers) or message.subject in ABOUT_EXECUTIONS:
         return ""
     try:
         if message.subject != subjects.RERUN and request.decode(message.data).execution_id:

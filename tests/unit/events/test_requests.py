@@ -11,6 +11,7 @@ from shared.events.request import (
     decode,
     decode_control,
     decode_derived,
+    default_id,
     derive_id,
 )
 
@@ -55,6 +56,12 @@ def test_a_derived_id_is_for_the_engine_to_ask_for() -> None:
             decode_derived(asked % own)
     for own in (b"", b"0123456789ABCDEF0123", b"0123456789abcdef01234", b"a-", b"_"):
         assert decode(asked % own).execution_id == own.decode()
+
+
+def test_the_id_of_a_request_that_names_none_comes_from_its_key_in_either_header_or_its_place() -> None:
+    for headers in ({"Nats-Msg-Id": "k"}, {"Noetl-Request-Id": "k"}, {"Noetl-Request-Id": "k", "Nats-Msg-Id": "other"}):
+        assert default_id(headers, 5, 7) == derive_id("id", "k")
+    assert default_id({}, 5, 7) == default_id(None, 5, 7) == derive_id("seq", 5, 7)
 
 
 def test_an_older_execution_whose_id_begins_with_a_dash_can_still_be_cancelled() -> None:

@@ -69,9 +69,10 @@ def test_what_no_service_wrote_is_shown_as_it_is() -> None:
         "requests", "\\xff\\x00", "not a letter of this version")
 
 
-async def test_a_request_is_taken_from_where_it_stands(bus: MemoryBus) -> None:
+@pytest.mark.parametrize("header", ["Nats-Msg-Id", "Noetl-Request-Id"])
+async def test_a_request_is_taken_from_where_it_stands(bus: MemoryBus, header: str) -> None:
     data = msgspec.json.encode({"path": "a/b", "payload": {"text": "x" * 10_000}})
-    seq = await bus.append(subjects.EXECUTE, data, headers={"Nats-Msg-Id": "order-1"})
+    seq = await bus.append(subjects.EXECUTE, data, headers={header: "order-1"})
     buried = letter("requests", data, f"NOETL_REQUESTS/{seq}", subject=subjects.EXECUTE)
     _, asked = await letters.again(bus, buried, None)
     assert isinstance(asked, Request)

@@ -113,6 +113,7 @@ def test_the_log_is_saved_before_what_it_names_and_schedules_before_the_log() ->
         (Message("noetl.requests.execute", b'{"path": "a"}', 7), True),
         (Message("noetl.requests.rerun", b'{"execution_id": "a"}', 7), True),
         (Message("noetl.requests.execute", b'{"path": "a"}', 7, {"Nats-Msg-Id": "k"}), False),
+        (Message("noetl.requests.execute", b'{"path": "a"}', 7, {"Noetl-Request-Id": "k"}), False),
         (Message("noetl.requests.execute", b'{"path": "a", "execution_id": "e"}', 7), False),
         (Message("noetl.requests.signal", b"{}", 7), False),
         (Message("noetl.requests.execute", b"nonsense", 7), False),
