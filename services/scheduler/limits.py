@@ -52,6 +52,7 @@ class Limits:
         self._late: dict[str, list[tuple[float, float]]] = {}  # of a key with a rate: when given, when written
         self._suspects: dict[str, float] = {}
         self._due: dict[str, float] = {}
+        self._untidy: set[str] = set()
         self._wake = asyncio.Event()
         self._swept = clock.now()
 
@@ -144,6 +145,7 @@ class Limits:
             found = {}
         for name, data in found.items():
             if self._is_concerned(kv.decode_key(name), limit_ledger.decode(data)):
+                self._untidy.add(kv.decode_key(name))
                 self._settle_soon(kv.decode_key(name))
         self._swept = self._clock.now()
 
@@ -171,13 +173,15 @@ class Limits:
             gone = self._gone.get(key, set()) | await self._leaked(key, found)
             self._let_go(key)
             wants = self._keys.get(key, {}).values()
-            settled = limit_ledger.settle(counted, self._me, wants, gone, self._clock.now(), self._others())
+            settled = limit_ledger.settle(
+                counted, self._me, wants, gone, self._clock.now(), self._others(), tidy=key in self._untidy)
             try:
                 if settled.ledger != found:
                     await self._store(name, settled.ledger, entry.revision if entry is not None else 0)
             except Conflict:
                 continue
             self._forget(key, gone, late)
+            self._untidy.discard(key)
             return settled
         raise Conflict(f"the ledger of {key} is written by too many at once")
 

@@ -9,7 +9,7 @@ from shared.answers.history.end import processed
 from shared.answers.history.summary import Summary
 from shared.answers.verify.reports import history_of
 from shared.answers.verify.verify import verify
-from shared.bus import topology
+from shared.bus import kv, topology
 from shared.engine.leases.lease_fit import fitting
 from shared.errors import NoetlError
 from shared.events import letter, subjects
@@ -20,6 +20,7 @@ from tests.sim import checks_clocks, checks_leases
 from tests.sim.books.playbooks import BOOKS, Expected, compiled
 from tests.sim.world import PARTITIONS, Asked, World
 
+MOST_LEDGERS = 400  # in one world; seldom more than a tenth of it
 PLACES_OF = {"door": 1, "side": 2}  # of a playbook's own key: one
 PLANS = {}
 for _book in BOOKS:
@@ -52,10 +53,17 @@ def _check(world: World) -> list[str]:
     found += _check_letters(world)
     found += _check_ends(world, histories)
     found += check_places(world, histories)
+    found += _check_writes(world)
     found += checks_clocks.check(world, histories)[:3]
     if not found:
         found += _check_calls(world, histories) + checks_leases.check(world, histories)
     return found
+
+
+def _check_writes(world: World) -> list[str]:
+    """Schedulers that disagree do not write against each other as fast as the broker takes it."""
+    written = world.broker.streams[kv.stream_of(topology.LIMITS)].last
+    return [f"the ledgers of limits were written {written} times"] if written > MOST_LEDGERS else []
 
 
 def _check_letters(world: World) -> list[str]:

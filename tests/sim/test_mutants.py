@@ -2,10 +2,8 @@
 
 import pytest
 
-from tests.sim import checks
 from tests.sim.mutants.promises import MUTANTS
-from tests.sim.run import live, quiet
-from tests.sim.test_seeds import SEEDS
+from tests.sim.mutants.search import must_be_caught
 
 WANTED = {
     "no expected sequence": ("numbering", "decision"),
@@ -18,17 +16,6 @@ WANTED = {
 }
 
 
-def found_by(name: str, seed: int) -> list[str]:
-    with quiet(), MUTANTS[name]():
-        world = live(seed)
-    return checks.check(world)  # with the rules as they should be
-
-
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutant_is_caught_within_the_seeds(name: str) -> None:
-    for seed in range(SEEDS):
-        found = found_by(name, seed)
-        if found:
-            assert any(reason in line for line in found for reason in WANTED[name]), (seed, found)
-            return
-    pytest.fail(f"{SEEDS} worlds did not find: {name}")
+    must_be_caught(name, MUTANTS[name], WANTED[name])

@@ -5,7 +5,9 @@
    One that loses the race reads the entry and settles again, so two of them never give away the same place.
 2. The order is one for all: by priority, then whose execution holds the fewest places of this key, then who has waited
    longest. No scheduler sees all that wait, so each leaves its first in line in `heads`. One whose own first is not the
-   first of all gives nothing. Heads of schedulers that are gone do not count, so none of them can block the others.
+   first of all gives nothing. Heads of schedulers that are gone do not count, so none of them can block the others;
+   now and then they are struck out (`tidy`). Not always: two schedulers that do not see each other for a while would
+   strike out each other's head, and write the ledger as fast as the broker takes it.
 3. The ledger follows from the logs, not the other way round. A holder that its log shows is entered, one whose run is
    over is struck out, and one that is entered and not in its log yet is reported as granted again. A ledger that was
    lost or cannot be read starts empty, and the schedulers enter the holders they know of as they settle it.
@@ -76,13 +78,17 @@ def moved(ledger: Ledger, late: Iterable[tuple[float, float]]) -> Ledger:
 
 
 def settle(
-    ledger: Ledger, me: str, wants: Iterable[Want], gone: Collection[str], now: float, others: Collection[str]
+    ledger: Ledger, me: str, wants: Iterable[Want], gone: Collection[str], now: float, others: Collection[str],
+    *, tidy: bool = True,
 ) -> Settled:
     """`wants` are this scheduler's, waiting or granted by their logs; `gone` are holders whose run is over; `others`
     the schedulers that are alive."""
     holders = {who: at for who, at in ledger.holders.items() if who not in gone}
     given = list(ledger.given)
-    heads = {who: head for who, head in ledger.heads.items() if who in others and who != me}
+    heads = {who: head for who, head in ledger.heads.items() if who != me}
+    ahead = [head for who, head in heads.items() if who in others]
+    if tidy:
+        heads = {who: head for who, head in heads.items() if who in others}
     granted: list[Want] = []
     waiting: list[Want] = []
     for want in wants:
@@ -96,7 +102,7 @@ def settle(
     again = None
     while waiting:
         first = min(waiting, key=lambda want: rank(want, held))
-        if any(head < rank(first, held) for head in heads.values()) or not has_place(first, holders):
+        if any(head < rank(first, held) for head in ahead) or not has_place(first, holders):
             break
         again = ready(first, given, now)
         if again is not None:

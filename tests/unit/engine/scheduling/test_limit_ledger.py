@@ -89,6 +89,19 @@ def test_the_head_of_a_scheduler_that_is_gone_holds_nobody_up() -> None:
     assert "them" not in mine.ledger.heads
 
 
+def test_two_that_do_not_see_each_other_come_to_one_ledger() -> None:
+    """Each takes the other for gone; they write as long as one of them changes something."""
+    ledger, wants = Ledger(holders={"x/s:1": 1.0}), {"one": [want("b", at="1")], "two": [want("b", at="1")]}
+    for _ in range(2):
+        for me, mine in wants.items():
+            settled = settle(ledger, me, mine, (), NOW, (me,), tidy=False)
+            assert settled.granted == []
+            ledger, before = settled.ledger, ledger
+    assert ledger == before
+    free = settle(ledger, "one", wants["one"], {"x/s:1"}, NOW, ("one",), tidy=False)
+    assert names(free.granted) == ["b"]
+
+
 def test_a_lost_ledger_is_written_anew_by_those_who_hold_its_places() -> None:
     settled = settle(Ledger(), "me", [want("a", granted=True), want("b")], (), NOW, ALONE)
     assert list(settled.ledger.holders) == ["a/s:1"]

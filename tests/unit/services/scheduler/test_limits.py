@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from services.scheduler.limits import Limits
-from shared.bus import topology
+from shared.bus import kv, topology
 from shared.bus.memory.bus import Faults
 from shared.engine.scheduling.limits import Want
 from shared.events import subjects
@@ -57,3 +57,20 @@ async def grants(slow: int) -> list[float]:
 async def test_a_rate_counts_from_the_records_that_give_places(slow: int) -> None:
     times = await grants(slow)
     assert all(later - earlier >= PERIOD_S - 0.001 for earlier, later in zip(times, times[RATE:], strict=False)), times
+
+
+async def test_schedulers_that_do_not_see_each_other_do_not_write_against_each_other() -> None:
+    """Both look after the same execution, for as long as they disagree about who is alive."""
+    bus, granted = memory_bus(), Want("held", Limited("k", 1), "s:1", granted=True)
+    tasks: list[asyncio.Task[None]] = []
+    for name in ("one", "two"):
+        limits = Limits(bus, SystemClock(), name, 1, lambda _: True, lambda: (), lambda _execution, _at: True)
+        limits.take(granted)
+        limits.take(Want("waits", Limited("k", 1), "s:1"))
+        tasks += asyncio.create_task(limits.run()), asyncio.create_task(limits.hear())
+    await asyncio.sleep(0.5)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    written = (await bus.state(kv.stream_of(topology.LIMITS))).last
+    assert 2 <= written <= 4
