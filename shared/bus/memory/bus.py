@@ -269,7 +269,11 @@ class MemoryConsumer:
         while True:
             if self._closed:
                 raise Unavailable("the consumer is closed")
-            version = broker.version
+            version, queue = broker.version, broker.queue(self._stream, self._durable)
+            free_at = None if queue is None else queue.next_at()
+            if free_at is None or free_at > broker.clock.now():
+                await broker.changed(version, free_at)
+                continue
             try:
                 taken = await self._bus.call("take", self._stream, lambda: self._take(limit))
             except Unavailable:  # lost on its way: it comes again when its lease is over
@@ -277,8 +281,6 @@ class MemoryConsumer:
                 continue
             if taken:
                 return taken
-            queue = broker.queue(self._stream, self._durable)
-            await broker.changed(version, None if queue is None else queue.next_at())
 
     def _take(self, limit: int) -> list["MemoryDelivery"]:
         broker = self._bus.broker
