@@ -117,7 +117,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(ctl: Ctl) -> None:
     ctl.apply("frail", workers=1, slots=4)
     shorten_lease(ctl, "frail")
     execution = ctl.start("frail", 1, 3)
-    wait_until(lambda: ctl.said(execution, "begin") == {"0": 1}, "it runs")
+    wait_until(lambda: "task.done" in ctl("events", execution, "-o", "json")[1], "the log has its first task")
     (victim,) = ctl.json("pool", "workers", "frail")
     os.kill(victim["pid"], signal.SIGKILL)
     wait_until(lambda: bool(ready_pids(ctl, "frail") - {victim["pid"]}), "it is replaced")

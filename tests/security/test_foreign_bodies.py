@@ -53,15 +53,15 @@ async def get() -> AsyncIterator[Get]:
 
 
 async def _longest_pause(work: Awaitable[Outcome]) -> tuple[Outcome, float]:
-    """What the work gave, and for how long at most it kept the loop from anything else."""
+    """What the work gave, and for how much of the processor's time at most it kept the loop from anything else."""
     longest, done = 0.0, False
 
     async def watch() -> None:
         nonlocal longest
-        before = time.monotonic()
+        before = time.thread_time()
         while not done:
             await asyncio.sleep(0.001)
-            longest, before = max(longest, time.monotonic() - before), time.monotonic()
+            longest, before = max(longest, time.thread_time() - before), time.thread_time()
 
     watching = asyncio.create_task(watch())
     outcome = await work

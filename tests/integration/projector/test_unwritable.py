@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 import pytest
@@ -37,10 +37,13 @@ async def readiness(port: int) -> str:
         reader, writer = await asyncio.open_connection(HOST, port)
     except OSError:
         return ""
-    writer.write(b"GET /readyz HTTP/1.1\r\n\r\n")
-    answer = (await reader.read()).decode()
-    writer.close()
-    return answer
+    try:
+        writer.write(b"GET /readyz HTTP/1.1\r\n\r\n")
+        return (await reader.read()).decode()
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def until_said(port: int, text: str) -> None:

@@ -16,18 +16,18 @@ from tests.sim.test_seeds import SEEDS
 Mutant = Callable[[], AbstractContextManager[None]]
 FOUND_BY = {
     "no expected sequence": 0,
-    "ack before append": 21,
-    "stale cached state": 24,
-    "no epoch fence": 14,
+    "ack before append": 2,
+    "stale cached state": 14,
+    "no epoch fence": 6,
     "dedupe by message id alone": 0,
     "split decision": 0,
-    "wall time": 13,
-    "no mending": 72,
-    "stops that purge": 15,
-    "older leases": 16,
-    "claims that extend nothing": 383,
-    "reads that do not belong together": 5,
-    "one wait for all": 0,
+    "wall time": 16,
+    "no mending": 154,
+    "stops that purge": 17,
+    "older leases": 9,
+    "claims that extend nothing": 56,
+    "reads that do not belong together": 29,
+    "one wait for all": 24,
     "unknown conflict": 0,
 }
 
