@@ -13,7 +13,7 @@ import pytest
 from services.cli.commands import why
 from services.cli.stack import context
 from shared.answers.why.facts import Reason
-from tests.support.cli import Cli, Up
+from tests.support.cli import Cli, Up, inside
 from tests.support.playbooks import head
 from tests.support.waiting import wait_until
 
@@ -27,6 +27,11 @@ TAKEN_OVER_S = 12.0  # less than the 15 s of the lease: it is not waited for
 SLEEP = """
   - {step: start, tool: {kind: shell, cmds: ["sleep 60"]}}
 """
+
+
+@pytest.fixture
+def cli() -> Cli:
+    return inside
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.events import aliases
-from tests.support.cli import Cli, Up
+from tests.support.cli import Cli, Up, inside
 from tests.support.playbooks import head
 from tests.support.waiting import wait_until
 
@@ -29,6 +29,11 @@ EVERYTHING = """
     next: broken
   - {step: broken, tool: {kind: python, code: "raise ValueError('no')"}}
 """
+
+
+@pytest.fixture
+def cli() -> Cli:
+    return inside
 
 
 def _events(up: Up, cli: Cli, *args: str) -> list[dict[str, Any]]:

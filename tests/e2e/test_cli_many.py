@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from services.cli.console import exits
-from tests.support.cli import Result, Up, run
+from tests.support.cli import Result, Up, inside
 from tests.support.waiting import wait_until
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: many/{0}}}\n"
@@ -46,7 +46,7 @@ def stack(up: Up) -> Up:
 
 
 def ctl(up: Up, *args: str) -> Result:
-    return run(*args, cwd=up.folder)
+    return inside(*args, cwd=up.folder)
 
 
 def found(up: Up, *args: str) -> Any:

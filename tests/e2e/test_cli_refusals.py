@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from services.cli.console import exits
-from tests.support.cli import Cli, Result, Up
+from tests.support.cli import Result, Up, inside
 from tests.support.playbooks import head
 from tests.support.processes import children
 from tests.support.waiting import wait_until
@@ -27,9 +27,9 @@ Ctl = Callable[..., Result]
 
 
 @pytest.fixture
-def ctl(up: Up, cli: Cli) -> Ctl:
+def ctl(up: Up) -> Ctl:
     def call(*args: str) -> Result:
-        return cli(*args, cwd=up.folder)
+        return inside(*args, cwd=up.folder)
 
     if not (up.folder / "quiet.yaml").exists():
         for name, text in BOOKS.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import Cli, Result, Up
+from tests.support.cli import Result, Up, inside
 from tests.support.playbooks import head
 from tests.support.waiting import wait_until
 
@@ -41,8 +41,8 @@ def silence() -> Iterator[int]:
 
 
 @pytest.fixture
-def ctl(up: Up, cli: Cli) -> Ctl:
-    return lambda *args: cli(*args, cwd=up.folder)
+def ctl(up: Up) -> Ctl:
+    return lambda *args: inside(*args, cwd=up.folder)
 
 
 def started(ctl: Ctl, up: Up, name: str, text: str) -> str:
@@ -109,7 +109,9 @@ def test_credentials_that_are_missing_or_wrong_are_named_and_given_anew(ctl: Ctl
 
 def test_a_pool_that_is_missing_and_one_that_is_paused_are_named_and_mended(ctl: Ctl, up: Up) -> None:
     assert started(ctl, up, "pool", POOL) == ""
-    refused = json.loads(ctl("get", "--path", "stuck/pool", "-o", "json").stdout)[0]["execution_id"]
+    listed = ("get", "--path", "stuck/pool", "-o", "json")
+    wait_until(lambda: json.loads(ctl(*listed).stdout) != [], "the read model has it", 60)
+    refused = json.loads(ctl(*listed).stdout)[0]["execution_id"]
     reason = why(ctl, refused, "request.refused")
     assert "there is no pool gpu" in reason["text"]
     typed(ctl, reason["text"])

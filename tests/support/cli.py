@@ -7,8 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -43,6 +46,14 @@ def run(*args: str, stdin: str = "", cwd: Path, **extra: str) -> Result:
         timeout=LIMIT_S,
         check=False,
     )
+
+
+def inside(*args: str, cwd: Path) -> Result:
+    """In this process, for tests that call it often: to start Python takes most of the time of a call."""
+    out, err = StringIO(), StringIO()
+    with patch.dict(os.environ, environment(), clear=True), chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+        code = main.exit_code(list(args))
+    return Result(args, code, out.getvalue(), err.getvalue())
 
 
 def noetlctl(*args: str) -> int:
