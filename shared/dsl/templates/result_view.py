@@ -21,6 +21,7 @@ from shared.events.outcome import Ref, Result
 PAYLOAD = "_payload"
 MISSING: Any = missing  # what `find` answers for a name that is not there
 _ENVELOPES = {"http": ("status_code", "headers", "data"), "sql": ("rows", "row_count", "columns")}
+_EACH = ("command_", "commands")  # how a SQL result that has that of each statement names them, and their number
 _PAYLOADS = {"http": "data", "sql": "rows"}
 
 
@@ -167,7 +168,7 @@ def view(result: Result) -> View:
         return View({**value, "data": items}, items, items, beside)
     if result.shape in _ENVELOPES and isinstance(value, dict):
         payload = value.get(_PAYLOADS[result.shape])
-        own = {key: each for key, each in value.items() if key in _ENVELOPES[result.shape] or key[:8] == "command_"}
+        own = {key: each for key, each in value.items() if key in _ENVELOPES[result.shape] or key[:8] in _EACH}
         if "headers" in own:
             own["headers"] = headers_view(own["headers"])
         if result.shape == "http" and "url" in value:

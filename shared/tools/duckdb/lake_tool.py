@@ -21,7 +21,7 @@ from shared.tools.duckdb.tool import Setup, Work, refused
 from shared.tools.scripts.loader import Scripts
 from shared.tools.sql import call as sql_call
 from shared.tools.sql.call import Results
-from shared.tools.sql.text import MAX_STATEMENTS, Statement, inlined, split
+from shared.tools.sql.text import MAX_STATEMENTS, Statement, inlined, split, with_texts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -118,7 +118,8 @@ def _commands(call: Call) -> list[list[Statement]]:
         return [_checked(sql_call.statements(call))]
     if not isinstance(given[1], list) or not given[1]:
         raise BadCall("commands must be a list of SQL texts")
-    found = [_checked(split(*sql_call.bound(text, call.config.get("params")))) for text in given[1]]
+    params = call.config.get("params")
+    found = [_checked(split(*sql_call.bound(text, params), sql_call.texts_of(text))) for text in given[1]]
     if not all(found):
         raise BadCall("one of commands holds no statement")
     if sum(map(len, found)) > MAX_STATEMENTS:
@@ -127,7 +128,7 @@ def _commands(call: Call) -> list[list[Statement]]:
 
 
 def _checked(statements: list[Statement]) -> list[Statement]:
-    found = [inlined(each, escapes=False) for each in statements]
+    found = [inlined(with_texts(each), escapes=False) for each in statements]
     duck_guard.check(each.text for each in found)
     return found
 

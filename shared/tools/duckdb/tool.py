@@ -22,7 +22,7 @@ from shared.tools.duckdb.session import Session
 from shared.tools.scripts.loader import Scripts
 from shared.tools.sql import call as sql_call
 from shared.tools.sql.call import BATCH, Results, Rows, no_rows
-from shared.tools.sql.text import TRANSACTION, Statement, inlined
+from shared.tools.sql.text import TRANSACTION, Statement, inlined, with_texts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -91,7 +91,7 @@ class DuckTool:
     def _work(self, call: Call, stack: contextlib.ExitStack) -> "Work":
         given, version = str(call.config.get("database") or MEMORY), self._lib.__version__
         database = given if given == MEMORY else self._guard.file("database", given)
-        statements = [inlined(each, escapes=False) for each in sql_call.statements(call)]
+        statements = [inlined(with_texts(each), escapes=False) for each in sql_call.statements(call)]
         duck_guard.check(each.text for each in statements)
         used = secrets(call.auth, statements)
         loads, rest = loaded(statements, version)

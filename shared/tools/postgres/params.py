@@ -12,6 +12,7 @@ import msgspec
 
 from shared.errors import ToolError
 from shared.tools.base.guard import BadCall
+from shared.tools.sql.text import as_text
 
 TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
 FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
@@ -43,10 +44,6 @@ class WrongType(ToolError):
 def json_text(value: Any) -> str:
     """A string is used as JSON text, as the server itself does."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode().strip('"')
 
 
 def _int(value: Any) -> int:
@@ -112,7 +109,7 @@ def _as_given(value: Any) -> Any:
 
 
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("text", "varchar", "bpchar", "char", "name", "citext", "unknown", "xml"), _text),
+    **dict.fromkeys(("text", "varchar", "bpchar", "char", "name", "citext", "unknown", "xml"), as_text),
     **dict.fromkeys(("int2", "int4", "int8", "oid"), _int),
     **dict.fromkeys(("float4", "float8"), float),
     **dict.fromkeys(("json", "jsonb"), json_text),

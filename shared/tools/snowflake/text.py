@@ -10,7 +10,7 @@ import msgspec
 from shared.tools.base.guard import BadCall
 from shared.tools.sql.insert import MODES, rows_of
 from shared.tools.sql.rows import key_columns, last_of_each
-from shared.tools.sql.text import BINDABLE, MAX_STATEMENTS, Statement, literal, quote
+from shared.tools.sql.text import BINDABLE, MAX_STATEMENTS, Statement, as_text, literal, quote
 
 STATEMENT_PARAMS = 5000  # of one insert or merge; more rows are more statements
 
@@ -30,9 +30,8 @@ _PLAIN = re.compile(r"[^\W\d][\w$]*", re.ASCII)
 _QUOTED = re.compile(r'"(?:[^"]|"")+"')
 
 
-def split(text: str, params: Sequence[Any], _texts: frozenset[int] = frozenset()) -> list[Statement]:
-    """Without params `$1` is Snowflake's own: a column of a staged file. A value is of its own type here, in
-    quotes or not."""
+def split(text: str, params: Sequence[Any], in_quotes: frozenset[int] = frozenset()) -> list[Statement]:
+    """Without params `$1` is Snowflake's own: a column of a staged file. Of a value `in_quotes` the text is bound."""
     found: list[Statement] = []
     texts: list[str] = []  # between the values: one more than those
     values: list[Any] = []
@@ -41,7 +40,8 @@ def split(text: str, params: Sequence[Any], _texts: frozenset[int] = frozenset()
         match match.lastgroup:
             case "param" if params:
                 texts.append(text[copied : match.start()])
-                values.append(_param(params, int(match.group()[1:])))
+                number = int(match.group()[1:])
+                values.append(as_text(_param(params, number)) if number in in_quotes else _param(params, number))
                 copied = match.end()
             case "word":
                 verb = verb or match.group().upper()

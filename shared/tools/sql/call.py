@@ -12,6 +12,7 @@ import msgspec
 
 from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec
 from shared.tools.base.guard import BadCall, TooLarge, one_of
+from shared.tools.base.json_value import INT_MAX, INT_MIN
 from shared.tools.scripts import loader as script
 from shared.tools.sql.insert import MODES, insert
 from shared.tools.sql.text import Statement, split
@@ -37,7 +38,7 @@ KEYS = {
 }
 ONE_OF = ("command", "query", "table", "script")
 
-_PLAIN = frozenset({type(None), bool, int, str})
+_PLAIN = frozenset({type(None), bool, str})
 _encoder = msgspec.json.Encoder()
 
 
@@ -133,6 +134,8 @@ def plain(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     match value:
+        case int():  # DuckDB has numbers of 128 bits
+            return value if INT_MIN <= value <= INT_MAX else str(value)
         case float():
             return value if math.isfinite(value) else str(Decimal(value))
         case Decimal():

@@ -123,8 +123,22 @@ def inlined(statement: Statement, *, escapes: bool = True) -> Statement:
     """The statement as it can be sent: if it accepts no parameters, its values are quoted literals."""
     if not statement.params or statement.verb in BINDABLE:
         return statement
-    made = _replaced(statement.text, lambda number: literal(statement.params[number - 1], escapes=escapes))
+    values = with_texts(statement).params
+    made = _replaced(statement.text, lambda number: literal(values[number - 1], escapes=escapes))
     return Statement(made, statement.verb, [])
+
+
+def with_texts(statement: Statement) -> Statement:
+    """The statement with what stands in quotes as a text, for whoever takes the type of a value from the value."""
+    if not statement.texts:
+        return statement
+    values = [as_text(value) if number in statement.texts else value for number, value in enumerate(statement.params, 1)]
+    return Statement(statement.text, statement.verb, values)
+
+
+def as_text(value: Any) -> Any:
+    """What quotes make of a value: a number is its digits, a list or a mapping is JSON; nothing stays nothing."""
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode().strip('"')
 
 
 def cast(statement: Statement, types: Mapping[int, str]) -> Statement:

@@ -18,7 +18,7 @@ from shared.tools.duckdb.session import Session
 from shared.tools.duckdb.tool import LOCKED, refused
 from shared.tools.sql.call import plain
 from shared.tools.sql.rows import Batch, Query, key_columns, last_of_each, row_query, target_columns
-from shared.tools.sql.text import quote, split
+from shared.tools.sql.text import quote, split, with_texts
 from shared.tools.transfer.ends import End, Into, into
 from shared.tools.transfer.postgres import on_conflict
 
@@ -99,7 +99,7 @@ class _Opened:
 class DuckSource(_Opened):
     def __init__(self, end: End, threads: Executor, guard: Guard) -> None:
         super().__init__(end, threads, guard)
-        found = split(*(end.text() or ("", [])))
+        found = [with_texts(each) for each in split(*(end.text() or ("", [])), end.texts())]
         if len(found) != 1:
             raise BadCall("source.query must be one statement that gives rows")
         duck_guard.check([found[0].text])

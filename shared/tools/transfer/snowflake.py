@@ -46,7 +46,7 @@ class _Opened:
 class SnowflakeSource(_Opened):
     def __init__(self, end: End, threads: Executor) -> None:
         super().__init__(end, threads)
-        found = snowflake_text.split(*(end.text() or ("", [])))
+        found = snowflake_text.split(*(end.text() or ("", [])), end.texts())
         if len(found) != 1:
             raise BadCall("source.query must be one statement that gives rows")
         self._statement = found[0]

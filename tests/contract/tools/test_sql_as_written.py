@@ -170,6 +170,31 @@ async def test_duckdb_takes_values_in_statements_without_parameters(duck) -> Non
     assert outcome.result["rows"] == [{"a": note, "b": note, "comment": note, "old": True}]
 
 
+async def test_a_number_in_quotes_is_a_text_to_duckdb(duck) -> None:
+    found = await duck("""
+        CREATE TABLE t AS SELECT '{{ n }}' AS made;
+        SELECT typeof('{{ n }}') AS bound, typeof(made) AS made, typeof('{{ yes }}') AS yes, '{{ many }}' AS many, z
+        FROM t, (VALUES ('007'), ('7')) v(z) WHERE z = '{{ n }}'""", {"n": 7, "yes": True, "many": [1, {"a": 2}]})
+    text = dict.fromkeys(("bound", "made", "yes"), "VARCHAR")
+    assert found.result["rows"] == [{**text, "many": '[1,{"a":2}]', "z": "7"}]
+    columns = "FROM (VALUES (7, true, 1.5)) v(i, b, f)"  # a text is what its place makes of it, as a literal is
+    found = await duck(f"SELECT i {columns} WHERE i = '{{{{ n }}}}' AND b = '{{{{ yes }}}}' AND f < '{{{{ n }}}}'",
+                       {"n": 7, "yes": True})
+    assert found.result["rows"] == [{"i": 7}]
+
+
+async def test_a_number_in_quotes_is_a_text_where_postgres_takes_literals(run) -> None:
+    made = await run("CREATE TEMP TABLE t AS SELECT '{{ n }}' AS a; SELECT pg_typeof(a)::text AS a FROM t", {"n": 7})
+    assert made.result["rows"] == [{"a": "text"}]
+
+
+async def test_numbers_of_more_than_64_bits_are_texts(duck) -> None:
+    found = await duck("SELECT 170141183460469231731687303715884105727::hugeint AS h, 9223372036854775807 AS b, "
+                       "18446744073709551615::ubigint AS u, [2::hugeint ** 64] AS l")
+    assert found.result["rows"][0] | {"l": 0} == {"h": "170141183460469231731687303715884105727",
+                                                  "b": 2**63 - 1, "u": 2**64 - 1, "l": 0}
+
+
 async def test_duckdb_upserts(duck, opened, tmp_path) -> None:
     file = str(tmp_path / "a.db")
     assert (await duck("CREATE TABLE t (id int PRIMARY KEY, n int)", database=file)).error is None

@@ -151,6 +151,6 @@ def test_of_several_statements_what_is_kept_is_all_of_them() -> None:
     for name in ("result", "_payload"):
         for text, wanted in {
             "": value, ".command_0.rows": [{"a": 1}], ".data": [{"b": 2}], ".data.command_0": each, "[0].b": 2,
-            ".result.command_0": each, ".part": 5, " | length": 1,
+            ".result.command_0": each, ".part": 5, " | length": 1, ".commands": 2, ".data.commands": 2,
         }.items():
             assert evaluate("{{ x." + name + text + " }}", seen) == wanted, name + text

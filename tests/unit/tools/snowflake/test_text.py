@@ -34,6 +34,13 @@ def test_each_statement_gets_the_values_it_uses_in_its_order() -> None:
         split("SELECT $3", ["a"])
 
 
+def test_a_value_in_quotes_is_bound_as_its_text() -> None:
+    (select,) = split("SELECT $1, $2 WHERE a = $1", [7, 7], frozenset({2}))
+    assert select.params == [7, "7", 7]
+    (create,) = split("CREATE TABLE t AS SELECT $1, $2", [7, 7], frozenset({2}))
+    assert create.text == "CREATE TABLE t AS SELECT 7, '7'"
+
+
 @pytest.mark.parametrize(("value", "written"), [
     (5, "5"), (None, "NULL"), ("it's", "'it''s'"), (r"a\b'c", r"'a\\b''c'"), ({"k": "v"}, """'{"k":"v"}'"""),
 ])
