@@ -14,7 +14,14 @@ from services.cli.stack import completions, context
 if TYPE_CHECKING:
     from shared.bus.ports import Bus
 
-ASSIGNMENT = click.argument("assignment", metavar="NAME=JSON|NAME=@FILE")
+def _alone(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> str:
+    """One credential. What is too much is a value too, so it is not shown, as click would."""
+    if len(given) > 1:
+        raise click.UsageError("one credential at a time: NAME=JSON or NAME=@FILE, in quotes if it has spaces")
+    return given[0]
+
+
+ASSIGNMENT = click.argument("assignment", metavar="NAME=JSON|NAME=@FILE", nargs=-1, required=True, callback=_alone)
 MAX_USERS = 5
 
 

@@ -25,7 +25,7 @@ def credential(text: str) -> tuple[str, dict[str, Any]]:
     """`name=JSON` or `name=@file`."""
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise click.BadParameter(f"{text!r} is not NAME=JSON or NAME=@FILE", param_hint="--credential")
+        raise click.BadParameter("what is given is not NAME=JSON or NAME=@FILE", param_hint="--credential")
     found = _object(value, "--credential")
     _check_name(name)
     return name, found

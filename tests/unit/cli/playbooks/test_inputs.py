@@ -6,7 +6,9 @@ from pathlib import Path
 import click
 import pytest
 
+from services.cli.console import exits
 from services.cli.playbooks import inputs
+from tests.support.cli import noetlctl
 
 
 def test_no_payload_is_an_empty_object() -> None:
@@ -49,6 +51,18 @@ def test_a_payload_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(inputs, "MAX_INPUT_BYTES", 10)
     with pytest.raises(click.BadParameter, match="over 10 bytes"):
         inputs.payload('{"key": "value"}')
+
+
+@pytest.mark.parametrize("given", [
+    ['a={"token": "s"}', 'b={"token": "hidden"}'], ['={"token": "hidden"}'], ["set", "a={}", "hidden"],
+    ["rotate", "a={}", 'b={"token": "hidden"}'], ['a={"token": "hidden"'], ["a=hidden"],
+])
+def test_no_value_of_a_credential_is_shown_when_it_is_not_taken(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert noetlctl("credential", *given) == exits.USAGE
+    said = capsys.readouterr()
+    assert ("hidden" in said.out + said.err, bool(said.err)) == (False, True)
 
 
 def test_a_credential_is_a_name_and_an_object() -> None:
