@@ -1,11 +1,12 @@
 """Canonical tasks, rules and directives as nodes: what lowering is put together from."""
 
+import re
 from typing import Any
 
 from shared.dsl.lower.auth import lower_auth
 from shared.dsl.lower.commands import lower_commands
 from shared.dsl.lower.name_meanings import condition
-from shared.dsl.lower.names import Names, expression, mapped_node, renamed_node, without_raw
+from shared.dsl.lower.names import Names, expression, mapped_node, renamed_node
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, renamed, text_of, without
 from shared.dsl.lower.program import lower_program
 from shared.dsl.model.tool_spec import ToolSpec
@@ -22,6 +23,7 @@ _ALIASES = {
     "gcs": {"credential": "auth"},
     "python": {"with": "args"},
 }
+_RAW = re.compile(r"\{\{-?\s*`([^`]*)`\s*-?\}\}")
 _BODIES = ("body", "json", "data", "payload", "form")
 _TIMEOUTS = ("timeout_s", "timeout_seconds")
 
@@ -121,6 +123,16 @@ def _knobs(task: Node, tool: ToolSpec, aliases: dict[str, str]) -> Node:
         base = spec if spec is not None else build(task.position, {})
         put["spec"] = changed(base, {**moved, **dict(items(base))})
     return changed(task, put) if put else task
+
+
+def without_raw(text: str) -> str:
+    """Text between backticks inside braces is taken as it is by other template languages: here it is a string."""
+    return _RAW.sub(_quoted, text) if "{{`" in text or "{{ `" in text else text
+
+
+def _quoted(found: re.Match[str]) -> str:
+    inner = found[1].replace("\\", "\\\\").replace("'", "\\'")
+    return "{{ '" + inner + "' }}"
 
 
 def renamed_patch(patch: dict[str, Node], names: Names) -> dict[str, Any]:

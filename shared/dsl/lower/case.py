@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.dsl.lower.name_meanings import condition, negated, patches
-from shared.dsl.lower.names import Names, asks_for_errors, attributes_read, is_enter, written_of
+from shared.dsl.lower.names import Names, asks_for_errors, attributes_read, free_names, is_enter, written_of
 from shared.dsl.lower.next import Target, arc, fan_out, is_router, targets
 from shared.dsl.lower.nodes import Env, build, get, is_list, is_map, items, listed
 from shared.dsl.model.texts import Text
@@ -19,7 +19,8 @@ _RULE = 'write - when: "{{ … }}" with then: {next: …, sink: …, set: …}'
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One rule. `when` None is `else`. `retry` is the block of FS §8.1 or FX §7.1."""
+    """One rule. `when` None is `else`. `retry` is the block of FS §8.1 or FX §7.1. `asks`: its condition reads how the
+    call ended by its answer, as `response.error` and, on an event, `response.status_code`."""
 
     position: Position
     when: Any
@@ -31,6 +32,7 @@ class Case(Struct, frozen=True, kw_only=True):
     collect: Node | None = None
     answer: Node | None = None
     call: Node | None = None
+    asks: bool = False
 
     @property
     def acts(self) -> bool:
@@ -81,7 +83,18 @@ def _rule(env: Env, node: Node) -> Case | None:
         position=node.position, when=when.value if when is not None else None, set_ctx=to_ctx, set_iter=to_iter,
         sinks=_stored(actions), next=get(actions, "next"), retry=get(actions, "retry") or _again(env, actions),
         collect=get(actions, "collect"), answer=_answer(env, actions), call=_called(actions),
+        asks=env.edition > 3 and when is not None and isinstance(when.value, str) and _asks_how(when.value),
     )
+
+
+def _asks_how(when: str) -> bool:
+    if attributes_read(when, "this") & {"error", "status"} or "error" in attributes_read(when, "response"):
+        return True
+    return "event" in free_names(when) and reads_status(when)
+
+
+def reads_status(when: str) -> bool:
+    return any("status_code" in attributes_read(when, name) for name in ("response", "this"))
 
 
 def _stored(actions: Node) -> list[Node]:

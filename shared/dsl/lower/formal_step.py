@@ -1,7 +1,7 @@
 """A formal step to a canonical one: its tasks, with what comes before and behind them (`formal/tail.py`), and its arcs
 (`formal/arcs.py`)."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from shared.dsl.lower.build import (
     rule,
     with_rules,
 )
-from shared.dsl.lower.case import arcs, read_case, warn_of_codes, with_calls
+from shared.dsl.lower.case import Case, arcs, read_case, warn_of_codes, with_calls
 from shared.dsl.lower.formal.arcs import Arcs, has_sinks
 from shared.dsl.lower.formal.events import may_fail, tell
 from shared.dsl.lower.formal.retries import case_retries
@@ -35,8 +35,18 @@ from shared.dsl.lower.name_meanings import (
     patches,
     unwrapped,
     with_args,
+    with_failures,
 )
-from shared.dsl.lower.names import Names, attributes_read, expression, free_names, literal, renamed_node, rewrite
+from shared.dsl.lower.names import (
+    Names,
+    attributes_read,
+    expression,
+    free_names,
+    literal,
+    reads_beyond,
+    renamed_node,
+    rewrite,
+)
 from shared.dsl.lower.next import plain_next, router
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
 from shared.dsl.lower.retry import called, policy, start, whole
@@ -46,6 +56,8 @@ from shared.dsl.lower.workbook import arg_keys, hand_over
 from shared.dsl.source.nodes import Node
 from shared.dsl.templates.evaluate import is_template
 
+_ANSWER = ("{{ dict(status_code=outcome.http.status | default(none), headers=outcome.result.headers | default(none), "
+           "data=outcome.result.data | default(none)) }}")
 FORMAL = ("args", "vars", "set", "set_ctx", "set_iter", "case", "sink", "retry")
 
 
@@ -97,7 +109,30 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
         env=env, step=step, node=node, tasks=tasks, args=keys, cases=cases, sinks=sinks, set_ctx=to_ctx,
         set_iter=to_iter, retry=retry, main=main, errors=errors, at_the_end=vars_ if whole_loop else {},
         meta={key(step, "meta"): "{{ outcome.meta }}"} if env.edition > 2 and _reads_meta(node) else {},
+        answered=_answered(step, cases, looped=get(node, "loop") is not None) if env.edition > 3 else frozenset(),
     )
+
+
+def _answered(step: str, cases: list[Case], *, looped: bool) -> frozenset[Literal["iter", "ctx"]]:
+    """Who reads more of a failed call than its status and its error: what rules do, on the worker, and where they
+    lead. A loop has failed by one of its iterations, whose answer is not the loop's."""
+    found: set[Literal["iter", "ctx"]] = set()
+    for case in cases:
+        if case.enters or not may_fail(case, step):
+            continue
+        when = [case.when] if isinstance(case.when, str) else []
+        done = [*case.set_ctx.values(), *case.set_iter.values(), *case.sinks, *([case.answer] if case.answer else [])]
+        led = [case.next] if case.next is not None else []
+        if case.acts and _reads_answer([*when, *(text for node in done for text in texts(node))]):
+            found.add("iter")
+        if led and not looped and _reads_answer([*when, *(text for node in led for text in texts(node))]):
+            found.add("ctx")
+    return frozenset(found)
+
+
+def _reads_answer(found: list[str]) -> bool:
+    return any(reads_beyond(text, {"response", "this", "result", "output"}, {"status_code", "error", "status", "meta"})
+               for text in found)
 
 
 def _reads_meta(node: Node) -> bool:
@@ -123,7 +158,7 @@ def _works(parts: Parts) -> bool:
     """Whether anything is done on the worker beside the tool itself."""
     node = parts.node
     return bool(parts.args or parts.set_ctx or parts.set_iter or parts.sinks) or get(node, "retry") is not None \
-        or any(case.acts or case.retry is not None for case in parts.cases)
+        or any(case.acts or case.retry is not None for case in parts.cases) or bool(parts.answered)
 
 
 def _next(parts: Parts) -> tuple[Node | None, list[Node]]:
@@ -147,7 +182,9 @@ def _next(parts: Parts) -> tuple[Node | None, list[Node]]:
 def _arc_names(parts: Parts, *, loop: bool) -> Names:
     """What arcs read. The pipeline's `iter` is gone by then, so an argument of the step is written out, if it is
     the same then: what reads `vars` may not be."""
+    kept = f"(ctx.{key(parts.step, 'answered')} if event.error.task is defined)" if "ctx" in parts.answered else ""
     names = unwrapped(on_arc(parts.kind, loop=loop), parts.env.edition)
+    names = with_failures(names, parts.env.edition, "event.result", kept)
     written = {}
     used = _read_by_arcs(parts) if parts.args else {}
     for name, value in items(get(parts.node, "args")):
@@ -246,7 +283,7 @@ def _main(parts: Parts, tasks: list[Node], to: dict[str, str]) -> list[Node]:
     last = called(tasks[-1], retry)
     kept = {**retry.last, **parts.meta}
     rest = [rule(ERROR, _fails(parts, last, to)), rule(OK, directive("continue", set_iter=kept))]
-    if retry.rules or parts.errors or kept:
+    if retry.rules or parts.errors or parts.answered or kept:
         last = with_rules(_redirected(parts, last, to), retry.rules, rest)
     else:
         last = _redirected(parts, last, to)
@@ -256,19 +293,21 @@ def _main(parts: Parts, tasks: list[Node], to: dict[str, str]) -> list[Node]:
 def _handled(parts: Parts, task: Node, to: dict[str, str]) -> Node:
     """A task before the last one: its errors are the case's too."""
     task = _redirected(parts, task, to)
-    if not parts.errors or has_policy(task):
+    if not (parts.errors or parts.answered) or has_policy(task):
         return task
     return with_rules(task, [], [rule(ERROR, _fails(parts, task, to)), otherwise(directive("continue"))])
 
 
 def _fails(parts: Parts, task: Node, to: dict[str, str]) -> dict[str, Any]:
     """What an error does: the case decides when it has something to do about it."""
+    kept = {scope: {key(parts.step, "answered"): _ANSWER} for scope in parts.answered}
     if not parts.errors:
-        return directive("fail")
+        return directive("fail", set_ctx=kept.get("ctx"))
     kind = text_of(get(task, "kind"))
     code = {"http": ", status=outcome.http.status", "postgres": ", code=outcome.pg.code"}.get(kind, "")
     error = "{{ dict(outcome.error" + code + ", task=_task, attempt=_attempt) }}"
-    return directive("jump", to=to["case"], set_iter={key(parts.step, "error"): error, **parts.meta})
+    return directive("jump", to=to["case"], set_ctx=kept.get("ctx"),
+                     set_iter={key(parts.step, "error"): error, **parts.meta, **kept.get("iter", {})})
 
 
 def _redirected(parts: Parts, task: Node, to: dict[str, str]) -> Node:
@@ -302,11 +341,14 @@ def _redirection(parts: Parts, task: Node, then: Node, to: dict[str, str]) -> di
     do = text_of(get(then, "do"))
     if do == "break" and to["hub"]:
         return {"do": build(then.position, "jump"), "to": build(then.position, to["hub"])}
-    if do == "fail" and parts.errors:
+    if do == "fail" and (parts.errors or parts.answered):
         found = _fails(parts, task, to)
-        own = dict(items(get(then, "set_iter")))
-        return {"do": build(then.position, "jump"), "to": build(then.position, to["case"]),
-                "set_iter": build(then.position, {**own, **found["set_iter"]})}
+        put: dict[str, Node | None] = {
+            scope: build(then.position, {**dict(items(get(then, scope))), **found[scope]})
+            for scope in ("set_iter", "set_ctx") if scope in found}
+        if parts.errors:
+            put |= {"do": build(then.position, "jump"), "to": build(then.position, to["case"])}
+        return put
     return {}
 
 

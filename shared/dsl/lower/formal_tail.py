@@ -1,13 +1,13 @@
 """A formal step taken apart, and what came behind its main task in the first two editions of the language: setting, the
 case's branches, sinks, the end. That of today is in `formal/tail.py`."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from shared.dsl.lower.build import directive, noop, otherwise, renamed_patch, rule, sink_task
 from shared.dsl.lower.case import Case
-from shared.dsl.lower.name_meanings import after_task, condition, key, unwrapped, with_args
+from shared.dsl.lower.name_meanings import after_task, condition, key, unwrapped, with_args, with_failures
 from shared.dsl.lower.names import Names, expression, rewrite
 from shared.dsl.lower.nodes import Env, build, get, listed, text_of
 from shared.dsl.lower.retry import Retry, gather
@@ -18,7 +18,8 @@ _CASE = ("case", "enter", "exit")  # the tasks that ask the rules of a case, by 
 
 class Parts(Struct, kw_only=True):
     """A formal step taken apart. `errors`: a rule of its case does something about errors. `at_the_end` are the `vars`
-    of a step with a loop; `meta` is what the main task keeps in `iter` for those that read `this.meta`."""
+    of a step with a loop; `meta` is what the main task keeps in `iter` for those that read `this.meta`. `answered` is
+    where it keeps what a failed call answered, for the rules that read it: in `iter`, and for arcs in `ctx`."""
 
     env: Env
     step: str
@@ -34,6 +35,7 @@ class Parts(Struct, kw_only=True):
     errors: bool = False
     at_the_end: dict[str, Node] = {}
     meta: dict[str, str] = {}
+    answered: frozenset[Literal["iter", "ctx"]] = frozenset()
 
     @property
     def kind(self) -> str:
@@ -65,7 +67,8 @@ class Parts(Struct, kw_only=True):
 
     def after(self, *, errors: bool = False, view: str = "_prev") -> Names:
         names = unwrapped(after_task(self.step, self.kind, errors=errors, view=view), self.env.edition)
-        return with_args(names, self.args)
+        kept = f"iter.{key(self.step, 'answered')}" if "iter" in self.answered else ""
+        return with_args(with_failures(names, self.env.edition, view, kept), self.args)
 
 
 def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:

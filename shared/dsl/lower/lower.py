@@ -9,8 +9,9 @@ from msgspec import Struct
 from shared.dsl.lower.arc_set import arcs_that_set
 from shared.dsl.lower.bounds import short_lists, short_tool
 from shared.dsl.lower.commands import reads_commands
+from shared.dsl.lower.formal.iterators import bind_iterators
 from shared.dsl.lower.formal_step import FORMAL, lower_formal
-from shared.dsl.lower.name_meanings import EVERYWHERE, kinds_of_errors, on_arc, unwrapped
+from shared.dsl.lower.name_meanings import EVERYWHERE, kinds_of_errors, on_arc, unwrapped, with_failures
 from shared.dsl.lower.names import renamed_node
 from shared.dsl.lower.next import plain_next
 from shared.dsl.lower.no_match import must_match, taken_off
@@ -88,7 +89,7 @@ def _workflow(env: Env, workflow: Node) -> Node:
         first, *others = _step(env, plain)
         for step in [*(must_match(env, first) if strict else [first]), *others]:
             found += arcs_that_set(env, step)
-    return replaced(workflow, hand_arguments(env, hand_wholes(env, found)))
+    return replaced(workflow, bind_iterators(env, hand_arguments(env, hand_wholes(env, found))))
 
 
 def _step(env: Env, node: Node) -> list[Node]:
@@ -113,7 +114,7 @@ def _step(env: Env, node: Node) -> list[Node]:
         return [node]
     last = tool if is_map(tool) else next(reversed(listed(tool)), None)
     kind = text_of(get(last, "kind"))
-    names = unwrapped(on_arc(kind, loop=loop is not None), env.edition)
+    names = with_failures(unwrapped(on_arc(kind, loop=loop is not None), env.edition), env.edition, "event.result", "")
     return [changed(node, {"next": plain_next(env, following, names)})]
 
 

@@ -119,6 +119,33 @@ def unwrapped(names: Names, edition: int) -> Names:
     return replace(names, plain={**names.plain, "result": f"{view}.{PAYLOAD}"})
 
 
+def with_failures(names: Names, edition: int, view: str, kept: str, status: str = "") -> Names:
+    """After a failed call `response`, `this` and `result` are what it answered (FS §8.3, FX §10.3): `status_code`,
+    `headers`, `data` and `error`. `view` is the result of a success; `kept` has the answer of a failure, or is empty
+    where nothing could be kept; `status` is the status of either. Whether they are there stays a question about
+    success, as rules ask it."""
+    ok, error = names.ok or "event.error is none", names.plain["error"]
+    if edition < 4 or ok == "true":
+        return names
+    former = {name: names.plain[name] for name in ("response", "this", "result")}
+    status = status or f"({view}.status_code if {ok} else {error}.status)"
+    answered = f"{kept}.data" if kept else "(none if false)"
+    payload = former["result"].replace(former["response"], view, 1)
+    data = f"({view}.data if {ok} else {answered})"
+    fields = {"status_code": status, "data": data}
+    fields |= {"headers": f"({view}.headers if {ok} else {kept}.headers)"} if kept else {}
+    dotted = {(name, field): text for name in ("response", "this") for field, text in fields.items()}
+    dotted |= {("response", "error"): f"({view}.error if {ok} else {error})", ("output", "data"): data}
+    said = {"status": "'error'", "status_code": f"{status} | default(none)", "data": f"{answered} | default(none)",
+            "error": error}
+    envelope = f"dict({', '.join(f'{name}={text}' for name, text in said.items())})"
+    whole = dict.fromkeys(("response", "this"), f"({view} if {ok} else {envelope})")
+    body = dict.fromkeys(("response", "this"), f"({view} if {ok} else {answered})")
+    result = f"({payload} if {ok} else {answered})"
+    return replace(names, dotted={**names.dotted, **dotted}, whole=whole, tested=former,
+                   plain={**names.plain, **body, "result": result})
+
+
 def counted(step: str) -> dict[tuple[str, str], str]:
     """FX §6.3: the current repetition, and all calls so far."""
     return {("_retry", "index"): f"iter.{key(step, 'index')}", ("_retry", "count"): f"iter.{key(step, 'count')}"}
@@ -164,7 +191,7 @@ def condition(when: Any, names: Names) -> Any:
     if not isinstance(when, str):
         return when
     asks = asks_for_errors(when)
-    new = rewrite(when, replace(names, exit_on_error=asks))
+    new = rewrite(when, replace(names, exit_on_error=asks, asks=True))
     inner = expression(new)
     if asks or inner is None or "event.name" in when.replace(" ", ""):
         return new

@@ -1,8 +1,7 @@
 """Names in templates: free names are replaced in the token stream of each `{{ }}` and `{% %}`, never in
 text around them, in strings, after a dot, or as the name of a keyword argument."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from shared.dsl.source.nodes import Entry, Node
 from shared.events.aliases import ENTER, FORMER
 
 _LEXER = Environment(keep_trailing_newline=True)
-_RAW = re.compile(r"\{\{-?\s*`([^`]*)`\s*-?\}\}")
 _SPACE = ("whitespace", "linecomment", "comment")
 _OPEN = ("variable_begin", "block_begin")
 _CLOSE = ("variable_end", "block_end")
@@ -31,7 +29,10 @@ class Names(Struct, frozen=True):
     `ok`, `failed`, `entered` are tests that take the place of comparisons with `event.name` on a worker; all
     empty in an arc, where the event itself is there. `message` is the error as text (FS §7.3). With `events` they are
     those of one event of a step (`formal/events.py`): a test for each name that it has, and `event` for the name
-    itself; any other name is another event's."""
+    itself; any other name is another event's.
+
+    `whole` is what a name stands for that is read as a whole, and `tested` where it is only tested: `response is
+    defined` asks whether there was a success. `asks`: the text is a condition."""
 
     plain: Mapping[str, str] = {}
     dotted: Mapping[tuple[str, str], str] = {}
@@ -45,6 +46,9 @@ class Names(Struct, frozen=True):
     now: str = ""
     events: Mapping[str, str] | None = None
     event: str = ""
+    whole: Mapping[str, str] = {}
+    tested: Mapping[str, str] = {}
+    asks: bool = False
 
     @property
     def knows_events(self) -> bool:
@@ -175,16 +179,6 @@ def mapped_node(node: Node, change: Callable[[str], str]) -> Node:
     return node
 
 
-def without_raw(text: str) -> str:
-    """Text between backticks inside braces is taken as it is by other template languages: here it is a string."""
-    return _RAW.sub(_quoted, text) if "{{`" in text or "{{ `" in text else text
-
-
-def _quoted(found: re.Match[str]) -> str:
-    inner = found[1].replace("\\", "\\\\").replace("'", "\\'")
-    return "{{ '" + inner + "' }}"
-
-
 def attributes_read(text: str, name: str) -> set[str]:
     """The attributes that a template reads of a free name."""
     try:
@@ -309,7 +303,35 @@ def _replacement(tokens: list[Token], index: int, names: Names, local: set[str])
         return names.message, 1
     if token.text == "error" and "error" in names.plain and _meets_none(tokens, index + 1):
         return _or_none(names.plain["error"]), 1
+    if _text(tokens, index + 1) not in (".", "["):
+        if token.text in names.tested and _is_tested(tokens, index, condition=names.asks):
+            return names.tested[token.text], 1
+        if token.text in names.whole:
+            return names.whole[token.text], 1
     return names.plain.get(token.text), 1
+
+
+def _is_tested(tokens: list[Token], index: int, *, condition: bool) -> bool:
+    """Whether a name is only asked for its truth, or for what it is."""
+    before, after = _text(tokens, index - 1), _text(tokens, index + 1)
+    if after == "is" or (before in ("if", "not") and after in ("", "and", "or", "else", ")")):
+        return True
+    return condition and before in ("", "(", "and", "or") and after in ("", ")", "and", "or", "if")
+
+
+def reads_beyond(text: str, names: Set[str], attributes: Set[str]) -> bool:
+    """Whether a template reads more of these names than these attributes, or than whether they are there."""
+    try:
+        tokens = _tokens(text)
+    except TemplateSyntaxError:
+        return False
+    for index, token in enumerate(tokens):
+        if token.text not in names or not _is_free(tokens, index):
+            continue
+        dotted = _text(tokens, index + 1) == "." and _text(tokens, index + 2) in attributes
+        if not dotted and not _is_tested(tokens, index, condition=False):
+            return True
+    return False
 
 
 def _clock(tokens: list[Token], index: int) -> int:

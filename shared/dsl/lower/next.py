@@ -149,7 +149,10 @@ def plain_next(env: Env, node: Node, names: Names) -> Node:
         if not is_list(arcs):
             return node
         assert arcs is not None
-        here = replace(IN_ARCS, plain={**IN_ARCS.plain, **_of_the_event(env, names)})
+        given = _of_the_event(env, names)
+        here = replace(IN_ARCS, plain={**IN_ARCS.plain, **given}, dotted={**IN_ARCS.dotted, **{
+            pair: text for pair, text in names.dotted.items() if pair[0] == "response" and "response" in given}},
+            tested={name: text for name, text in names.tested.items() if name in given})
         new = [_of_its_end(env, each, renamed_node(renamed(_conditioned(each), "input", "args"), here))
                if is_map(each) else each for each in arcs.value]
         return changed(node, {"arcs": replaced(arcs, new)})

@@ -5,10 +5,19 @@ import re
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.dsl.lower.build import directive, noop, otherwise, rule, sink_task
-from shared.dsl.lower.name_meanings import after_task, condition, key, on_task, unwrapped, with_args
-from shared.dsl.lower.names import Names, expression, free_names, renamed_node, rewrite, written_of
+from shared.dsl.lower.name_meanings import after_task, condition, key, on_task, unwrapped, with_args, with_failures
+from shared.dsl.lower.names import (
+    Names,
+    attributes_read,
+    expression,
+    free_names,
+    renamed_node,
+    rewrite,
+    written_of,
+)
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, text_of
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
@@ -38,7 +47,9 @@ class Retry(Struct, kw_only=True):
     repeats: bool = False  # it makes calls with another input, which `_retry.index` counts then
 
     def on_task(self) -> Names:
-        return with_args(unwrapped(on_task(self.step, self.kind), self.edition), self.args)
+        names = unwrapped(on_task(self.step, self.kind), self.edition)
+        names = with_failures(names, self.edition, "outcome.result", "outcome.result", "outcome.http.status")
+        return with_args(names, self.args)
 
 
 def start(env: Env, step: str, kind: str, args: dict[str, str], node: Node) -> Retry:
@@ -78,7 +89,7 @@ def whole(env: Env, retry: Retry, node: Node, main: str) -> None:
             assert then is not None
             when = get(each, "when")
             assert when is not None
-            test = rewrite(when.value, retry.on_task()) if _reads_status(retry, when.value) \
+            test = rewrite(when.value, replace(retry.on_task(), asks=True)) if _reads_status(retry, when.value) \
                 else condition(when.value, retry.on_task())
             inner = expression(test) if isinstance(test, str) else None
             if before and inner is not None:
@@ -95,7 +106,11 @@ def whole(env: Env, retry: Retry, node: Node, main: str) -> None:
 
 def _reads_status(retry: Retry, when: Any) -> bool:
     """FX §3.3: the raw `status_code` is that of a failed call too, so that a policy about it is one about failures."""
-    return retry.edition > 2 and isinstance(when, str) and "status_code" in free_names(when) - retry.args.keys()
+    if retry.edition < 3 or not isinstance(when, str):
+        return False
+    if retry.edition > 3 and any("status_code" in attributes_read(when, name) for name in ("response", "this")):
+        return True
+    return "status_code" in free_names(when) - retry.args.keys()
 
 
 def _formal(env: Env, retry: Retry, node: Node) -> None:
@@ -105,8 +120,8 @@ def _formal(env: Env, retry: Retry, node: Node) -> None:
     names = retry.on_task()
     most = get(node, "max_attempts")
     plain = {**names.plain, "max_attempts": str(most.value) if most is not None else str(DEFAULT_ATTEMPTS)}
-    names = Names(plain, names.dotted, names.ok, names.failed,
-                  message="(outcome.error.message if outcome.status == 'error' else none)")
+    names = replace(names, plain=plain, asks=True,
+                    message="(outcome.error.message if outcome.status == 'error' else none)")
     parts = []
     for name in ("stop_when", "retry_when"):
         when = get(node, name)

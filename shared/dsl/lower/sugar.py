@@ -20,6 +20,11 @@ _KEEP: dict[str, Any] = {"result": "_prev"}
 Lower = Callable[[Env, str, list[Node]], list[Node]]
 
 
+def is_sugar(env: Env, body: Node) -> bool:
+    """`until` of a wait is a key of its tool; before the fourth edition it was taken for the sugar in some places."""
+    return any(key in body.value for key in SUGAR) and ("kind" not in body.value or env.edition < 4)
+
+
 def lower_sugar(env: Env, step: str, item: Node, kind: str, lower: Lower) -> list[Node]:
     given = text_of(get(item, "name"))
     body = get(item, kind)

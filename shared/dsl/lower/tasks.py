@@ -21,7 +21,7 @@ from shared.dsl.lower.nodes import (
     without,
 )
 from shared.dsl.lower.program import lower_program
-from shared.dsl.lower.sugar import SUGAR, lower_sugar
+from shared.dsl.lower.sugar import SUGAR, is_sugar, lower_sugar
 from shared.dsl.lower.task_retry import retried
 from shared.dsl.lower.today.shapes import todays_tool, with_input
 from shared.dsl.lower.workbook import inlined
@@ -32,7 +32,7 @@ def lower_tool(env: Env, step: str, tool: Node) -> Node:
     """The tool with every task lowered; itself when all are canonical."""
     if is_map(tool):
         found = lower_task(env, step, tool, f"{step}_task", "")
-        if len(found) == 1 and not set(found[0].value) & set(SUGAR):
+        if len(found) == 1 and not is_sugar(env, found[0]):
             return found[0]
         return Node(tool.position, found)
     if not is_list(tool):

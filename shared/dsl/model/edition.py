@@ -12,10 +12,13 @@ The log names the plan of an execution by the digest of its source, and from the
    the run before), `<step>.results.<task>`, `result` of the step before, `job.execution_id`, `now()`. A template in the
    workload saw the texts of the workload's other templates. An `end` that no arc named did not run. A retry policy
    on `status_code` alone was about successes. A program got a whole table as a mapping alone through its step's `args`.
-3. `docs/dsl.md`.
+3. After a failed call a formal `response`, `this` and `result` were nothing. An iterator's bare name gave way to a
+   key of `ctx` or `args` of the same name. A single task that waits `until` was called `task_0`. The error of a failed
+   sink named it only where a rule leads on after failures.
+4. `docs/dsl.md`.
 """
 
-EDITION = 3
+EDITION = 4
 _MARK = "@"
 
 

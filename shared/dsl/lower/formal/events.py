@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from shared.dsl.lower.case import Case
+from shared.dsl.lower.case import Case, reads_status
 from shared.dsl.lower.names import Names, asks_for_errors, expression, free_names, rewrite, written_of
 from shared.dsl.lower.nodes import Env, get, items, listed
 from shared.dsl.model.texts import Text
@@ -30,6 +30,7 @@ CALL_FAILED = BOUNDARY["step.failed"] - EXITS - {"step.failed"}
 _LOOP = BOUNDARY["loop.done"] - BOUNDARY["step.done"]
 _OWN = {"call": CALL_OK | CALL_FAILED, "exit": EXITS | {"step.done", "step.failed"} | _LOOP}
 _TESTED = re.compile(r"\bdefault\b|\bis\s+(not\s+)?(defined|none)\b|\bif\b")
+_FAILURE = re.compile(r"(?<![\w.'\"])[45]\d\d(?![\w.'\"])")  # a status that no success has
 _DATA = frozenset({"result", "response", "this", "output", "outcome"})
 
 
@@ -66,7 +67,7 @@ def _held(case: Case, names: Names, step: str) -> Any:
     guard = "event.error is none" if names.arc else names.ok
     if not isinstance(case.when, str):
         return "{{ " + guard + " }}" if case.when and guard != "false" else None
-    new = rewrite(case.when, names)
+    new = rewrite(case.when, replace(names, asks=True))
     inner = expression(new)
     if inner is not None and guard != "true" and _is_of_success(case, step):
         if guard == "false":
@@ -101,7 +102,7 @@ def passes(cases: Sequence[Case], step: str) -> list[Which]:
 
 def _is_of_success(case: Case, step: str) -> bool:
     assert isinstance(case.when, str)
-    return not asks_for_errors(case.when) and (not names_event(case) or _needs_result(case, step))
+    return not asks_for_errors(case.when) and not case.asks and (not names_event(case) or _needs_result(case, step))
 
 
 def _needs_result(case: Case, step: str) -> bool:
@@ -127,6 +128,9 @@ def tell(env: Env, cases: Sequence[Case], step: str) -> None:
     """Warns of a rule that leads on after a failure without a word about it, and notes where two rules act now."""
     cases = [case for case in cases if not case.enters]
     for case in cases:
+        if _misses_failure(case):
+            env.warn(case.position, "DSL930", "a rule that names no event is about successes: none has such a status",
+                     "add: event.name == 'call.error' and")
         silent = isinstance(case.when, str) and names_event(case) and not asks_for_errors(case.when)
         if case.next is not None and silent and may_fail(case, step) and not _tests_failure(str(case.when)):
             env.warn(case.position, "DSL931", f"the rule on step.exit leads on after a failure of {step[:60]!r} too",
@@ -134,6 +138,13 @@ def tell(env: Env, cases: Sequence[Case], step: str) -> None:
     if len(passes(cases, step)) > 1 and sum(bool(case.acts or case.next) for case in cases) > 1:
         env.note(cases[0].position, f"rules of both events of step {step[:60]!r} act: the call's, then step.exit's",
                  "see whether a rule on step.exit is one that was passed over before")
+
+
+def _misses_failure(case: Case) -> bool:
+    """A status of 400 or more is a failed call's."""
+    if not isinstance(case.when, str) or names_event(case) or case.asks or asks_for_errors(case.when):
+        return False
+    return reads_status(case.when) and _FAILURE.search(case.when) is not None
 
 
 def _tests_failure(text: str) -> bool:

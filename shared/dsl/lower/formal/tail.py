@@ -173,10 +173,12 @@ class _Tail:
         return found
 
     def _fails(self) -> list[dict[str, Any]]:
-        """The failure of a sink says which it was, where a rule could take it for the call's."""
+        """The failure of a sink says which it was; before the fourth edition only where a rule could take it for the
+        call's."""
         error = f"iter.{key(self.parts.step, 'error')}"
         found = [rule("{{ outcome.status == 'error' and " + error + " is defined }}", directive(
             "fail", error="{{ dict(" + error + ", sink=_task, sink_error=outcome.error) }}"))]
         marked = rule(ERROR, directive("fail", error="{{ dict(outcome.error, sink=_task) }}"))
         plain = rule(ERROR, directive("fail"))
-        return [*(found if self.parts.errors else []), marked if lead_by_failure(self.parts) else plain]
+        says = self.parts.env.edition > 3 or lead_by_failure(self.parts)
+        return [*(found if self.parts.errors else []), marked if says else plain]

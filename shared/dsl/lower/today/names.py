@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from shared.dsl.lower.names import Names, attributes_read, renamed_node
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, replaced, text_of
 from shared.dsl.lower.program import asks_for, lower_program
-from shared.dsl.lower.sugar import SUGAR
+from shared.dsl.lower.sugar import SUGAR, is_sugar
 from shared.dsl.lower.tasks import split
 from shared.dsl.lower.today.shapes import with_input
 from shared.dsl.lower.today.survey import Survey, kind_of, survey, texts
@@ -97,7 +97,7 @@ def _listed(env: Env, step: str, tasks: list[Node], keys: Names, own: Mapping[tu
             continue
         label, body = split(item, f"task_{index}")
         here = _after(keys, before) if index else keys
-        if set(SUGAR) & set(body.value):
+        if is_sugar(env, body):
             found.append(_sugar(env, step, body, here, own, named))
             continue
         before = kind_of(env, body)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from shared.dsl.lower.names import below_read
 from shared.dsl.lower.nodes import Env, get, is_list, is_map, items, listed, text_of
-from shared.dsl.lower.sugar import SUGAR
+from shared.dsl.lower.sugar import is_sugar
 from shared.dsl.lower.tasks import split
 from shared.dsl.source.nodes import Node
 from shared.dsl.templates.evaluate import is_template
@@ -60,7 +60,7 @@ def tasks_of(env: Env, step: str, tool: Node | None) -> Iterator[tuple[str, str]
         yield text_of(get(tool, "name")) or f"{step}_task", kind_of(env, tool)
     for index, item in enumerate(listed(tool)):
         label, body = split(item, f"task_{index}") if is_map(item) else ("", item)
-        if is_map(body) and not set(SUGAR) & set(body.value):
+        if is_map(body) and not is_sugar(env, body):
             yield label, kind_of(env, body)
 
 

@@ -4,7 +4,9 @@
 takes one, `else` takes what was tried too often, a best-effort loop is done though every iteration failed, two
 undefined values differ, and an undefined condition fails the execution. `second-edition` was recorded before there was
 a third: one rule of a `case` acts, `step.exit` is a success, `vars` of a loop are those of its iterations, a workbook
-task's own args win, and admission sees no event.
+task's own args win, and admission sees no event. `third-edition` was recorded before there was a fourth: a rule sees no
+response of a failed call, an iterator gives way to `vars` of its name, a single task that waits is called `task_0`, and
+the failure of a sink does not name it.
 """
 
 from pathlib import Path
@@ -31,6 +33,7 @@ FOLDER = Path(__file__).parent / "recorded"
 STEPS = {
     "first": ["start", "asked", "each", "last"],
     "second": ["start", "each", "gate", "breaks", "last"],
+    "third": ["start", "each", "pause", "breaks", "stores", "last"],
 }
 EDITIONS = pytest.mark.parametrize("edition", STEPS)
 

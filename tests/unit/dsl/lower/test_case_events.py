@@ -193,3 +193,14 @@ def test_vars_of_a_loop_step_that_cannot_be_taken_fail_it() -> None:
     - {step: end}
     """)
     assert (ran.steps, ran.ctx) == (["start", "two"], {})
+
+
+@pytest.mark.parametrize("workflow", [
+    "- {step: start, tool: {kind: noop}, sink: {tool: noop, args: {n: 1}}}",
+    "- {step: start, tool: {kind: noop}, case: [{when: \"{{ event.name == 'step.exit' }}\", "
+    "then: {sink: {tool: noop, args: {n: 1}}}}]}",
+])
+def test_the_error_of_a_failed_sink_names_it(workflow: str) -> None:
+    labels = ("start_sink", "start_case_1_sink")
+    ran = run(workflow, dict.fromkeys(labels, lambda _keys: failed("postgres", "no table")))
+    assert (ran.status, ran.error["kind"], ran.error["sink"] in labels) == ("failed", "postgres", True)

@@ -81,3 +81,14 @@ def test_labels_are_stable_and_say_what_they_stand_for() -> None:
 def test_a_loop_without_a_test_is_told() -> None:
     with pytest.raises(AssertionError, match="DSL501"):
         plan_of("- {step: start, tool: [{while: {do: [{kind: noop}]}}]}")
+
+
+@pytest.mark.parametrize("wait", ['for: 1s', 'until: "2026-01-01T00:00:00Z"'])
+def test_until_of_a_wait_is_no_sugar(wait: str) -> None:
+    """V10 §7.4: a single task is called after its step, and its rules are those of a task."""
+    rules = "spec: {policy: {rules: [{when: \"{{ output.status == 'error' }}\", then: {do: fail}}]}}"
+    plan = plan_of(f"- {{step: start, tool: {{kind: wait, {wait}, {rules}}}}}")
+    (task,) = plan.steps["start"].tasks
+    assert (task.name, (task.rules or ())[0].when) == ("start_task", "{{ outcome.status == 'error' }}")
+    listed = plan_of(f"- {{step: start, tool: [{{name: w, kind: wait, {wait}, {rules}}}]}}").steps["start"].tasks
+    assert (listed[0].name, (listed[0].rules or ())[0].when) == ("w", "{{ outcome.status == 'error' }}")
