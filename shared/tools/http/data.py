@@ -22,6 +22,7 @@ MAX_VALUES = 500_000  # lists, mappings and what they hold, in one JSON answer
 MAX_SHOWN = 60  # characters of a charset's name in a message
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110 §5.6.2
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -65,14 +66,25 @@ def prepare(call: Call) -> Request:
     secret = _auth_headers(call.auth or {})
     for name, value in secret.items():
         _default(headers, name, value)
-    if any(_CONTROL.search(name + value) for name, value in headers.items()):
-        raise BadCall("a header holds a line break or another control character")
     body = _body(call.config, headers)
+    _check_headers(headers, len(body or b""))
     if method != "GET":
         _default(headers, "Idempotency-Key", call.idempotency_key)
     url = _url(call.config).update_query(_pairs(mapping(call.config, "params")))
     private = PRIVATE | {name.lower() for name in secret}
     return Request(method, url, headers, body, private)
+
+
+def _check_headers(headers: Mapping[str, str], length: int) -> None:
+    """What a server may read in another way than we mean it would make the rest of the request the beginning of the next
+    one on the connection, whoever sends that (RFC 9110 §5.1, RFC 9112 §11.2)."""
+    for name, value in headers.items():
+        if _CONTROL.search(value) or _CONTROL.search(name):
+            raise BadCall("a header holds a line break or another control character")
+        if not _TOKEN.fullmatch(name):
+            raise BadCall(f"header {name[:MAX_SHOWN]!r}: a name has letters, digits and !#$%&'*+-.^_`|~ alone")
+        if name.lower() == "transfer-encoding" or (name.lower() == "content-length" and value != str(length)):
+            raise BadCall(f"header {name!r}: the call itself says how long its body is")
 
 
 def _url(config: Mapping[str, Any]) -> URL:
