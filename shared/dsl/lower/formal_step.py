@@ -20,7 +20,7 @@ from shared.dsl.lower.build import (
 )
 from shared.dsl.lower.case import Case, arcs, read_case, warn_of_codes, with_calls
 from shared.dsl.lower.formal.arcs import Arcs, has_sinks
-from shared.dsl.lower.formal.events import may_fail, tell
+from shared.dsl.lower.formal.events import may_fail, refuse_acts_of_loops, tell
 from shared.dsl.lower.formal.retries import case_retries
 from shared.dsl.lower.formal.tail import behind, decided
 from shared.dsl.lower.formal_tail import Parts
@@ -64,6 +64,7 @@ FORMAL = ("args", "vars", "set", "set_ctx", "set_iter", "case", "sink", "retry")
 def lower_formal(env: Env, step: str, node: Node, tool: Node | None) -> list[Node]:
     """The canonical step, and the steps generated beside it. `tool` is lowered already."""
     parts = _parts(env, step, node, tool)
+    pipeline = _pipeline(parts) if env.edition > 3 and parts.tasks and _works(parts) else []
     following, generated = _next(parts)
     put: dict[str, Node | None] = dict.fromkeys(FORMAL)
     put["next"] = following
@@ -72,7 +73,7 @@ def lower_formal(env: Env, step: str, node: Node, tool: Node | None) -> list[Nod
     if parts.at_the_end:
         put["loop"] = _set_by_loop(parts, put.get("loop") or get(node, "loop"))
     if parts.tasks and _works(parts):
-        put["tool"] = Node(tool.position if tool is not None else node.position, _pipeline(parts))
+        put["tool"] = Node(tool.position if tool is not None else node.position, pipeline or _pipeline(parts))
     elif tool is not None:
         put["tool"] = tool
     return [changed(node, {name: new for name, new in put.items() if new is not None or name in node.value}),
@@ -100,6 +101,8 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     errors = any(case.acts and (may_fail(case, step) if env.edition > 2 else case.errors) for case in cases)
     retry = start(env, step, kind, keys, node)
     warn_of_codes(env, node, cases, kind)
+    if env.edition > 3:
+        refuse_acts_of_loops(env, cases)
     if env.edition > 2:
         tell(env, cases, step)
         if whole_loop and vars_:

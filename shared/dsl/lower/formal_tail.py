@@ -4,6 +4,7 @@ case's branches, sinks, the end. That of today is in `formal/tail.py`."""
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.dsl.lower.build import directive, noop, otherwise, renamed_patch, rule, sink_task
 from shared.dsl.lower.case import Case
@@ -16,10 +17,14 @@ from shared.dsl.source.nodes import Node
 _CASE = ("case", "enter", "exit")  # the tasks that ask the rules of a case, by the events of the step
 
 
+_OF_THE_CALL = ("args", "call")  # without them there is no call
+
+
 class Parts(Struct, kw_only=True):
     """A formal step taken apart. `errors`: a rule of its case does something about errors. `at_the_end` are the `vars`
     of a step with a loop; `meta` is what the main task keeps in `iter` for those that read `this.meta`. `answered` is
-    where it keeps what a failed call answered, for the rules that read it: in `iter`, and for arcs in `ctx`."""
+    where it keeps what a failed call answered, for the rules that read it: in `iter`, and for arcs in `ctx`. `around`
+    are the generated tasks whose failure is none of the call."""
 
     env: Env
     step: str
@@ -36,6 +41,7 @@ class Parts(Struct, kw_only=True):
     at_the_end: dict[str, Node] = {}
     meta: dict[str, str] = {}
     answered: frozenset[Literal["iter", "ctx"]] = frozenset()
+    around: list[str] = []
 
     @property
     def kind(self) -> str:
@@ -61,14 +67,30 @@ class Parts(Struct, kw_only=True):
 
     def label(self, what: str, meaning: str) -> str:
         label = self.env.label(f"{self.step}_{what}", self.node.position, f"{meaning} of step {self.step}")
+        if what not in _OF_THE_CALL:
+            self.around.append(label)
         if what in _CASE:
             self.env.mark(label, "case")
         return label
 
-    def after(self, *, errors: bool = False, view: str = "_prev") -> Names:
+    def after(self, *, errors: bool = False, view: str = "_prev", page: bool = False) -> Names:
+        """The names behind the main task. The `result` of a step that collects is the whole, as later steps see it;
+        with `page` it is that of the last call."""
         names = unwrapped(after_task(self.step, self.kind, errors=errors, view=view), self.env.edition)
         kept = f"iter.{key(self.step, 'answered')}" if "iter" in self.answered else ""
-        return with_args(with_failures(names, self.env.edition, view, kept), self.args)
+        names = with_failures(names, self.env.edition, view, kept)
+        into = collects(self) if self.env.edition > 3 and not page and repeats(self) else ""
+        return with_args(_of_all_pages(names, self.step, into) if into else names, self.args)
+
+
+def _of_all_pages(names: Names, step: str, into: str) -> Names:
+    ok = names.ok
+    whole = f"iter.{into}" if ok == "true" else f"(iter.{into} if {ok})"
+    result = whole if ok == "true" else f"(iter.{into} if {ok} else {names.plain['result']})"
+    own = {step: whole} if step.isidentifier() else {}
+    dotted = {("event", "result"): whole, (step, into): whole, (step, "data"): whole, (step, "result"): whole}
+    return replace(names, plain={**names.plain, **own, "result": result}, dotted={**names.dotted, **dotted},
+                   tested={**names.tested, "result": whole} if names.tested else names.tested)
 
 
 def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:
@@ -149,10 +171,15 @@ def patches(parts: Parts, case: Case, names: Names) -> tuple[dict[str, Any], dic
     to_ctx: dict[str, Any] = renamed_patch(case.set_ctx, names)
     if case.collect is not None and case.retry is None:
         (to_iter if repeats(parts) else to_ctx).update(
-            gather(parts.env, parts.retry, case.collect, names, once=not repeats(parts)))
+            gather(parts.env, parts.retry, case.collect, _at_hand(parts, names), once=not repeats(parts)))
     if answers(parts, case):
         to_iter[key(parts.step, "answer")] = rewrite("{{ " + answers_with(case) + " }}", names)
     return to_iter, to_ctx
+
+
+def _at_hand(parts: Parts, names: Names) -> Names:
+    """What is collected is the response of the call, not what was collected before."""
+    return names if parts.env.edition < 4 else parts.after(errors=names.ok != "true", page=True)
 
 
 def answers(parts: Parts, case: Case) -> bool:

@@ -46,9 +46,10 @@ class Retry(Struct, kw_only=True):
     counts: bool = False  # `_retry` is read somewhere in the step
     repeats: bool = False  # it makes calls with another input, which `_retry.index` counts then
 
-    def on_task(self) -> Names:
+    def on_task(self, *, failures: bool = True) -> Names:
         names = unwrapped(on_task(self.step, self.kind), self.edition)
-        names = with_failures(names, self.edition, "outcome.result", "outcome.result", "outcome.http.status")
+        if failures:
+            names = with_failures(names, self.edition, "outcome.result", "outcome.result", "outcome.http.status")
         return with_args(names, self.args)
 
 
@@ -201,7 +202,7 @@ def policy(env: Env, retry: Retry, when: Any, then: Node, main: str, *, ends: bo
 
 def _at_success(retry: Retry) -> Names:
     """The names of the task's rules where its success is certain."""
-    names = retry.on_task()
+    names = retry.on_task(failures=False)
     view = "(outcome.result if outcome.status == 'ok')"
     plain = {name: text.replace(view, "outcome.result") for name, text in names.plain.items()}
     return Names(plain, names.dotted, names.ok, names.failed)

@@ -76,8 +76,8 @@ def prepare(call: Call) -> Request:
 
 
 def _check_headers(headers: Mapping[str, str], length: int) -> None:
-    """What a server may read in another way than we mean it would make the rest of the request the beginning of the next
-    one on the connection, whoever sends that (RFC 9110 §5.1, RFC 9112 §11.2)."""
+    """What a server may read in another way than we mean it would make the rest of the request the beginning of the
+    next one on the connection, whoever sends that (RFC 9110 §5.1, RFC 9112 §11.2)."""
     for name, value in headers.items():
         if _CONTROL.search(value) or _CONTROL.search(name):
             raise BadCall("a header holds a line break or another control character")

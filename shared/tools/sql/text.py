@@ -132,7 +132,8 @@ def with_texts(statement: Statement) -> Statement:
     """The statement with what stands in quotes as a text, for whoever takes the type of a value from the value."""
     if not statement.texts:
         return statement
-    values = [as_text(value) if number in statement.texts else value for number, value in enumerate(statement.params, 1)]
+    values = [as_text(value) if number in statement.texts else value
+              for number, value in enumerate(statement.params, 1)]
     return Statement(statement.text, statement.verb, values)
 
 

@@ -211,8 +211,8 @@ async def test_cookies_of_one_call_do_not_reach_the_next(site, opened) -> None:
     {"url": "http://127.0.0.1/", "json": 1, "body": 2}, {"url": "http://127.0.0.1/", "headers": "x"},
     {"url": "http://127.0.0.1:1/", "headers": {"a": "b\r\nc: d"}},
     *({"url": "http://127.0.0.1:1/", "method": "POST", "json": {"a": 1}, "headers": headers} for headers in (
-        {"X y": "1"}, {"X {{ k }}": "1"}, {"": "1"}, {"a:": "1"}, {"é": "1"}, {"a\nb": "1"}, {"Transfer-Encoding": "chunked"},
-        {"content-length": "1"})),
+        {"X y": "1"}, {"X {{ k }}": "1"}, {"": "1"}, {"a:": "1"}, {"é": "1"}, {"a\nb": "1"},
+        {"Transfer-Encoding": "chunked"}, {"content-length": "1"})),
 ])
 async def test_a_request_that_makes_no_sense_is_not_sent(opened, config) -> None:
     outcome = await opened("http").run(call(config))

@@ -3,7 +3,8 @@
 A `next` of the rule that matched the call's event stands; otherwise that of the rule that matched `step.exit`;
 otherwise, after a success, the step's own. Where the worker has asked the rules about a success, arcs read the number
 of the rule. A failure is looked at here: the step may have failed where no rule was asked. That of a sink comes after
-routing (FS §3.4), so no rule takes it but one that names `step.failed`."""
+routing (FS §3.4), so no rule takes it but one that names `step.failed`. Nor does one take the failure of what rules and
+`vars` themselves do: it is none of the call, and its handler would hide it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,7 @@ DONE = "step.done"
 class Arcs:
     def __init__(self, parts: Parts, names: Names) -> None:
         self._parts, self._names = parts, names
+        self._around = parts.around if parts.env.edition > 3 else []
         self._targets: dict[int, Target | None] = {}
         self.found: list[Node] = []
         self.steps: list[Node] = []
@@ -56,7 +58,8 @@ class Arcs:
             if when is None or (failures and fires(when, FAILED) is False):
                 continue
             if case.next is not None:
-                self._add(number, case, _joined([*before, *_only(when, case, failures=failures, stores=stores)], when))
+                only = _only(when, case, failures=failures, stores=stores, around=self._around)
+                self._add(number, case, _joined([*before, *only], when))
             elif case.retry is None and not self._parts.looped and (inner := expression(when)) is not None:
                 before.append(f"not ({inner})")
         return before
@@ -79,12 +82,16 @@ class Arcs:
         return target
 
 
-def _only(when: str, case: Case, *, failures: bool, stores: bool) -> Iterator[str]:
+def _only(when: str, case: Case, *, failures: bool, stores: bool, around: list[str]) -> Iterator[str]:
     """What an arc asks beside the condition of its rule."""
     if failures and fires(when, DONE) is not False:
         yield "event.error is not none"
-    if stores and fires(when, FAILED) is not False and FAILED not in event_names(str(case.when)):
+    if fires(when, FAILED) is False or FAILED in event_names(str(case.when)):
+        return
+    if stores:
         yield "event.error.sink is not defined"
+    if around:
+        yield f"event.error.task not in {around}"
 
 
 def _joined(tests: list[str], when: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from shared.dsl.lower.case import Case, reads_status
-from shared.dsl.lower.names import Names, asks_for_errors, expression, free_names, rewrite, written_of
+from shared.dsl.lower.names import Names, asks_for_errors, event_names, expression, free_names, rewrite, written_of
 from shared.dsl.lower.nodes import Env, get, items, listed
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
@@ -138,6 +138,14 @@ def tell(env: Env, cases: Sequence[Case], step: str) -> None:
     if len(passes(cases, step)) > 1 and sum(bool(case.acts or case.next) for case in cases) > 1:
         env.note(cases[0].position, f"rules of both events of step {step[:60]!r} act: the call's, then step.exit's",
                  "see whether a rule on step.exit is one that was passed over before")
+
+
+def refuse_acts_of_loops(env: Env, cases: Sequence[Case]) -> None:
+    """Rules act on each iteration, on a worker; the end of the loop is the router's, which leads on."""
+    for case in cases:
+        if case.acts and isinstance(case.when, str) and event_names(case.when) and event_names(case.when) <= _LOOP:
+            env.error(case.position, "DSL301", "on loop.done a rule of a case can only lead on",
+                      "write vars: {…} on the step, which are taken once of its result; store in the step it leads to")
 
 
 def _misses_failure(case: Case) -> bool:

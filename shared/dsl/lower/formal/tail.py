@@ -16,7 +16,7 @@ from shared.dsl.lower.build import ERROR, directive, noop, otherwise, renamed_pa
 from shared.dsl.lower.case import Case
 from shared.dsl.lower.formal.arcs import has_sinks, lead_by_failure
 from shared.dsl.lower.formal.events import Which, asked, passes
-from shared.dsl.lower.formal_tail import Parts, ending, patches, repeats
+from shared.dsl.lower.formal_tail import Parts, collects, ending, patches, repeats
 from shared.dsl.lower.name_meanings import key
 from shared.dsl.lower.names import Names, expression
 from shared.dsl.lower.nodes import build, get, text_of
@@ -31,10 +31,12 @@ def decided(parts: Parts) -> str:
 
 
 def on_worker(parts: Parts) -> bool:
-    """Whether the worker asks the rules: they do something, or the step stores when it is known where it leads."""
+    """Whether the worker asks the rules: they do something, or the step stores when it is known where it leads, or it
+    collects, and the last response is the worker's alone."""
     cases = [case for case in parts.cases if not case.enters]
     leads = not parts.looped and any(case.next is not None for case in cases)
-    return any(case.acts for case in cases) or (leads and has_sinks(parts))
+    known_here = has_sinks(parts) or (parts.env.edition > 3 and repeats(parts) and collects(parts))
+    return any(case.acts for case in cases) or bool(leads and known_here)
 
 
 def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:
@@ -161,7 +163,8 @@ class _Tail:
         labels = [parts.label("sink", "a sink") for _ in self.sinks]
         generated = self.hub or self.case or self.keep
         plain = parts.after(view=generated or "_prev")
-        paged = Names({**plain.plain, "page": plain.plain["response"]}, plain.dotted, plain.ok, plain.failed)
+        last = parts.after(view=generated or "_prev", page=True)
+        paged = Names({**last.plain, "page": last.plain["response"]}, last.dotted, last.ok, last.failed)
         names = [plain if place < len(parts.sinks) else paged for place in range(len(labels))]
         return self._chain(self.sinks, labels, names, self.done)
 

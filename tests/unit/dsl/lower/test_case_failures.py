@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from shared.dsl.compile import compile_playbook
+from shared.dsl.templates.evaluate import evaluate
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools import registry
 from tests.support.playbooks import head
-from tests.unit.dsl.lower.support import Ran, page, run
+from tests.unit.dsl.lower.support import Ran, page, run, step_of
 
 BODY = {"detail": "no such order", "error": "E7"}
 MISSING = failed("http", "404 Not Found", shape="http", http={"status": 404, "headers": {}},
@@ -196,3 +197,52 @@ def test_before_the_fourth_edition_there_was_nothing() -> None:
     assert plan is not None
     assert Ran(plan, {"start_task": lambda _keys: MISSING}).steps == ["start", "other"]
     assert Ran(plan, {"start_task": lambda _keys: ok(1)}).steps == ["start", "other"]
+
+
+@pytest.mark.parametrize(("outcome", "rule"), [
+    (failed("python", "boom"),
+     "{when: \"{{ event.name == 'call.error' }}\", then: {set: {a: \"{{ nope.x }}\", b: 1}, next: b}}"),
+    (ok(1), "{when: \"{{ event.name == 'call.done' }}\", then: {set: {a: \"{{ nope.x }}\"}}}"),
+    (ok(1), "{when: \"{{ event.name == 'step.enter' }}\", then: {set: {a: \"{{ nope.x }}\"}}}"),
+])
+def test_no_rule_takes_the_failure_of_what_a_rule_does(outcome: Outcome, rule: str) -> None:
+    workflow = f"""
+    - step: start
+      tool: {{kind: noop}}
+      case:
+        - {rule}
+        - {{when: "{{{{ event.name == 'call.error' }}}}", then: {{next: b}}}}
+        - {{when: "{{{{ event.name == 'step.exit' and error }}}}", then: {{next: b}}}}
+    - {{step: b, tool: {{kind: noop}}}}
+    """
+    ran = run(workflow, {"start_task": lambda _keys: outcome})
+    assert (ran.status, ran.steps, ran.error["kind"]) == ("failed", ["start"], "template")
+    told = run(workflow.replace("event.name == 'step.exit' and error", "event.name == 'step.failed'"),
+               {"start_task": lambda _keys: outcome})
+    assert (told.status, told.steps) == ("completed", ["start", "b"])
+
+
+def test_a_rule_still_takes_a_failure_of_what_the_call_is_given() -> None:
+    workflow = """
+    - step: start
+      args: {x: "{{ nope.x }}"}
+      tool: {kind: noop}
+      case: [{when: "{{ event.name == 'call.error' }}", then: {set: {a: 1}, next: b}}]
+    - {step: b, tool: {kind: noop}}
+    """
+    assert run(workflow).steps == ["start", "b"]
+    when = step_of(workflow).arcs[-1].when
+    assert evaluate(when, {"event": {"name": "call.error", "error": {"kind": "timeout"}}}) is True  # of no task
+
+
+@pytest.mark.parametrize("act", ["set: {n: 1}", "sink: {tool: noop, args: {n: 1}}"])
+def test_what_a_rule_cannot_do_at_the_end_of_a_loop_is_told(act: str) -> None:
+    source = head("t") + f"""workflow:
+  - step: start
+    loop: {{in: [1], iterator: n}}
+    tool: {{kind: noop}}
+    case: [{{when: "{{{{ event.name == 'loop.done' }}}}", then: {{{act}, next: b}}}}]
+  - {{step: b, tool: {{kind: noop}}}}
+"""
+    assert [each.code for each in compile_playbook(source, kinds=registry.specs()).diagnostics] == ["DSL301"]
+    assert compile_playbook(source, kinds=registry.specs(), edition=3).plan is not None
