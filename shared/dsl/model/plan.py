@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from shared.dsl.model.edition import edition_of
 from shared.errors import Signal
 from shared.events.fields import Ending
 
@@ -230,6 +231,11 @@ class Plan(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     workload_order: tuple[str, ...] = ()
     notify: Notify | None = None
+
+    @property
+    def edition(self) -> int:
+        """That of the language, by which its name in the log is read."""
+        return edition_of(self.digest)
 
 
 class PlanMissing(Signal):

@@ -41,7 +41,7 @@ from shared.engine.values.stored_values import (
 )
 from shared.errors import TemplateError
 from shared.events import model as ev
-from shared.events.failure import CTX, LIMIT, POOL, REQUEST, TEMPLATE, Failure
+from shared.events.failure import CTX, LIMIT, PLAYBOOK, POOL, REQUEST, TEMPLATE, Failure
 from shared.events.fields import PRIORITY
 from shared.events.note import Note
 from shared.events.outcome import Result
@@ -77,6 +77,8 @@ def start(
         return turn.refuse(LIMIT, request.refused)
     if request.parent is not None and request.parent.depth > MAX_DEPTH:
         return turn.refuse(LIMIT, f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
+    if missing := _missing_step(request, plan):
+        return turn.refuse(PLAYBOOK, missing)
     if isinstance(pools, str):
         return turn.refuse(POOL, pools)
     if unready is not None:
@@ -102,6 +104,14 @@ def start(
         turn.put_token(token.step, token.args, "")
     turn.move()
     return turn.settled(before, opening)
+
+
+def _missing_step(request: Request, plan: Plan) -> str:
+    """Whoever called wants the result of a step that is not there; before the fourth edition it got nothing."""
+    wanted = request.parent.returns if request.parent is not None and not request.parent.detached else ""
+    if not wanted or wanted in plan.steps or plan.edition < 4:
+        return ""
+    return f"return_step: {plan.path} has no step {wanted!r}"
 
 
 def _priority(request: Request, plan: Plan) -> int:
@@ -227,7 +237,10 @@ class _Turn:
         try:
             arcs = self.select(step, run, end)
         except TemplateError as error:
-            self.fail(Failure(error.kind, f"next of step {step.name}: {error}", step=step.name).error())
+            found = Failure(error.kind, f"next of step {step.name}: {error}", step=step.name).error()
+            if end.event == "step.failed" and self.plan.edition > 3:  # why it failed stays the reason
+                found = {**(end.error or {}), "step": step.name, "next_error": found}
+            self.fail(found)
             return
         self.emit(ev.NextSelected(run.run_id, step.name, end.event, tuple(arc.step for arc, _ in arcs)))
         for arc, args in arcs:

@@ -13,11 +13,13 @@ from msgspec import Struct
 
 from shared.bus import topology
 from shared.bus.ports import Bus
+from shared.dsl.model.edition import plan_name
 from shared.dsl.model.plan import Plan, Task
 from shared.dsl.templates.evaluate import is_template
-from shared.errors import Refused
+from shared.errors import Corrupt, Refused
 from shared.events import failure
 from shared.runtime.stores import catalog, credentials, pools
+from shared.runtime.stores.plans import Plans
 
 log = structlog.get_logger()
 MAX_KNOWN = 1000  # plans whose needs are kept at hand
@@ -27,7 +29,7 @@ PLAYBOOK = "playbook"
 class Needs(Struct, frozen=True):
     """Literal names alone: what a template makes of one is known later. Each with who needs it."""
 
-    playbooks: Mapping[tuple[str, str], str] = {}
+    playbooks: Mapping[tuple[str, str, str], str] = {}  # path, version, the step whose result is wanted
     pools: Mapping[str, str] = {}
     credentials: Mapping[str, str] = {}
 
@@ -46,7 +48,7 @@ class Readiness:
     """`given` are the pools without a document. What was found is kept for a batch: call `forget` before the next."""
 
     def __init__(self, bus: Bus, given: Collection[str]) -> None:
-        self._bus, self._given = bus, frozenset(given)
+        self._bus, self._given, self._plans = bus, frozenset(given), Plans(bus)
         self._needs: dict[str, Needs] = {}
         self._found: dict[tuple[str, ...], str] = {}
         self._documents: Mapping[str, pools.Entry] | None = None
@@ -58,8 +60,8 @@ class Readiness:
         needs = self._of(plan)
         if needs is NOTHING:
             return None
-        for (path, version), who in needs.playbooks.items():
-            if reason := await self._once(("playbook", path, version), self._playbook, path, version):
+        for called, who in needs.playbooks.items():
+            if reason := await self._once(("playbook", *called), self._playbook, *called):
                 return Unready(failure.PLAYBOOK, f"{who} calls a playbook that is not there: {reason}")
         for pool, who in needs.pools.items():
             if reason := await self._once(("pool", pool), self._pool, pool):
@@ -82,12 +84,13 @@ class Readiness:
             self._found[key] = await look(*names)
         return self._found[key]
 
-    async def _playbook(self, path: str, version: str) -> str:
+    async def _playbook(self, path: str, version: str, returns: str) -> str:
         try:
-            await catalog.find(self._bus, path, version)
-        except catalog.NotRegistered as error:
+            entry = await catalog.find(self._bus, path, version)
+            steps = (await self._plans.load(plan_name(entry.digest))).steps if returns else {}
+        except (catalog.NotRegistered, Corrupt) as error:
             return str(error)
-        return ""
+        return f"{path} has no step {returns!r}, which return_step names" if returns and returns not in steps else ""
 
     async def _pool(self, pool: str) -> str:
         if self._documents is None:
@@ -115,7 +118,7 @@ class Readiness:
 
 def needs_of(plan: Plan, given: Collection[str]) -> Needs:
     """Without the pools that are given."""
-    playbooks: dict[tuple[str, str], str] = {}
+    playbooks: dict[tuple[str, str, str], str] = {}
     wanted: dict[str, str] = {}
     for step in plan.steps.values():
         if step.tasks and not step.requires and step.pool not in given:
@@ -128,8 +131,10 @@ def needs_of(plan: Plan, given: Collection[str]) -> Needs:
     return Needs(playbooks, wanted, declared) if playbooks or wanted or declared else NOTHING
 
 
-def _called(task: Task) -> Iterator[tuple[str, str]]:
+def _called(task: Task) -> Iterator[tuple[str, str, str]]:
     path, version = task.config.get("path"), task.config.get("version", "")
+    returns = task.config.get("return_step", "")
     if task.kind == PLAYBOOK and isinstance(path, str) and not is_template(path):
         literal = isinstance(version, str | int | float) and not is_template(str(version))
-        yield path, str(version) if literal else ""
+        wanted = returns if literal and isinstance(returns, str) and not is_template(returns) else ""
+        yield path, str(version) if literal else "", wanted if task.config.get("mode") != "detached" else ""

@@ -42,6 +42,8 @@ def pooled(where: str) -> str:
                  id="playbook"),
     pytest.param(calls("ready/child", ", version: '9'"), "playbook", "no playbook 'ready/child' version '9'",
                  id="version"),
+    pytest.param(calls("ready/child", ", return_step: strt"), "playbook",
+                 "ready/child has no step 'strt', which return_step names", id="return_step"),
     pytest.param(pooled("pool: nosuch"), "pool", "step then cannot run: there is no pool nosuch (pools: default",
                  id="pool"),
     pytest.param(keys("{name: stored, kind: bearer}", "{name: missing, kind: bearer}"), "auth",
@@ -64,7 +66,8 @@ async def test_what_is_missing_ends_an_execution_before_its_first_step(
 
 
 @pytest.mark.parametrize("book", [
-    calls("ready/child"), calls("ready/child", ", version: '{{ workload.sub }}1.0'").replace("sub: x", "sub: ''"),
+    calls("ready/child"), calls("ready/child", ", return_step: start"),
+    calls("ready/child", ", version: '{{ workload.sub }}1.0'").replace("sub: x", "sub: ''"),
     keys("{name: stored, kind: bearer}", "{name: other, kind: bearer, credential: stored}"), pooled("pool: default"),
 ])
 async def test_what_is_there_runs(lab: Lab, book: str) -> None:
@@ -79,6 +82,13 @@ async def test_a_name_that_a_template_makes_is_looked_for_when_it_is_used(lab: L
     ran = await lab.run(calls("{{ workload.sub }}"))
     assert "start" in ran.summary.steps
     assert (ran.status, "'x'" in ran.error["message"]) == ("failed", True)
+
+
+async def test_a_return_step_that_a_template_makes_is_looked_for_by_the_child(lab: Lab) -> None:
+    await lab.register(CHILD)
+    ran = await lab.run(calls("ready/child", ", return_step: 'st{{ workload.sub }}rt'"))
+    assert (ran.status, ran.error["kind"]) == ("failed", "playbook")
+    assert "return_step: ready/child has no step 'stxrt'" in ran.error["message"]
 
 
 async def test_a_pool_with_a_document_is_there(lab: Lab) -> None:

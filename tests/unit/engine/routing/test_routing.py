@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from shared.dsl.model.edition import plan_name, source_of
 from shared.engine.routing import decide as routing
 from shared.engine.routing.state import Execution, evolve
 from shared.events import model as ev
+from shared.events.fields import Parent
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Lease, Record
 from shared.events.request import Request
@@ -248,6 +251,34 @@ def test_an_unknown_playbook_is_a_failed_execution_that_says_why() -> None:
     state = evolve(Execution("x1"), Record("x1", "router", 1, stamp(NOW), tuple(events)), 1)
     assert state.status == "failed"
     assert state.error == {"kind": "request", "message": "no playbook 'no/such' is registered"}
+
+
+@pytest.mark.parametrize(("edition", "kind"), [(3, "template"), (4, "boom")])
+def test_an_arc_that_cannot_be_evaluated_does_not_hide_why_the_step_failed(edition: int, kind: str) -> None:
+    workflow = """
+    - step: start
+      tool: {kind: noop}
+      next: {arcs: [{step: end, when: "{{ event.name == 'step.failed' and event.error.message.nope() }}"}]}
+    - step: end
+    """
+    plan = plan_of(workflow)
+    plan = replace(plan, digest=plan_name(source_of(plan.digest), edition))
+    error = Driver(plan, lambda _step, _task, _names: failed("boom", "orig")).run().state.error or {}
+    assert (error["kind"], error["step"]) == (kind, "start")
+    assert "nope" in str(error["next_error"] if edition > 3 else error["message"])
+
+
+def test_a_playbook_without_the_step_whose_result_is_wanted_is_refused() -> None:
+    plan = plan_of("- {step: start, tool: {kind: noop}}")
+    found = {}
+    for wanted, edition in (("strt", 4), ("start", 4), ("", 4), ("strt", 3)):
+        parent = Parent("p", "r:1", "w", returns=wanted)
+        events = routing.start("x1", Request(plan.path, parent=parent), "",
+                               replace(plan, digest=plan_name(source_of(plan.digest), edition)), NOW)
+        state = evolve(Execution("x1"), Record("x1", "router", 1, stamp(NOW), tuple(events)), 1)
+        found[wanted, edition] = (state.error or {}).get("message")
+    assert found == {("strt", 4): f"return_step: {plan.path} has no step 'strt'", ("start", 4): None, ("", 4): None,
+                     ("strt", 3): None}
 
 
 def test_a_report_of_a_lower_epoch_is_ignored_once_a_higher_one_holds_the_run() -> None:
