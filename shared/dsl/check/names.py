@@ -14,11 +14,18 @@ from shared.dsl.read.reader import Reader, short
 from shared.dsl.read.template_fields import strings
 from shared.dsl.source.nodes import Path
 from shared.dsl.templates.analysis import facts
+from shared.dsl.templates.conditions import constants
 from shared.dsl.templates.evaluate import is_template
 from shared.dsl.templates.names import NOW, Read
+from shared.events.aliases import BOUNDARY
 
 EVERYWHERE = frozenset({"workload", "ctx", "args", "execution_id", "job"})
 IN_TASKS = frozenset({"iter", "_prev", "_task", "_attempt", "keychain", NOW})
+OF_OUTCOME = frozenset({"status", "result", "error", "meta", "http", "pg", "py"})
+OF_EVENT = frozenset({"name", "result", "error", "payload"})
+_CLOSED = {"outcome": OF_OUTCOME, "event": OF_EVENT}  # nobody adds a field
+_FORMAL = ("result", "response", "this", "error", "status_code", "attempt", "max_attempts", "success", "data", "vars")
+_VALUES = {("outcome", "status"): frozenset({"ok", "error"}), ("event", "name"): frozenset().union(*BOUNDARY.values())}
 UNDOING = "compensates"  # in a step that compensates another
 BEFORE_STEPS = frozenset({"workload", "execution_id", "job"})
 IN_WORKLOAD = BEFORE_STEPS | {"payload", NOW}
@@ -57,8 +64,16 @@ class _Scope(Struct, frozen=True):
 
 def check_names(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> None:
     told: set[tuple[Any, ...]] = set()
+    keys: set[str] = set()
     for scope in _scopes(plan, sites, kinds):
+        for key in _templates_as_keys(scope.value):
+            if key not in keys:
+                keys.add(key)
+                reader.value(scope.path, "DSL903", f"the key {short(key)} is taken as written: values are rendered",
+                             "write a plain key, or make the whole mapping in one {{ expression }}", warning=True)
         for text, path in strings(scope.value, scope.path):
+            if is_template(text):
+                _values(reader, text, path)
             for read in facts(text).reads if is_template(text) else ():
                 names = scope.seen.keys.get(read.space) if read.space else scope.seen.names
                 key = (scope.path[:2], read.space, read.name)
@@ -70,7 +85,10 @@ def check_names(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, To
 def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs: bool, written: str) -> None:
     """Without a `workload` section its keys are not known: then only a name much like another is reported. `written` is
     the template as its author knows it, who may not have written the name."""
-    near = reader.nearest(read.name, sorted(names))
+    formal = read.space == "" and "outcome" in names and read.name in written and "outcome" not in written
+    near = reader.nearest(read.name, sorted({*names, *(_FORMAL if formal else ())}))
+    if formal and not near and read.name == "status":
+        near = "status_code"
     if not inputs and read.space in ("", "workload") and not near and read.name not in _MISPLACED:
         return
     position = reader.document.text_line(path, read.line)
@@ -80,11 +98,34 @@ def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs:
         what = f"called {short(read.name)}" if read.name in written else f"what {short(written)} asks for"
         reader.at(position, "DSL910", f"nothing here is {what}", fix, warning=True)
         return
+    if read.space in _CLOSED:
+        fix = fix or f"one of: {', '.join(sorted(names))}"
     fix = fix or {
         "workload": f"add {read.name} to workload",
         "args": "pass it in the args of an arc that leads here",
     }.get(read.space, f"set it with set_{read.space}: {{{read.name}: …}} in a rule")
     reader.at(position, "DSL911", f"{read.space} has no key {short(read.name)}", fix[:200], warning=True)
+
+
+def _templates_as_keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (key for key in value if is_template(key))
+        for below in value.values():
+            yield from _templates_as_keys(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _templates_as_keys(below)
+
+
+def _values(reader: Reader, text: str, path: Path) -> None:
+    """A comparison with what a status or the name of an event never is."""
+    for owner, known in _VALUES.items():
+        if owner[0] not in text:
+            continue
+        for value in sorted(constants(text, owner) - known):
+            near = reader.nearest(value, sorted(known))
+            fix = f"did you mean {near}?" if near else f"one of: {', '.join(sorted(known))}"
+            reader.value(path, "DSL921", f"{'.'.join(owner)} is never {short(value)}", fix[:200], warning=True)
 
 
 def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator[_Scope]:
@@ -107,7 +148,7 @@ def _scopes(plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> Iterator
     args |= {name: frozenset(keys) for name, keys in undo.items()}
     for name, step in plan.steps.items():
         names = EVERYWHERE | workload | ctx | plan.steps.keys() | args[name] | ({UNDOING} if name in undo else set())
-        keys = {"workload": workload, "ctx": ctx, "args": args[name]}
+        keys = {"workload": workload, "ctx": ctx, "args": args[name], **_CLOSED}
         yield from _of_step(step, sites, kinds, _Seen(names, keys))
 
 

@@ -24,7 +24,7 @@ MISSING = ("shift", "skip")
 REPEATED = ("once", "twice")
 CATCH_UP = ("none", "last", "all")
 OVERLAP = ("allow", "skip", "cancel")
-NAMES = frozenset({"schedule"})
+NAMES = {"schedule": frozenset({"name", "time", "local", "unix"})}
 _SPEC: Path = ("spec",)
 _CRON_FIX = f"five fields ({cron.FIELDS}), as in cron: '0 2 * * *'"
 

@@ -20,7 +20,7 @@ from shared.dsl.lower.build import (
 )
 from shared.dsl.lower.case import Case, arcs, read_case, warn_of_codes, with_calls
 from shared.dsl.lower.formal.arcs import Arcs, has_sinks
-from shared.dsl.lower.formal.events import may_fail, refuse_acts_of_loops, tell
+from shared.dsl.lower.formal.events import may_fail, refuse_acts_of_loops, tell, warn_of_iterations
 from shared.dsl.lower.formal.retries import case_retries
 from shared.dsl.lower.formal.tail import behind, decided
 from shared.dsl.lower.formal_tail import Parts
@@ -103,6 +103,8 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     warn_of_codes(env, node, cases, kind)
     if env.edition > 3:
         refuse_acts_of_loops(env, cases)
+        if get(node, "loop") is not None:
+            warn_of_iterations(env, cases, step)
     if env.edition > 2:
         tell(env, cases, step)
         if whole_loop and vars_:

@@ -96,6 +96,7 @@ CODES: dict[str, Code] = {
     "DSL918": Code("value inside a program", "`{{ }}` in code, which is taken as written; its value is handed over."),
     "DSL919": Code("join of more than can come", "A join waits for more tokens than its arcs can bring."),
     "DSL920": Code("mock never asked", "An earlier mock of the same task answers every call."),
+    "DSL921": Code("never equal", "A condition compares `outcome.status` or `event.name` with what they never are."),
     "DSL930": Code("not for failures", "A `when` that does not read `event` takes no failure; it did once (ADR 32)."),
     "DSL931": Code("for failures too", "`step.exit` and `step.finished` come after a failure as well (ADR 32)."),
     "DSL932": Code("means something else now", "Rules of both events of a step act, `vars` of a loop are taken once, "

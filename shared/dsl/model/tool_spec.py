@@ -1,7 +1,7 @@
 """What the compiler knows of a tool kind: data handed in by the caller, so that the language
 never imports the tools."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -23,6 +23,7 @@ class KeySpec(Struct, frozen=True):
     program: bool = False  # its values are variables of a program, which is handed a whole loop with its counts
     python: bool = False  # a program in Python, as written
     fields: Mapping[str, "KeySpec"] = {}  # it is a mapping, and these are all its keys
+    wrong: Callable[[Any], str] | None = None  # why a value that is no template can never be taken, told to authors
 
 
 COMMON_KNOBS: Mapping[str, KeySpec] = {

@@ -11,7 +11,7 @@ from shared.dsl.source.nodes import Path
 from shared.events.bounds import MAX_PATH, MAX_VERSION
 from shared.events.fields import Ending
 
-NAMES = frozenset({"end"})
+NAMES: dict[str, frozenset[str]] = {"end": frozenset()}
 WHOLE: dict[str, Any] = {"end": "{{ end }}"}  # the payload unless there is one
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
 _FIX = "write notify: {playbook: {path: …}}"

@@ -91,8 +91,8 @@ class Reader:
         return []
 
     def keys(self, found: Mapping[str, Any], path: Path, known: Iterable[str], told: Mapping[str, Told],
-             what: str) -> None:
-        """Every key must be known; one in `told` gets its own message."""
+             what: str, meant: Iterable[str] = ()) -> None:
+        """Every key must be known; one in `told` gets its own message. `meant` are others that authors write."""
         known = tuple(known)
         for key in found:
             if key in known or self.full:
@@ -100,7 +100,8 @@ class Reader:
             if key in told:
                 self.key((*path, key), *told[key])
             else:
-                self.key((*path, key), "DSL201", f"unknown key {short(key)} in {what}", self._instead(key, known))
+                self.key((*path, key), "DSL201", f"unknown key {short(key)} in {what}",
+                         self._instead(key, (*known, *meant)))
 
     def _instead(self, key: str, known: tuple[str, ...]) -> str:
         if key.startswith("-"):

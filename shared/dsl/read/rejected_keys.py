@@ -88,6 +88,7 @@ ROOT = {
     "tracing": unsupported("tracing", "remove it: every event is in the log with its trace id"),
 }
 
+FORMAL = ("args", "vars", "set", "case", "sink", "retry", "result")  # of a step, where lowering has not taken them
 STEP = {
     "when": WHEN_STEP, "eval": EVAL, "expr": EXPR, "pipe": PIPE, "case": CASE, "sink": SINK, "retry": RETRY,
     "vars": VARS, "args": ARGS, "choose": _SUGAR, "while": _SUGAR, "until": _SUGAR,

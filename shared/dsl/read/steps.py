@@ -35,7 +35,8 @@ class Around(Struct, frozen=True):
 
 
 def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, around: Around) -> Step:
-    reader.keys(body, path, STEP_KEYS, {**_tools_keys(body, around.kinds), **rejected_keys.STEP}, f"step {short(name)}")
+    reader.keys(body, path, STEP_KEYS, {**_tools_keys(body, around.kinds), **rejected_keys.STEP}, f"step {short(name)}",
+                rejected_keys.FORMAL)
     desc = reader.text(body["desc"], (*path, "desc"), "write desc: some text") if "desc" in body else ""
     knobs = tuple(all_knobs(around.kinds))
     pool, requires, policy, step_knobs = _spec(reader, body, path, name, knobs, around)

@@ -96,6 +96,25 @@ def _dotted(node: nodes.Node) -> tuple[str, str]:
     return "", ""
 
 
+def constants(when: str, owner: tuple[str, str]) -> set[str]:
+    """The texts that a condition compares `owner[0].owner[1]` with."""
+    found = expression(when)
+    if found is None or owner[1] not in when:
+        return set()
+    texts: set[str] = set()
+    for node in [found, *found.find_all(nodes.Compare)]:
+        if not isinstance(node, nodes.Compare) or len(node.ops) != 1:
+            continue
+        sides = node.expr, node.ops[0].expr
+        is_text_search = node.ops[0].op in ("in", "notin") and _dotted(sides[1]) == owner  # 'error' in event.name
+        if owner not in map(_dotted, sides) or is_text_search:
+            continue
+        for side in sides:
+            items = side.items if isinstance(side, nodes.List | nodes.Tuple) else [side]
+            texts |= {item.value for item in items if isinstance(item, nodes.Const) and isinstance(item.value, str)}
+    return texts
+
+
 def contradict(first: Any, second: Any) -> bool:
     """Whether two conditions can never be true at once, seen from their text alone."""
     if not isinstance(first, str) or not isinstance(second, str):

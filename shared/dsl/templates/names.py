@@ -15,7 +15,7 @@ LOOP = "loop"
 LOOP_IS_OURS = "Can't assign to special loop variable in for-loop target"  # as Jinja says it
 ACCESSES = (nodes.Getattr, nodes.Getitem)
 _FALLBACKS = ("default", "d", "defined", "undefined", "none")
-SPACES = ("workload", "ctx", "args", "iter")
+SPACES = ("workload", "ctx", "args", "iter", "outcome", "event", "schedule", "message")
 NOW = "_now"  # the time of the decision, as text; authors write `now()`
 
 

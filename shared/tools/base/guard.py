@@ -139,6 +139,18 @@ def flag(spec: Mapping[str, Any], name: str) -> bool:
     return value
 
 
+def refusal(check: Callable[[Any], object]) -> Callable[[Any], str]:
+    """Why a check refuses a value, for `KeySpec.wrong`; empty if it does not."""
+    def why(value: Any) -> str:
+        try:
+            check(value)
+        except BadCall as error:
+            return str(error)
+        return ""
+
+    return why
+
+
 def one_of(config: Mapping[str, Any], *names: str) -> tuple[str, Any] | None:
     """The one key of several aliases that is given; two at once are a mistake."""
     given = [(name, config[name]) for name in names if config.get(name) is not None]

@@ -5,7 +5,7 @@ from typing import Any
 
 from shared.events import subjects
 from shared.tools.base.contract import Call, KeySpec, ToolSpec, Waits
-from shared.tools.base.guard import BadCall, mapping, own_limit
+from shared.tools.base.guard import BadCall, mapping, own_limit, refusal
 from shared.tools.flow.answering import waiting
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -14,8 +14,10 @@ SPEC = ToolSpec(
     kind="signal",
     doc=f"Waits for a signal (noetlctl signal, {subjects.SIGNAL}). Result: the signal's payload.",
     keys={
-        "signal": KeySpec("The name of the signal: letters, digits, _ . and -, at most 64.", required=True),
-        "schema": KeySpec("A JSON Schema; a signal whose payload does not fit is rejected.", template=False),
+        "signal": KeySpec("The name of the signal: letters, digits, _ . and -, at most 64.", required=True,
+                          wrong=refusal(lambda value: _name({"signal": value}))),
+        "schema": KeySpec("A JSON Schema; a signal whose payload does not fit is rejected.", template=False,
+                          wrong=refusal(lambda value: _schema({"schema": value}))),
     },
     waits=True,
 )

@@ -6,7 +6,7 @@ from typing import Any
 from shared.dsl.model.durations import seconds_of
 from shared.events.stamp import stamp
 from shared.tools.base.contract import Call, KeySpec, ToolSpec, Waits
-from shared.tools.base.guard import BadCall, one_of
+from shared.tools.base.guard import BadCall, one_of, refusal
 from shared.tools.flow.answering import waiting
 
 MAX_WAIT_S = 366 * 86_400.0
@@ -15,8 +15,10 @@ SPEC = ToolSpec(
     kind="wait",
     doc="Waits without a worker, for a time or until one. Result: {until}.",
     keys={
-        "for": KeySpec("Seconds, or a text such as 90s, 5m, 1h30m, 2d; at most 366 days."),
-        "until": KeySpec("An RFC 3339 time with its zone; one that is over already does not wait."),
+        "for": KeySpec("Seconds, or a text such as 90s, 5m, 1h30m, 2d; at most 366 days.",
+                       wrong=refusal(lambda value: duration(value))),
+        "until": KeySpec("An RFC 3339 time with its zone; one that is over already does not wait.",
+                         wrong=refusal(lambda value: _time(value))),
     },
     waits=True,
 )

@@ -58,9 +58,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def prepare(call: Call) -> Request:
-    method = str(call.config.get("method") or "GET").upper()
-    if method not in METHODS:
-        raise BadCall(f"method {method!r} is not one of {', '.join(sorted(METHODS))}")
+    method = method_of(call.config.get("method"))
     headers = {str(name): _scalar(value) for name, value in mapping(call.config, "headers").items()
                if value is not None}
     secret = _auth_headers(call.auth or {})
@@ -73,6 +71,13 @@ def prepare(call: Call) -> Request:
     url = _url(call.config).update_query(_pairs(mapping(call.config, "params")))
     private = PRIVATE | {name.lower() for name in secret}
     return Request(method, url, headers, body, private)
+
+
+def method_of(given: Any) -> str:
+    method = str(given or "GET").upper()
+    if method not in METHODS:
+        raise BadCall(f"method {method!r} is not one of {', '.join(sorted(METHODS))}")
+    return method
 
 
 def _check_headers(headers: Mapping[str, str], length: int) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import RESULT_LIMIT, Call, KeySpec, ToolOptions, ToolSpec
-from shared.tools.base.guard import BadCall, TooLarge, flag, guarded, seconds
+from shared.tools.base.guard import BadCall, TooLarge, flag, guarded, refusal, seconds
 from shared.tools.base.http_body import whole
 from shared.tools.http import data as http_data
 from shared.tools.http import retry as http_retry
@@ -23,7 +23,7 @@ SPEC = ToolSpec(
     kind="http",
     doc="One HTTP request. Result: {status_code, headers, data, url}; a status of 400 or more is an error.",
     keys={
-        "method": KeySpec("GET unless given."),
+        "method": KeySpec("GET unless given.", wrong=refusal(http_data.method_of)),
         "url": KeySpec("Absolute http or https address.", required=True),
         "headers": KeySpec("Mapping of request headers."),
         "params": KeySpec("Mapping of query parameters; a list repeats its key, null leaves it out."),

@@ -12,6 +12,7 @@ too. The first rule that matches an event acts on it, so that two rules may act,
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -21,14 +22,15 @@ from shared.dsl.lower.names import Names, asks_for_errors, event_names, expressi
 from shared.dsl.lower.nodes import Env, get, items, listed
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
-from shared.dsl.templates.conditions import truth
-from shared.events.aliases import BOUNDARY, EXITS
+from shared.dsl.templates.conditions import constants, truth
+from shared.events.aliases import BOUNDARY, ENTER, EXITS
 
 Which = Literal["call", "exit"]
 CALL_OK = BOUNDARY["step.done"] - EXITS - {"step.done"}
 CALL_FAILED = BOUNDARY["step.failed"] - EXITS - {"step.failed"}
 _LOOP = BOUNDARY["loop.done"] - BOUNDARY["step.done"]
 _OWN = {"call": CALL_OK | CALL_FAILED, "exit": EXITS | {"step.done", "step.failed"} | _LOOP}
+_KNOWN = ENTER.union(*BOUNDARY.values())
 _TESTED = re.compile(r"\bdefault\b|\bis\s+(not\s+)?(defined|none)\b|\bif\b")
 _FAILURE = re.compile(r"(?<![\w.'\"])[45]\d\d(?![\w.'\"])")  # a status that no success has
 _DATA = frozenset({"result", "response", "this", "output", "outcome"})
@@ -44,8 +46,10 @@ def at(names: Names, which: Which) -> Names:
         events = {**dict.fromkeys(CALL_OK, names.ok), **dict.fromkeys(CALL_FAILED, names.failed)}
     else:
         events = {**dict.fromkeys(EXITS, "true"), "step.done": names.ok, "step.failed": names.failed}
-    name = "'step.exit'" if which == "exit" else f"('call.error' if {names.failed} else 'call.done')"
-    return replace(names, events=events, event="" if names.arc else name)
+    failed = names.failed or "event.error is not none"
+    name = "'step.exit'" if which == "exit" else f"('call.error' if {failed} else 'call.done')"
+    here = names.arc and (which == "exit" or not names.tested)  # before the fourth edition an arc read its own name
+    return replace(names, events=events, event="" if here else name)
 
 
 def anywhere(names: Names) -> Names:
@@ -128,6 +132,10 @@ def tell(env: Env, cases: Sequence[Case], step: str) -> None:
     """Warns of a rule that leads on after a failure without a word about it, and notes where two rules act now."""
     cases = [case for case in cases if not case.enters]
     for case in cases:
+        for name in sorted(constants(str(case.when), ("event", "name")) - _KNOWN):
+            near = next(iter(get_close_matches(name, sorted(_KNOWN), 1)), "")
+            env.warn(case.position, "DSL921", f"event.name is never {name[:60]!r}",
+                     f"did you mean {near}?" if near else "one of: call.done, call.error, step.exit, loop.done")
         if _misses_failure(case):
             env.warn(case.position, "DSL930", "a rule that names no event is about successes: none has such a status",
                      "add: event.name == 'call.error' and")
@@ -138,6 +146,16 @@ def tell(env: Env, cases: Sequence[Case], step: str) -> None:
     if len(passes(cases, step)) > 1 and sum(bool(case.acts or case.next) for case in cases) > 1:
         env.note(cases[0].position, f"rules of both events of step {step[:60]!r} act: the call's, then step.exit's",
                  "see whether a rule on step.exit is one that was passed over before")
+
+
+def warn_of_iterations(env: Env, cases: Sequence[Case], step: str) -> None:
+    """Where a loop leads is known once, at its end: what one iteration gave is not there."""
+    for case in cases:
+        if case.next is None or not isinstance(case.when, str) or not event_names(case.when) & (CALL_OK | CALL_FAILED):
+            continue
+        if free_names(case.when) & (_DATA | {step}) and not event_names(case.when) & CALL_FAILED:
+            env.warn(case.position, "DSL903", "where a loop leads is decided once, by the result of the whole loop",
+                     "name loop.done in the rule and read the list, or keep what it asks for with set")
 
 
 def refuse_acts_of_loops(env: Env, cases: Sequence[Case]) -> None:

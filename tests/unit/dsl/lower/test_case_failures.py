@@ -246,3 +246,37 @@ def test_what_a_rule_cannot_do_at_the_end_of_a_loop_is_told(act: str) -> None:
 """
     assert [each.code for each in compile_playbook(source, kinds=registry.specs()).diagnostics] == ["DSL301"]
     assert compile_playbook(source, kinds=registry.specs(), edition=3).plan is not None
+
+
+@BOTH
+@pytest.mark.parametrize("when", ["event.error", "event.error.kind == 'http'", "'error' in event.name"])
+def test_a_rule_about_the_error_of_the_event_takes_a_failure_and_acts_whole(workflow: str, when: str) -> None:
+    ran = on(workflow, MISSING, when)
+    assert (ran.steps, ran.ctx.get("kept", 1)) == (["start", "taken"], 1)
+    assert on(workflow, page({}), when).steps == ["start", "other"]
+
+
+def test_beside_another_rule_that_leads_on_one_that_calls_says_where_it_leads() -> None:
+    source = head("t") + """workflow:
+  - step: start
+    tool: {kind: noop}
+    case:
+      - {when: "{{ event.name == 'call.done' }}", then: {call: {step: side}}}
+      - {when: "{{ event.name == 'step.exit' and response is defined }}", then: {next: b}}
+  - {step: side, tool: {kind: noop}}
+  - {step: b, tool: {kind: noop}}
+"""
+    assert [each.code for each in compile_playbook(source, kinds=registry.specs()).diagnostics] == ["DSL301"]
+
+
+def test_a_rule_that_leads_by_what_one_iteration_gave_is_told() -> None:
+    source = head("t") + """workflow:
+  - step: start
+    loop: {in: [1, 2], iterator: i}
+    tool: {kind: noop, args: {i: "{{ i }}"}}
+    case:
+      - {when: "{{ event.name == 'call.done' and result.i == 2 }}", then: {next: b}}
+      - {when: "{{ event.name == 'loop.done' }}", then: {next: b}}
+  - {step: b, tool: {kind: noop}}
+"""
+    assert "DSL903" in [each.code for each in compile_playbook(source, kinds=registry.specs()).diagnostics]
