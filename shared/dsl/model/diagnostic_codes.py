@@ -86,7 +86,8 @@ CODES: dict[str, Code] = {
     "DSL908": Code("tokens wait for each other", "Branches inside a cycle can block each other's join."),
     "DSL909": Code("cycle without a way out", "A token in the cycle can only end by a failure."),
     "DSL910": Code("unknown name", "A template reads a name that nothing defines there."),
-    "DSL911": Code("unknown key", "A template reads a key of `workload`, `ctx`, `args` or `iter` that nothing sets."),
+    "DSL911": Code("unknown key", "A template reads a key of `workload`, `ctx`, `args` or `iter` that nothing sets, or "
+                   "a field that `outcome`, `event`, `schedule` or `message` does not have."),
     "DSL912": Code("plain write in parallel", "Parallel iterations write the same `ctx` key without a reducer."),
     "DSL913": Code("secret in a result", "A result would hold a keychain value; it is blanked out."),
     "DSL914": Code("jumps end only by a failure", "No rule and no last task ends the jumps of a pipeline."),

@@ -23,6 +23,8 @@ VIEW = "shared.answers.history.formal"
 REQUESTS = "tests/unit/events/test_requests.py"
 TURN = "shared.engine.routing.decide:_Turn"
 ORDER = "tests/conformance/meaning/test_order.py"
+FAILURES = "tests/unit/dsl/lower/test_case_failures.py"
+ITERATORS = "tests/unit/dsl/lower/test_iterators.py"
 
 MUTANTS: dict[str, Mutant] = {
     "results come in the order of their ends": Mutant(
@@ -36,6 +38,14 @@ MUTANTS: dict[str, Mutant] = {
     "this has no meta": Mutant(
         ("FS §8.3",), f"{PLACES}::test_what_a_rule_of_a_case_does_reads_how_the_call_went",
         Edit(f"{LOWER}.formal_step:_parts", '"{{ outcome.meta }}"', '"{{ dict(duration_s=0) }}"'),
+    ),
+    "a failed call has no response": Mutant(
+        ("FS §8.3",), f"{FAILURES}::test_a_rule_reads_what_a_failed_call_answered",
+        Edit(f"{LOWER}.name_meanings:with_failures", "if edition < 4 or", "if edition < 9 or"),
+    ),
+    "an iterator gives way to vars": Mutant(
+        ("FS §6.2",), f"{ITERATORS}::test_the_bare_name_of_an_iterator_is_the_element",
+        Edit(f"{LOWER}.formal.iterators:bind_iterators", "if env.edition < SINCE", "if env.edition < 9"),
     ),
     "a retry does not know its last result": Mutant(
         ("FS §7.3", "FS App. B"), f"{PLACES}::test_retry_reads_the_last_result",

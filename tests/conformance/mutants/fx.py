@@ -36,7 +36,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a status is that of a success": Mutant(
         ("FX §3.3",), f"{PLACES}::test_policies_of_a_retry_read_raw_fields",
-        Edit(f"{LOWER}.retry:_reads_status", "retry.edition > 2", "retry.edition > 9"),
+        Edit(f"{LOWER}.retry:_reads_status", "retry.edition < 3", "retry.edition < 9"),
     ),
     "a refusal does not say why": Mutant(
         ("FX §4.1", "FX §10.1", "FS §3.2"), f"{ROUTING}::test_an_unknown_playbook_is_a_failed_execution_that_says_why",
