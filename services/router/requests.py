@@ -308,8 +308,13 @@ class Requests:
         if delivery.subject in DERIVED and not identity.is_same(asked, first):
             await self._taken(delivery, asked)
             return
-        if not refusals.has_inbox(delivery) and not identity.is_repeated(asked, first):
-            await self._bury(delivery, f"{execution_id} began by another request: this one starts nothing")
+        if not identity.is_repeated(asked, first):
+            reason = f"{execution_id} began by another request: this one starts nothing"
+            if not refusals.has_inbox(delivery):
+                await self._bury(delivery, reason)
+                return
+            await self._reply(delivery, execution_id, "failed", Failure(REQUEST, reason).error())
+            await delivery.ack()
             return
         await self._reply(delivery, execution_id, "duplicate")
         await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))

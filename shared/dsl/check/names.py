@@ -64,12 +64,12 @@ class _Scope(Struct, frozen=True):
 
 def check_names(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> None:
     told: set[tuple[Any, ...]] = set()
-    keys: set[str] = set()
+    named: set[str] = set()
     for scope in _scopes(plan, sites, kinds):
-        for key in _templates_as_keys(scope.value):
-            if key not in keys:
-                keys.add(key)
-                reader.value(scope.path, "DSL903", f"the key {short(key)} is taken as written: values are rendered",
+        for name in _templates_as_keys(scope.value):
+            if name not in named:
+                named.add(name)
+                reader.value(scope.path, "DSL903", f"the key {short(name)} is taken as written: values are rendered",
                              "write a plain key, or make the whole mapping in one {{ expression }}", warning=True)
         for text, path in strings(scope.value, scope.path):
             if is_template(text):

@@ -93,3 +93,18 @@ async def test_an_unknown_field_is_refused_and_not_run(
     assert (answer["status"], answer["execution_id"]) == ("failed", "")
     assert says in answer["error"]["message"]
     assert await executions(lab) == before
+
+
+async def test_another_request_under_a_used_id_is_refused(lab: Lab) -> None:
+    """Only the same request is a duplicate: whoever asks for something else does not believe that it runs."""
+    await lab.register(book("tests/ids"))
+    asked = {"path": "tests/ids", "execution_id": "own-1", "payload": {"who": "a"}}
+    found = [await ask(lab, **asked), await ask(lab, **asked)]
+    before = await executions(lab)
+    others: list[dict[str, Any]] = [{"payload": {"who": "b"}}, {"payload": {}}, {"path": "tests/nosuch"}]
+    found += [await ask(lab, **{**asked, **other}) for other in others]
+    assert [(each["execution_id"], each["status"]) for each in found] == [
+        ("own-1", "started"), ("own-1", "duplicate"), *[("own-1", "failed")] * 3]
+    assert all("own-1 began by another request" in each["error"]["message"] for each in found[2:])
+    assert (await lab.finish("own-1")).status == "completed"
+    assert await executions(lab) == before
