@@ -76,7 +76,7 @@ class Requests:
         self._readiness = readiness
         self._held: set[int] = set()
         self._full_at = float("-inf")
-        self._wishes = control_requests.Wishes(bus, clock, partitions, notes)
+        self._wishes = control_requests.Wishes(bus, clock, partitions, notes, plans)
         self._lines = Lines(lambda delivery: self._safely(delivery, self._wish(delivery)))
         self._reruns = Reruns(bus, plans, partitions)
         self._epoch = 0
@@ -308,8 +308,8 @@ class Requests:
         if delivery.subject in DERIVED and not identity.is_same(asked, first):
             await self._taken(delivery, asked)
             return
-        if not refusals.has_inbox(delivery) and not identity.is_repeated(asked, first):
-            await self._bury(delivery, f"{execution_id} began by another request: this one starts nothing")
+        if not identity.is_repeated(asked, first):
+            await self._unable(delivery, f"{execution_id} began by another request: this one starts nothing")
             return
         await self._reply(delivery, execution_id, "duplicate")
         await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))
