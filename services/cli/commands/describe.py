@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli.console import exits, render, screen, times
+from services.cli.console import execution_ids, exits, render, screen, times
 from services.cli.stack import context
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ EVENT_COLUMNS = (
 
 
 @click.command("describe", epilog="Example: noetlctl describe 4f1c… -o wide")
-@click.argument("execution")
+@execution_ids.argument
 @render.option()
 @context.option
 def command(execution: str, output: str, context_file: Path | None) -> int:
