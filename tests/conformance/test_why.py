@@ -30,7 +30,7 @@ async def test_over(stage: Stage) -> None:
     reason, answer = await stage.stalled(execution, "over")
     assert (answer.status, reason.kind, reason.step, reason.task) == ("failed", "over", "start", "calc")
     assert "ValueError" in reason.values["error"]["message"]
-    assert words(reason.remedy) == f"noetlctl rerun {execution} --failed"
+    assert words(reason.remedy).startswith(f"noetlctl rerun {execution} --failed, with the same source; if that is at")
 
 
 async def test_it_runs_right_now(stage: Stage) -> None:

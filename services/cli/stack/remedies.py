@@ -43,6 +43,9 @@ WORDS: Final[dict["Code", str]] = {
     "execute_mended": "when that is mended: noetlctl execute {path}",
     "renew_credential": "noetlctl credential {credential}=JSON, then {also}",
     "rerun_failed": "noetlctl rerun {execution_id} --failed",
+    "mend": "mend {place}, noetlctl register FILE, then noetlctl execute {path}; a rerun would keep the source",
+    "unless_source": "{also}, with the same source; if that is at fault, mend it, noetlctl register FILE, then "
+                     "noetlctl execute {path}",
     "resume": "noetlctl resume {execution_id}",
     "signal": "noetlctl signal {execution_id} {signal}",
     "signal_payload": "noetlctl signal {execution_id} {signal} --payload JSON",
