@@ -54,6 +54,7 @@ WORDS: Final[dict["Code", str]] = {
     "register_same": "noetlctl register FILE, with the very same source",
     "change_rule": "a refused token is gone: change what the rule reads, or the rule, and run it again",
     "change_join": "let more arcs lead to {step}, or lower its admit.join, and run it again",
+    "change_arc": "that is how it is written: change what the arc reads, or the arc, and run it again",
     "start_anew": "noetlctl dlq list shows what was set aside; start it anew: noetlctl execute {path}",
     "wait_for_start": "it is tried again when the {service} starts, which helps after an upgrade; or cancel what waits "
                       "for it and start it anew: noetlctl execute {path}",

@@ -15,7 +15,7 @@ Code = Literal[
     # The execution
     "execute", "execute_otherwise", "execute_mended", "rerun_failed", "mend", "unless_source", "renew_credential",
     "resume", "signal", "signal_payload", "register", "register_and_execute", "register_same", "change_rule",
-    "change_join",
+    "change_join", "change_arc",
     # What a shell finds beside the log
     "start_anew", "wait_for_start", "show_letter",
 ]

@@ -78,6 +78,8 @@ SAID: list[tuple[Remedy, str]] = [
      "a refused token is gone: change what the rule reads, or the rule, and run it again"),
     (remedy("change_join", step="meet"),
      "let more arcs lead to meet, or lower its admit.join, and run it again"),
+    (remedy("change_arc"),
+     "that is how it is written: change what the arc reads, or the arc, and run it again"),
     (remedy("start_anew", path="a/b"),
      "noetlctl dlq list shows what was set aside; start it anew: noetlctl execute a/b"),
     (remedy("wait_for_start", service="router", path="a/b"),
