@@ -42,7 +42,8 @@ ASKED_COLUMNS = (
     render.Column("BY", "by"), render.Column("REASON", "reason"),
 )
 EVENT_COLUMNS = (
-    render.Column("SEQ", "seq"), render.Column("TIME", "ts"), render.Column("EVENT", "event_type"),
+    render.Column("SEQ", "seq"), render.Column("TIME", lambda row: times.shown(row["ts"], exact=True)),
+    render.Column("EVENT", "event_type"),
     render.Column("STATUS", "status"), render.Column("ABOUT", lambda row: row["task_run_id"] or row["step_run_id"]),
 )
 
