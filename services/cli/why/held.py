@@ -13,6 +13,7 @@ from services.cli.stack import context
 from services.cli.why import many, own_processes, unstarted
 from services.cli.why.many import Standing, ask_all
 from services.cli.why.world import Around
+from shared.answers.why.facts import Answer
 
 if TYPE_CHECKING:
     from services.cli.stack.context import Found
@@ -43,7 +44,8 @@ async def look(found: "Found", chosen: Selection, limit: int) -> Held:
         refusal = await BrokerFiles(found.folder).refusal(bus)
         asked = ask_all(bus, found.settings.partitions, alive.executions, refusal)
         answers = await patiently(asked, f"asking about {len(alive.executions)} executions")
-        unbegun, more = [], False
+        unbegun: list[Answer] = []
+        more = False
         if chosen._replace(path="") == Selection():  # no request has a status or a start
             around = Around(bus, found.settings.partitions)
             unbegun, more = await unstarted.waiting(bus, around, chosen.path, limit)

@@ -26,24 +26,24 @@ STARTING = (subjects.EXECUTE, subjects.CHILD, subjects.DERIVED)
 class Queue(NamedTuple):
     """The requests that wait: how many, those that were read, and up to which sequence routers were given them."""
 
-    count: int
+    size: int
     messages: list[Message]
     delivered: int
 
 
 async def _queue(bus: JetStreamBus) -> Queue:
     taken = await bus.requests.api(api.consumer_info(topology.REQUESTS, "router"))
-    count, floor = taken["num_pending"] + taken["num_ack_pending"], taken["ack_floor"]["stream_seq"]
-    wanted = 0 < count <= MAX_READ
+    size, floor = taken["num_pending"] + taken["num_ack_pending"], taken["ack_floor"]["stream_seq"]
+    wanted = 0 < size <= MAX_READ
     found = await bus.read(topology.REQUESTS, [f"{subjects.REQUESTS}.>"], floor) if wanted else []
-    return Queue(count, found, taken["delivered"]["stream_seq"])
+    return Queue(size, found, taken["delivered"]["stream_seq"])
 
 
 async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Answer | None:
     """None: nobody has heard of it."""
     queue = await _queue(bus)
-    if queue.count > MAX_READ:
-        return await _too_many(around, execution_id, queue.count, "it may be among them")
+    if queue.size > MAX_READ:
+        return await _too_many(around, execution_id, queue.size, "it may be among them")
     created = await bus.created(topology.REQUESTS) if queue.messages else 0
     for number, message in enumerate(queue.messages):
         if _id_of(message, created) == execution_id:
@@ -56,8 +56,8 @@ async def waiting(bus: JetStreamBus, around: Around, path: str, most: int) -> tu
     """The executions that were asked for and have not begun, though a router had time for it, the oldest first; and
     whether there are more of them."""
     queue = await _queue(bus)
-    if queue.count > MAX_READ:
-        return [await _too_many(around, "", queue.count, "no router has begun their executions")], False
+    if queue.size > MAX_READ:
+        return [await _too_many(around, "", queue.size, "no router has begun their executions")], False
     created, before = await bus.created(topology.REQUESTS) if queue.messages else 0, await bus.time() - PATIENCE_S
     late = [
         (number, message) for number, message in enumerate(queue.messages)
