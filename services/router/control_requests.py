@@ -1,17 +1,30 @@
 """What people want of existing executions: each request becomes a fact in the execution's log, and the log's owner
-decides. The same request twice is the same fact."""
+decides. The same request twice is the same fact.
+
+Whoever waits for an answer is told when a request would change nothing: its execution is over, or no task of it can
+take the signal. For who does not wait, the log answers: what was to stop has stopped, and `why` shows signals that
+nothing takes. Nobody would find a signal in the log of an execution that is over: it is a dead letter."""
+
+import asyncio
 
 import structlog
 
+from services.router import refusals
 from services.router.notes import Notes
+from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
+from shared.dsl.model.plan import Plan
+from shared.engine.scheduling import planned_signals
 from shared.errors import Corrupt
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.headers import request_id
 from shared.events.note import Note
+from shared.events.record import decode, readable
 from shared.events.request import Control, decode_control, derive_id
+from shared.runtime.stores import catalog
 from shared.runtime.stores.execution_status import standing
+from shared.runtime.stores.plans import Plans
 
 log = structlog.get_logger()
 MISSING_S = (1.0, 2.0, 3.0, 4.0)  # a request may come before the execution it is about: pauses before it is looked for
@@ -22,8 +35,8 @@ SUBJECTS = frozenset({subjects.CANCEL, subjects.PAUSE, subjects.RESUME, subjects
 
 
 class Wishes:
-    def __init__(self, bus: Bus, clock: Clock, partitions: int, notes: Notes) -> None:
-        self._bus, self._clock, self._partitions, self._notes = bus, clock, partitions, notes
+    def __init__(self, bus: Bus, clock: Clock, partitions: int, notes: Notes, plans: Plans) -> None:
+        self._bus, self._clock, self._partitions, self._notes, self._plans = bus, clock, partitions, notes, plans
         self._missing: dict[int, float] = {}  # requests whose execution may still come, and when they are forgotten
 
     async def take(self, delivery: Delivery) -> dict[str, object] | str | float:
@@ -31,11 +44,43 @@ class Wishes:
         for after so many seconds. Raises Corrupt if it will never be understood."""
         asked = decode_control(delivery.data)
         event = _event(delivery, asked)
-        if await standing(self._bus, asked.execution_id, self._partitions) == "unknown":
+        found = await standing(self._bus, asked.execution_id, self._partitions)
+        if found == "unknown":
             return self._pause(delivery) or f"there is no execution {asked.execution_id}"
         self._missing.pop(delivery.seq, None)
+        reason = await self._in_vain(delivery, asked, found == "over")
+        if reason and not await self._is_known(asked.execution_id, _source(delivery)):
+            return reason
         await self._notes.tell(Note(asked.execution_id, _source(delivery), event))
         return {"execution_id": asked.execution_id, "status": "accepted", "error": None}
+
+    async def _in_vain(self, delivery: Delivery, asked: Control, over: bool) -> str:
+        """Why it would change nothing, if someone is to be told."""
+        signals, waited_for = delivery.subject == subjects.SIGNAL, refusals.has_inbox(delivery)
+        if over and (signals or waited_for):
+            return f"execution {asked.execution_id} is over: there is nothing to {delivery.subject.rpartition('.')[2]}"
+        if not signals or not waited_for or (plan := await self._plan(asked.execution_id)) is None:
+            return ""
+        return await asyncio.to_thread(planned_signals.refusal, plan, asked.name, asked.payload)  # schemas cost time
+
+    async def _plan(self, execution_id: str) -> Plan | None:
+        """None: it cannot be told what the execution waits for."""
+        partition = subjects.partition_of(execution_id, self._partitions)
+        subject = subjects.event(partition, execution_id, subjects.ROUTER)
+        first = await self._bus.find(topology.events_stream(partition), subject)
+        events = decode(first, self._partitions).events if first is not None else ()
+        digest = next((event.digest for event in events if isinstance(event, ev.RequestEvaluated)), "")
+        try:
+            return await self._plans.load(digest) if digest else None
+        except (catalog.NotRegistered, Corrupt):
+            return None
+
+    async def _is_known(self, execution_id: str, source: str) -> bool:
+        """It was accepted before, and comes again: its answer or its acknowledgement was lost."""
+        partition = subjects.partition_of(execution_id, self._partitions)
+        subject = subjects.event(partition, execution_id, subjects.CONTROL)
+        known = await self._bus.read(topology.events_stream(partition), [subject])
+        return any(record.source == source for _, record in readable(known, self._partitions))
 
     def _pause(self, delivery: Delivery) -> float:
         """0: it is looked for no more."""

@@ -1,5 +1,6 @@
 """Which playbook a request names, and whether an execution that is there began by the same request."""
 
+import msgspec
 from msgspec.structs import replace
 
 from shared.dsl.model.plan import Plan
@@ -42,9 +43,17 @@ def is_same(asked: Record, first: Record) -> bool:
 
 
 def is_repeated(asked: Record, first: Record) -> bool:
-    """Whether the execution that is there does what this request asks for."""
-    one, other = requested(asked), requested(first)
-    return (one.path, one.payload) == (other.path, other.payload)
+    """Whether the execution that is there does what this request asks for: the same playbook with the same payload,
+    and of a rerun the same taken over."""
+    return _wanted(asked) == _wanted(first)
+
+
+def _wanted(record: Record) -> bytes:
+    """As bytes: `1`, `1.0` and `true` are three payloads."""
+    begun = requested(record)
+    taken = next((event for event in record.events if isinstance(event, ev.PlaybookRestored)), None)
+    source = (taken.of, [token.step for token in taken.tokens]) if taken is not None else None
+    return msgspec.json.encode((begun.path, begun.version, begun.payload, source), order="deterministic")
 
 
 def _wait(parent: Parent) -> tuple[str, str, int, str]:

@@ -76,7 +76,7 @@ class Requests:
         self._readiness = readiness
         self._held: set[int] = set()
         self._full_at = float("-inf")
-        self._wishes = control_requests.Wishes(bus, clock, partitions, notes)
+        self._wishes = control_requests.Wishes(bus, clock, partitions, notes, plans)
         self._lines = Lines(lambda delivery: self._safely(delivery, self._wish(delivery)))
         self._reruns = Reruns(bus, plans, partitions)
         self._epoch = 0
@@ -309,12 +309,7 @@ class Requests:
             await self._taken(delivery, asked)
             return
         if not identity.is_repeated(asked, first):
-            reason = f"{execution_id} began by another request: this one starts nothing"
-            if not refusals.has_inbox(delivery):
-                await self._bury(delivery, reason)
-                return
-            await self._reply(delivery, execution_id, "failed", Failure(REQUEST, reason).error())
-            await delivery.ack()
+            await self._unable(delivery, f"{execution_id} began by another request: this one starts nothing")
             return
         await self._reply(delivery, execution_id, "duplicate")
         await self._tell_end(delivery, evolve(Execution(execution_id), first, known[0].seq))

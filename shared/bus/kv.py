@@ -17,8 +17,12 @@ def stream_of(bucket: str) -> str:
     return f"KV_{bucket}"
 
 
+def is_key(text: str) -> bool:
+    return _KEY.fullmatch(text) is not None
+
+
 def subject_of(bucket: str, key: str) -> str:
-    if not _KEY.fullmatch(key):
+    if not is_key(key):
         raise Refused(f"not a key: {key[:MAX_SHOWN]!r}; encode it with encode_key")
     return check_subject(subjects.key(bucket, key))
 

@@ -1,11 +1,15 @@
 """Why is it not running? One constructed stall per cause, on a real stack: the answer names it, with its values."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
 
+from services.cli.executions.selection import Selection
+from services.cli.stack import context
 from services.cli.stack.remedies import words
+from services.cli.why import held, many
 from services.cli.why import text as why_text
 from shared.bus import pool_consumer, topology
 from shared.dsl.documents.pools import Pool
@@ -30,7 +34,7 @@ async def test_over(stage: Stage) -> None:
     reason, answer = await stage.stalled(execution, "over")
     assert (answer.status, reason.kind, reason.step, reason.task) == ("failed", "over", "start", "calc")
     assert "ValueError" in reason.values["error"]["message"]
-    assert words(reason.remedy) == f"noetlctl rerun {execution} --failed"
+    assert words(reason.remedy).startswith(f"noetlctl rerun {execution} --failed, with the same source; if that is at")
 
 
 async def test_it_runs_right_now(stage: Stage) -> None:
@@ -53,6 +57,13 @@ async def test_the_request_has_not_been_taken(stage: Stage) -> None:
         assert (answer.status, answer.path) == ("pending", "why/nobody_knows_it")
         assert "will be refused" in reason.text
         assert "python -m services.router" in words(reason.remedy)
+        found = context.Found(stage.stack.settings_for("admin"))
+        for chosen, is_meant in ((Selection(), True), (Selection(path="why/*"), True), (Selection(path="x"), False)):
+            held_up = (await held.look(found, chosen, 100)).standing
+            causes = {one.answer.execution_id: one.reason.cause for one in held_up}
+            assert causes.get(execution) == ("request.waiting" if is_meant else None)
+            assert is_meant is any(many.is_still(one, datetime.now(UTC), many.STILL_S) for one in held_up
+                                   if one.answer.execution_id == execution)
     reason, _ = await stage.stalled(execution, "request.refused")
     assert "why/nobody_knows_it" in reason.text
 

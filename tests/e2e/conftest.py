@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import cli, up
+from tests.support.cli import cli, inner, up
 from tests.support.documents import fresh as fresh_venv
 from tests.support.documents.transcript import Shell
 
-__all__ = ["cli", "fresh", "typed", "up"]
+__all__ = ["cli", "fresh", "inner", "typed", "up"]
 
 
 @pytest.fixture(scope="session")

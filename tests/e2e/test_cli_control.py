@@ -13,7 +13,7 @@ import pytest
 from services.cli.commands import why
 from services.cli.stack import context
 from shared.answers.why.facts import Reason
-from tests.support.cli import Cli, Up, inside
+from tests.support.cli import Cli, Up
 from tests.support.playbooks import head
 from tests.support.waiting import wait_until
 
@@ -30,44 +30,39 @@ SLEEP = """
 
 
 @pytest.fixture
-def cli() -> Cli:
-    return inside
-
-
-@pytest.fixture
-def started(up: Up, cli: Cli) -> Callable[[str, str], str]:
+def started(up: Up, inner: Cli) -> Callable[[str, str], str]:
     def start(name: str, workflow: str) -> str:
         (up.folder / f"{name}.yaml").write_text(f"{head(name, f'control/{name}')}workflow:\n{workflow}")
-        assert cli("register", f"{name}.yaml", cwd=up.folder).returncode == 0
-        done = cli("execute", f"control/{name}", cwd=up.folder)
+        assert inner("register", f"{name}.yaml", cwd=up.folder).returncode == 0
+        done = inner("execute", f"control/{name}", cwd=up.folder)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     return start
 
 
-def _shown(up: Up, cli: Cli, execution: str) -> dict[str, object]:
-    shown: dict[str, object] = json.loads(cli("get", execution, "-o", "json", cwd=up.folder).stdout)
+def _shown(up: Up, inner: Cli, execution: str) -> dict[str, object]:
+    shown: dict[str, object] = json.loads(inner("get", execution, "-o", "json", cwd=up.folder).stdout)
     return shown
 
 
-def _comes_to(up: Up, cli: Cli, execution: str, status: str) -> dict[str, object]:
-    return wait_until(lambda: _shown(up, cli, execution), status, 60.0, so=lambda shown: shown["status"] == status)
+def _comes_to(up: Up, inner: Cli, execution: str, status: str) -> dict[str, object]:
+    return wait_until(lambda: _shown(up, inner, execution), status, 60.0, so=lambda shown: shown["status"] == status)
 
 
 def test_an_approval_given_by_signal_lets_the_execution_go_on(
-    up: Up, cli: Cli, started: Callable[[str, str], str]
+    up: Up, inner: Cli, started: Callable[[str, str], str]
 ) -> None:
     execution = started("approval", APPROVAL)
-    assert cli("signal", execution, "approval", "--set", "ok=true", cwd=up.folder).returncode == 0
-    assert _comes_to(up, cli, execution, "completed")["result"] == {"answer": True}
+    assert inner("signal", execution, "approval", "--set", "ok=true", cwd=up.folder).returncode == 0
+    assert _comes_to(up, inner, execution, "completed")["result"] == {"answer": True}
 
 
-def test_why_says_what_it_waits_for(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
+def test_why_says_what_it_waits_for(up: Up, inner: Cli, started: Callable[[str, str], str]) -> None:
     execution = started("approval", APPROVAL)
 
     def look() -> dict[str, Any]:
-        done = cli("why", execution, "-o", "json", cwd=up.folder)
+        done = inner("why", execution, "-o", "json", cwd=up.folder)
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
@@ -75,43 +70,43 @@ def test_why_says_what_it_waits_for(up: Up, cli: Cli, started: Callable[[str, st
     answer = wait_until(look, "it waits for a signal", 60.0,
                         so=lambda answer: [reason["cause"] for reason in answer["reasons"]] == ["wait.signal"])
     assert (answer["status"], answer["reasons"][0]["values"]["signal"]) == ("running", "approval")
-    assert cli("why", execution, "-o", "name", cwd=up.folder).stdout == f"{execution}\n"
-    assert f"→ noetlctl signal {execution} approval" in cli("why", execution, cwd=up.folder).stdout
-    unknown = cli("why", "nobody", cwd=up.folder)
+    assert inner("why", execution, "-o", "name", cwd=up.folder).stdout == f"{execution}\n"
+    assert f"→ noetlctl signal {execution} approval" in inner("why", execution, cwd=up.folder).stdout
+    unknown = inner("why", "nobody", cwd=up.folder)
     assert unknown.returncode == 7
     assert unknown.stderr.startswith("noetlctl: no execution nobody in the log, nor a request for it")
 
 
-def test_a_paused_execution_waits_for_resume(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
+def test_a_paused_execution_waits_for_resume(up: Up, inner: Cli, started: Callable[[str, str], str]) -> None:
     execution = started("approval", APPROVAL)
-    assert cli("pause", execution, "--reason", "lunch", cwd=up.folder).returncode == 0
-    _comes_to(up, cli, execution, "paused")
-    cli("signal", execution, "approval", "--set", "ok=1", cwd=up.folder)
+    assert inner("pause", execution, "--reason", "lunch", cwd=up.folder).returncode == 0
+    _comes_to(up, inner, execution, "paused")
+    inner("signal", execution, "approval", "--set", "ok=1", cwd=up.folder)
     time.sleep(0.5)
-    assert _shown(up, cli, execution)["status"] == "paused"
-    assert cli("resume", execution, cwd=up.folder).returncode == 0
-    _comes_to(up, cli, execution, "completed")
+    assert _shown(up, inner, execution)["status"] == "paused"
+    assert inner("resume", execution, cwd=up.folder).returncode == 0
+    _comes_to(up, inner, execution, "completed")
 
 
-def test_cancel_waits_until_the_shell_is_dead(up: Up, cli: Cli, started: Callable[[str, str], str]) -> None:
+def test_cancel_waits_until_the_shell_is_dead(up: Up, inner: Cli, started: Callable[[str, str], str]) -> None:
     execution = started("sleep", SLEEP)
     time.sleep(0.5)
     began = time.monotonic()
-    done = cli("cancel", execution, "--reason", "enough", "--wait", cwd=up.folder)
+    done = inner("cancel", execution, "--reason", "enough", "--wait", cwd=up.folder)
     assert (done.returncode, done.stdout) == (0, f"{execution} cancelled\n")
     assert time.monotonic() - began < 15
-    assert _shown(up, cli, execution)["error"] == {"kind": "cancelled", "message": "enough"}
+    assert _shown(up, inner, execution)["error"] == {"kind": "cancelled", "message": "enough"}
 
 
-def test_an_execution_nobody_knows_is_exit_code_7(up: Up, cli: Cli) -> None:
+def test_an_execution_nobody_knows_is_exit_code_7(up: Up, inner: Cli) -> None:
     for command in (("cancel", "nobody"), ("pause", "nobody"), ("resume", "nobody"), ("signal", "nobody", "go")):
-        done = cli(*command, cwd=up.folder)
+        done = inner(*command, cwd=up.folder)
         assert done.returncode == 7
         assert done.stderr.startswith("noetlctl: no execution nobody in the log")
 
 
 def test_why_tells_of_the_lease_that_a_killed_worker_lost(
-    up: Up, cli: Cli, started: Callable[[str, str], str]
+    up: Up, inner: Cli, started: Callable[[str, str], str]
 ) -> None:
     execution, settings = started("sleep", SLEEP), context.find(up.context_file)
 
@@ -125,11 +120,11 @@ def test_why_tells_of_the_lease_that_a_killed_worker_lost(
         return wait_until(look, f"it runs under lease {leases}", 60.0, instead=reasons)[0]
 
     worker = runs(1).values["worker"]
-    shown = json.loads(cli("pool", "workers", "-o", "json", cwd=up.folder).stdout)
+    shown = json.loads(inner("pool", "workers", "-o", "json", cwd=up.folder).stdout)
     os.kill(next(each["pid"] for each in shown if each["name"] == worker), signal.SIGKILL)
     killed = time.monotonic()
     reason = runs(2)
     assert time.monotonic() - killed < TAKEN_OVER_S
     assert [lost["worker"] for lost in reason.values["lost_leases"]] == [worker]
     assert "1 of at most 3 leases in a row were lost" in reason.text
-    assert cli("cancel", execution, "--grace", "0", "--wait", cwd=up.folder).returncode == 0
+    assert inner("cancel", execution, "--grace", "0", "--wait", cwd=up.folder).returncode == 0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.events import aliases
-from tests.support.cli import Cli, Up, inside
+from tests.support.cli import Cli, Up
 from tests.support.playbooks import head
 from tests.support.waiting import wait_until
 
@@ -31,33 +31,28 @@ EVERYTHING = """
 """
 
 
-@pytest.fixture
-def cli() -> Cli:
-    return inside
-
-
-def _events(up: Up, cli: Cli, *args: str) -> list[dict[str, Any]]:
-    done = cli("events", *args, cwd=up.folder)
+def _events(up: Up, inner: Cli, *args: str) -> list[dict[str, Any]]:
+    done = inner("events", *args, cwd=up.folder)
     assert (done.returncode, done.stderr) == (0, "")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture
-def execution(up: Up, cli: Cli) -> str:
+def execution(up: Up, inner: Cli) -> str:
     """Paused and resumed on its way, and failed in the end."""
     (up.folder / "everything.yaml").write_text(f"{head('everything', 'formal/everything')}workflow:{EVERYTHING}")
-    assert cli("register", "everything.yaml", cwd=up.folder).returncode == 0
-    execution = cli("execute", "formal/everything", cwd=up.folder).stdout.strip()
-    wait_until(lambda: {each["event_type"] for each in _events(up, cli, execution)}, "it waits for its signal", 60.0,
+    assert inner("register", "everything.yaml", cwd=up.folder).returncode == 0
+    execution = inner("execute", "formal/everything", cwd=up.folder).stdout.strip()
+    wait_until(lambda: {each["event_type"] for each in _events(up, inner, execution)}, "it waits for its signal", 60.0,
                so=lambda types: "task.waiting" in types)
     for command in (["pause", execution], ["resume", execution], ["signal", execution, "go"]):
-        assert cli(*command, cwd=up.folder).returncode == 0
+        assert inner(*command, cwd=up.folder).returncode == 0
     return execution
 
 
-def test_a_user_reads_every_formal_name(up: Up, cli: Cli, execution: str) -> None:
-    followed = _events(up, cli, execution, "--names", "formal", "--follow")
-    events = _events(up, cli, execution, "--names", "formal")
+def test_a_user_reads_every_formal_name(up: Up, inner: Cli, execution: str) -> None:
+    followed = _events(up, inner, execution, "--names", "formal", "--follow")
+    events = _events(up, inner, execution, "--names", "formal")
     assert events == followed
     tables = [*aliases.FORMAL.values(), *(each.name for each in aliases.SAID.values())]
     assert {each.fs for each in tables} - {""} - {each["event_type"] for each in events} == set()
@@ -68,10 +63,10 @@ def test_a_user_reads_every_formal_name(up: Up, cli: Cli, execution: str) -> Non
     assert [each["data"]["index"] for each in events if each["event_type"] == "loop.iteration.started"] == [0, 1]
     assert {each["source"] for each in events if each["event_type"] == "step.started"} == {"server"}
 
-    ours = _events(up, cli, execution)
+    ours = _events(up, inner, execution)
     assert {each["event_type"] for each in ours} & {"sink.started", "tool.started", "token.claimed"} == set()
     late = events[-1]["ts"]
-    assert _events(up, cli, execution, "--names", "formal", "--since", late) == [
+    assert _events(up, inner, execution, "--names", "formal", "--since", late) == [
         each for each in events if each["ts"] == late]
-    table = cli("events", execution, "--names", "formal", "-o", "table", cwd=up.folder).stdout.splitlines()
+    table = inner("events", execution, "--names", "formal", "-o", "table", cwd=up.folder).stdout.splitlines()
     assert [line.split()[3] for line in table] == [each["event_type"] for each in events]

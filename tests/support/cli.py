@@ -72,6 +72,11 @@ def cli(tmp_path: Path) -> Cli:
     return call
 
 
+@pytest.fixture
+def inner() -> Cli:
+    return inside
+
+
 class Up:
     """A running `noetlctl up` and what its context file says."""
 

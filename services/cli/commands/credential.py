@@ -130,17 +130,9 @@ async def _delete(name: str, yes: bool, output: str, context_file: Path | None) 
 
 async def _users(bus: "Bus", name: str) -> str:
     """Registered playbooks whose latest version names it."""
+    from services.cli.playbooks import catalogue
     from shared.dsl.check.credentials import named
-    from shared.errors import NoetlError
-    from shared.runtime.stores import catalog
-    from shared.runtime.stores.plans import Plans
 
-    plans, users = Plans(bus), []
-    for entry, latest in await catalog.everything(bus):
-        try:
-            if latest and name in named(await plans.load(entry.digest)):
-                users.append(entry.path)
-        except NoetlError:  # one that no longer compiles uses nothing
-            continue
+    users = [path async for path, plan in catalogue.latest_plans(bus) if name in named(plan)]
     more = f" and {len(users) - MAX_USERS} more" if len(users) > MAX_USERS else ""
     return f", which {', '.join(users[:MAX_USERS])}{more} would miss" if users else ""

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from services.cli.console import exits, options, render
+from services.cli.console import execution_ids, exits, options, render
 from services.cli.stack import context
 
 
 @click.command("ctx", epilog="Examples: noetlctl ctx 4f1c…   noetlctl ctx 4f1c… --at 1742 --path total")
-@click.argument("execution")
+@execution_ids.argument
 @click.option("--at", "seq", type=click.IntRange(min=0), metavar="SEQ",
               help="As it was after this record of the log: `describe` and `logs -o json` tell sequences.")
 @options.path

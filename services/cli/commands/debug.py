@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli.console import exits, render
+from services.cli.console import execution_ids, exits, render
 from services.cli.console.exits import CliError
 from services.cli.stack import context
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("debug", epilog="Examples: noetlctl debug 4f1c… --at '#12'   "
                "noetlctl debug 4f1c… --at 2026-03-01T10:00:00Z --run fetch:2 --eval '{{ _prev.total }}'")
-@click.argument("execution")
+@execution_ids.argument
 @click.option("--at", metavar="SEQ|#N|TIME", help="A sequence of the log, the Nth record, or a time; the last record "
               "unless given.")
 @click.option("--eval", "expression", metavar="EXPR", help="Print the value of an expression there, and nothing else.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli.console import exits, render, screen, times
+from services.cli.console import execution_ids, exits, render, screen, times
 from services.cli.stack import context
 
 if TYPE_CHECKING:
@@ -42,13 +42,14 @@ ASKED_COLUMNS = (
     render.Column("BY", "by"), render.Column("REASON", "reason"),
 )
 EVENT_COLUMNS = (
-    render.Column("SEQ", "seq"), render.Column("TIME", "ts"), render.Column("EVENT", "event_type"),
+    render.Column("SEQ", "seq"), render.Column("TIME", lambda row: times.shown(row["ts"], exact=True)),
+    render.Column("EVENT", "event_type"),
     render.Column("STATUS", "status"), render.Column("ABOUT", lambda row: row["task_run_id"] or row["step_run_id"]),
 )
 
 
 @click.command("describe", epilog="Example: noetlctl describe 4f1c… -o wide")
-@click.argument("execution")
+@execution_ids.argument
 @render.option()
 @context.option
 def command(execution: str, output: str, context_file: Path | None) -> int:

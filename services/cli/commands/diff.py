@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from services.cli.console import exits, render
+from services.cli.console.execution_ids import ExecutionId
 from services.cli.console.render import Column
 from services.cli.stack import context
 
@@ -15,8 +16,8 @@ MAX_TEXT = 80
 
 
 @click.command("diff", epilog="Example: noetlctl diff 4f1c… 9ab0… -o json")
-@click.argument("first")
-@click.argument("second")
+@click.argument("first", type=ExecutionId())
+@click.argument("second", type=ExecutionId())
 @render.option("table", "json", "yaml", "jsonl")
 @context.option
 def command(first: str, second: str, output: str, context_file: Path | None) -> int:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from services.cli.console import exits, render, times
+from services.cli.console import execution_ids, exits, render, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
 from services.cli.stack.broker_away import Patience
@@ -15,7 +15,7 @@ from services.cli.stack.broker_away import Patience
 
 @click.command("events", epilog="Examples: noetlctl events 4f1c… -o table   "
                "noetlctl events 4f1c… --follow | jq .event_type")
-@click.argument("execution")
+@execution_ids.argument
 @render.option("jsonl", "table", "json", "yaml", "name")
 @click.option(
     "--names",

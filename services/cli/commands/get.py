@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from services.cli.console import exits, render
+from services.cli.console import execution_ids, exits, render
 from services.cli.console.exits import CliError
 from services.cli.executions import selection
 from services.cli.executions.selection import MAX_SELECTED, Selection
@@ -89,7 +89,7 @@ def command(
     if noun != "execution":
         return run_async.run(_list(noun, names, watch, output, settings))
     if names:
-        return run_async.run(_one(names, watch, output, settings))
+        return run_async.run(_one(tuple(map(execution_ids.checked, names)), watch, output, settings))
     return run_async.run(_executions(chosen, Listing(limit, page, sort, reverse), watch, output, settings))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from services.cli.console import exits, interruption, render, screen, times
+from services.cli.console import execution_ids, exits, interruption, render, screen, times
 from services.cli.console.times import Moment
 from services.cli.stack import context
 from services.cli.stack.broker_away import Patience
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
 
 @click.command("logs", epilog="Examples: noetlctl logs 4f1c… --step load -f --tail 20   "
                "noetlctl logs 4f1c… --printed -o jsonl")
-@click.argument("execution")
+@execution_ids.argument
 @click.option("--step", default="", help="Of this step alone.")
 @click.option("--printed", is_flag=True, help="What tasks printed alone, not what happened.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Since then: 2h ago, or 2026-11-16T10:00.")

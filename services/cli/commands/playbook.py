@@ -189,9 +189,11 @@ async def _delete(path: str, version: str, yes: bool, output: str, context_file:
 
 
 async def _callers(bus: "Bus", path: str) -> str:
-    """Schedules and triggers that would start it."""
+    """Schedules, triggers and playbooks that would start it."""
     from services.cli import nouns
+    from services.cli.playbooks import catalogue
 
     users = [f"schedule {row['name']}" for row in await nouns.schedules(bus) if row["playbook"] == path]
     users += [f"trigger {row['name']}" for row in await nouns.triggers(bus) if row["playbook"] == path]
+    users += [f"playbook {caller}" for caller in await catalogue.callers(bus, path) if caller != path]
     return f", which {', '.join(users)} would start" if users else ""

@@ -227,7 +227,7 @@ def workers(name: str | None, output: str, context_file: Path | None) -> int:
     from services.cli.console import run_async
     from services.cli.pools import views
 
-    return run_async.run(views.workers(name or "", output, context_file))
+    return run_async.run(views.workers(name, output, context_file))
 
 
 @command.command("logs", epilog="Example: noetlctl pool logs etl --follow")

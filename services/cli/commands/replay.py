@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli.console import exits, progress, render
+from services.cli.console import execution_ids, exits, progress, render
 from services.cli.console.exits import CliError
 from services.cli.stack import context
 from shared.events.run_index import iteration_part
@@ -27,7 +27,7 @@ COLUMNS = (
 
 @click.command("replay", epilog="Examples: noetlctl replay 4f1c… --against edited.yaml   "
                "noetlctl replay --playbook shop/orders --last 200 --against edited.yaml")
-@click.argument("execution", required=False)
+@execution_ids.optional
 @click.option("--against", "file", metavar="FILE", type=click.Path(path_type=Path),
               help="The edited playbook; without it every execution is replayed against its own source.")
 @click.option("--playbook", "path", metavar="PATH", help="The latest executions of this playbook instead of one.")

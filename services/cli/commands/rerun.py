@@ -56,6 +56,8 @@ def again(
         from services.cli.executions import requests
 
         new = await _start(bus, settings, name, step)
+        if len(what.names) == 1:
+            await _tell_newer(bus, settings, name)
         status, error = "started", None
         if wait:
             summary = await requests.finish_within(bus, new, settings.partitions, timeout, quiet=True)
@@ -76,6 +78,26 @@ async def _start(bus: "Bus", settings: "Settings", name: str, step: str) -> str:
     return await control_requests.send(bus, settings, subjects.RERUN, asked)
 
 
+async def _tell_newer(bus: "Bus", settings: "Settings", name: str) -> None:
+    """Whoever has mended the playbook and registered it expects that it runs."""
+    from services.cli.executions.records import history
+    from shared.answers.history.summary import Summary
+    from shared.dsl.model.edition import source_of
+    from shared.errors import NoetlError
+    from shared.runtime.stores import catalog
+
+    summary = Summary(name)
+    try:
+        for record in await history(bus, name, settings.partitions):
+            summary.apply(record)
+        latest = await catalog.find(bus, summary.path)
+    except NoetlError:  # it is deleted, or not for this user to see; the rerun is on its way
+        return
+    if latest.digest != source_of(summary.digest):
+        click.echo(f"it runs the source that {name} ran; version {latest.version} of {summary.path} is another: "
+                   f"noetlctl execute {summary.path} runs that from its start", err=True)
+
+
 async def _followed(name: str, step: str, output: str, timeout: float | None, context_file: Path | None) -> int:
     from services.cli.executions import generated_names, requests
     from services.cli.executions.result_output import show
@@ -83,5 +105,6 @@ async def _followed(name: str, step: str, output: str, timeout: float | None, co
     settings = context.find(context_file)
     async with context.connected(settings, Patience(timeout)) as bus:
         started = await _start(bus, settings, name, step)
+        await _tell_newer(bus, settings, name)
         summary = await requests.finish_within(bus, started, settings.partitions, timeout)
         return await show(bus, summary, output, await generated_names.of(bus, summary.digest))

@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
-from services.cli.console import exits, options, render
+from services.cli.console import execution_ids, exits, options, render
 from services.cli.stack import context
 
 
 @click.command("result", epilog="Examples: noetlctl result 4f1c… --path 'rows[0].name' -r   "
                "noetlctl result 4f1c… --step load")
-@click.argument("execution")
+@execution_ids.argument
 @click.option("--step", default="", help="Of this step's latest run that gave one; of the execution unless given.")
 @options.path
 @options.raw

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli.console import exits, options, render
+from services.cli.console import execution_ids, exits, options, render
 from services.cli.executions import control_requests
 from services.cli.playbooks import inputs
 from services.cli.stack import context
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("signal", epilog="Example: noetlctl signal 4f1c… approval --set approved=true")
-@click.argument("execution")
+@execution_ids.argument
 @click.argument("name")
 @options.payload
 @options.sets

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from services.cli.console import exits, render
+from services.cli.console import execution_ids, exits, render
 from services.cli.stack import context
 
 MAX_RUNS = 60     # bars; of more, those that took longest
@@ -18,7 +18,7 @@ MAX_PATH = 30     # entries of the critical path
 
 
 @click.command("trace", epilog="Examples: noetlctl trace 4f1c…   noetlctl trace 4f1c… -o json")
-@click.argument("execution")
+@execution_ids.argument
 @render.option()
 @context.option
 def command(execution: str, output: str, context_file: Path | None) -> int:

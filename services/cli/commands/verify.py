@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli.console import exits, render, screen
+from services.cli.console import execution_ids, exits, render, screen
 from services.cli.console.exits import CliError
 from services.cli.console.times import Moment
 from services.cli.stack import context
@@ -20,7 +20,7 @@ WAIT_S = 10.0
 
 
 @click.command("verify", epilog="Examples: noetlctl verify 4f1c… -o json   noetlctl verify --all --since 1d")
-@click.argument("execution", required=False)
+@execution_ids.optional
 @click.option("--all", "everything", is_flag=True, help="Every execution in the log.")
 @click.option("--all-violations", is_flag=True, help="Tell every violation, not the first one of an execution.")
 @click.option("--log-only", is_flag=True, help="Leave the read model alone, and the queue too.")

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from services.cli.console import options, render
+from services.cli.console import execution_ids, options, render
 from services.cli.stack import context
 from services.cli.stack.broker_away import Patience
 
 
 @click.command("watch", epilog="Example: noetlctl watch 4f1c… --timeout 600")
-@click.argument("execution")
+@execution_ids.argument
 @render.option()
 @options.timeout
 @context.option

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli.console import exits, render
+from services.cli.console import execution_ids, exits, render
 from services.cli.console.exits import CliError
 from services.cli.executions import selection
 from services.cli.executions.selection import Selection
@@ -20,7 +20,7 @@ MAX_ASKED = 2000
 
 
 @click.command("why", epilog="Examples: noetlctl why 4f1c…   noetlctl why --all --path 'etl/*'")
-@click.argument("execution", required=False)
+@execution_ids.optional
 @click.option("--all", "all_", is_flag=True, help="Of all executions that are not over: what holds them, by cause.")
 @click.option("--limit", type=click.IntRange(1, MAX_ASKED), default=500, show_default=True,
               help="With --all: how many executions to look at, the oldest first.")

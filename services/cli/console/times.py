@@ -1,11 +1,13 @@
 """Times as people write and read them: `2h`, `1h30m`, `now`, a date, or ISO 8601; local time unless a zone is given."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 FORMS = "2h, 30m, 1d12h, now, 2026-11-16, or 2026-11-16T10:00:00Z"
+_STAMP = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z")  # as the log has it
 UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -54,6 +56,11 @@ def shown(text: str, *, exact: bool = False) -> str:
     """A time out of the log or of JSON, in that form; `exact`, where things follow each other within a second: with
     milliseconds. Nothing of nothing."""
     return parsed(text).astimezone().isoformat(" ", "milliseconds" if exact else "seconds") if text else ""
+
+
+def localized(text: str) -> str:
+    """A sentence with the times in it as people are shown them."""
+    return _STAMP.sub(lambda found: shown(found[0]), text)
 
 
 def in_zone(at: datetime) -> str:

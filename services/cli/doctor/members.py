@@ -8,6 +8,9 @@ from msgspec import Struct
 from services.cli.doctor import worker_beats
 from services.cli.doctor.finding import Finding, duration, ok, problem, warning
 from services.cli.doctor.target import Patient
+from services.cli.stack.remedies import words
+from services.cli.why import own_processes
+from shared.answers.why.remedies import remedy
 from shared.runtime.service.health import is_ready
 from shared.runtime.stores import pool_state
 from shared.runtime.stores.pool_state import PoolState
@@ -35,7 +38,10 @@ class Pool(Struct, frozen=True):
 async def look(patient: Patient) -> list[Finding]:
     heard = await worker_beats.members(patient.bus)
     pools = [facts(state) for state in await pool_state.read_all(patient.bus, await patient.bus.time())]
-    return [*(services(name, len(heard.get(name, ()))) for name in NEEDED), *map(pool, pools), *await _health(patient)]
+    silent = {name: own_processes.process_of(patient.folder, name)
+              for name in NEEDED if patient.folder is not None and not heard.get(name)}
+    deciding = [services(name, len(heard.get(name, ())), silent.get(name)) for name in NEEDED]
+    return [*deciding, *map(pool, pools), *await _health(patient)]
 
 
 def facts(state: PoolState) -> Pool:
@@ -47,10 +53,14 @@ def facts(state: PoolState) -> Pool:
     )
 
 
-def services(service: str, count: int) -> Finding:
+def services(service: str, count: int, pid: int | None = None) -> Finding:
+    """`pid`: its process, which is there and is not heard of."""
     name = f"members.{service}"
     if count:
         return ok(name, f"{count} {service}{'s' if count > 1 else ''}")
+    if pid is not None:
+        found = f"no {service} is heard of: its process {pid} is there and says nothing"
+        return problem(name, found, "nothing is decided", words(remedy("end_process", pid=pid)))
     return problem(name, f"no {service} is there", "nothing is decided", f"start one: python -m services.{service}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from services.cli.console import exits, options, progress, render
+from services.cli.console import execution_ids, exits, options, progress, render
 from services.cli.console.confirm import confirmed
 from services.cli.console.exits import CliError
 from services.cli.executions import control_requests, selection
@@ -72,7 +72,7 @@ def arguments(command: Command) -> Command:
         return command(what=Chosen(tuple(dict.fromkeys(executions)), chosen, dry_run, yes), **others)
 
     made: Command = wrapped
-    for add in (options.yes, options.dry_run, selection.options, click.argument("executions", nargs=-1)):
+    for add in (options.yes, options.dry_run, selection.options, execution_ids.several):
         made = add(made)
     return made
 

@@ -48,6 +48,7 @@ async def send(bus: "Bus", settings: "Settings", subject: str, asked: "Control")
     finally:
         await inbox.close()
     if answer.status == "failed":
+        await check(bus, settings, subject, asked.execution_id)  # it may have ended meanwhile
         raise CliError(f"refused: {_reason(answer.error)}")
     return answer.execution_id
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeVar
 
 from services.cli.console import exits
+from services.cli.console.execution_ids import checked
 from services.cli.console.exits import CliError
 from services.cli.console.progress import patiently
 from shared.bus.ports import Bus
@@ -61,5 +62,6 @@ async def read(bus: Bus, execution_id: str, partitions: int, plans: Plans | None
 
 
 def _where(execution_id: str, partitions: int) -> tuple[str, str]:
+    checked(execution_id)
     partition = subjects.partition_of(execution_id, partitions)
     return events_stream(partition), subjects.events_of(partition, execution_id)

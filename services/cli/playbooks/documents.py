@@ -12,6 +12,7 @@ from msgspec import Struct
 from services.cli.console import exits, render, times
 from services.cli.console.exits import CliError
 from services.cli.playbooks import diagnostics as playbook_diagnostics
+from services.cli.playbooks import kinds
 from shared.bus.ports import Bus
 from shared.dsl.documents.compile import POOL, compile_document, compile_pool, kind_in
 from shared.dsl.documents.header import PlaybookRef
@@ -54,6 +55,7 @@ def check(file: Path, wanted: str) -> Checked:
 
 def valid(file: Path, wanted: Kind) -> tuple[Schedule | Trigger, str]:
     """Prints what there is to say; ends the command with 3 when the document cannot be used."""
+    kinds.expect(file, read(file), wanted)
     checked = check(file, wanted)
     playbook_diagnostics.report(checked.diagnostics)
     if checked.document is None:

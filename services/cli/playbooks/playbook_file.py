@@ -8,6 +8,7 @@ from msgspec import Struct
 from services.cli.console import exits
 from services.cli.console.exits import CliError
 from services.cli.playbooks import diagnostics as playbook_diagnostics
+from services.cli.playbooks import kinds
 from shared.dsl.compile import compile_playbook
 from shared.dsl.model.diagnostics import Diagnostic
 from shared.dsl.model.plan import Plan
@@ -41,6 +42,7 @@ def check(file: Path, *, strict: bool = False, pools: Collection[str] | None = N
 def valid(file: Path) -> Valid:
     """Prints what there is to say; ends the command with 3 when the playbook cannot run."""
     checked = check(file)
+    kinds.expect(file, checked.source)
     playbook_diagnostics.report(checked.diagnostics)
     if checked.plan is None:
         raise playbook_diagnostics.not_valid(file, checked.diagnostics)

@@ -13,15 +13,17 @@ from msgspec.structs import replace
 from services.cli.console import exits, render
 from services.cli.console.exits import CliError
 from services.cli.executions.control_requests import me
-from services.cli.playbooks import diagnostics
+from services.cli.playbooks import diagnostics, kinds
 from services.cli.pools import states
 from services.cli.stack import context
 from services.cli.stack.remedies import pool_message
 from shared.bus.ports import Bus
 from shared.dsl.documents import pools as documents
+from shared.dsl.documents.compile import POOL as POOL_KIND
 from shared.dsl.documents.compile import compile_pool
 from shared.dsl.documents.pools import Pool
 from shared.errors import Conflict
+from shared.events.bounds import POOL
 from shared.events.stamp import stamp
 from shared.runtime.stores import pools
 from shared.runtime.stores.documents import NotThere
@@ -56,6 +58,9 @@ async def create(
 ) -> int:
     if backend == "external" and (workers is not None or slots is not None):
         raise click.UsageError("with --backend external others run the workers: leave --workers and --slots out")
+    if not POOL.fullmatch(name):
+        raise CliError(f"a pool cannot be called {name[:80]!r}: its name is letters, digits, _ and -, at most 64",
+                       exits.INVALID)
     given = [each.strip() for each in provides.split(",") if each.strip()]
     source = documents.plain(name, workers, backend=backend, slots=slots, provides=given)
     compiled = compile_pool(source, file="pool")
@@ -242,6 +247,7 @@ def _valid(file: Path) -> tuple[Pool, str]:
     from services.cli.playbooks.documents import read
 
     source = read(file)
+    kinds.expect(file, source, POOL_KIND)
     compiled = compile_pool(source, kinds=registry.specs(), file=str(file))
     diagnostics.report(compiled.diagnostics)
     if compiled.document is None:

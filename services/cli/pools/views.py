@@ -109,9 +109,9 @@ async def top(every: float, output: str, context_file: Path | None) -> int:
             await asyncio.sleep(every)
 
 
-async def workers(name: str, output: str, context_file: Path | None) -> int:
+async def workers(name: str | None, output: str, context_file: Path | None) -> int:
     async with context.connected(context.find(context_file)) as bus:
-        found = [await states.one(bus, name)] if name else await states.everyone(bus)
+        found = [await states.one(bus, name)] if name is not None else await states.everyone(bus)
     rows = [worker_row(worker) for state in found for worker in state.workers]
     render.rows(rows, WORKERS, output, "name")
     return exits.OK

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from services.cli.console import times
 from services.cli.why.questions import Asker
@@ -60,11 +60,12 @@ def is_still(one: Standing, now: datetime, still_s: float) -> bool:
 
 
 def grouped(found: Iterable[Standing]) -> list[Group]:
-    """By cause: what nobody or only someone can mend first, then by how many wait for it."""
-    causes: dict[str, list[Standing]] = {}
+    """By cause, and of a signal by its name: what nobody or only someone can mend first, then by how many wait for
+    it."""
+    causes: dict[tuple[str, Any], list[Standing]] = {}
     for one in sorted(found, key=age):
-        causes.setdefault(one.reason.cause, []).append(one)
-    groups = [Group(cause, waiting) for cause, waiting in causes.items()]
+        causes.setdefault((one.reason.cause, one.reason.values.get("signal")), []).append(one)
+    groups = [Group(cause, waiting) for (cause, _), waiting in causes.items()]
     return sorted(groups, key=lambda group: (
         _KINDS[group.first.reason.kind], _FIRST[group.first.reason.mover], -len(group.standing), group.cause))
 
@@ -73,13 +74,12 @@ def age(one: Standing) -> tuple[float, str]:
     return (one.since.timestamp() if one.since is not None else float("inf"), one.answer.execution_id)
 
 
-async def ask_all(bus: JetStreamBus, partitions: int, executions: Sequence[str], refusal: str = "") -> list[Standing]:
+async def ask_all(bus: JetStreamBus, partitions: int, executions: Sequence[str], refusal: str = "") -> list[Answer]:
     ask, turns = look(bus, partitions, refusal), asyncio.Semaphore(AT_ONCE)
 
-    async def one(execution_id: str) -> Standing | None:
+    async def one(execution_id: str) -> Answer | None:
         async with turns:
-            answer = await ask(execution_id)
-        return None if answer is None else standing(answer)
+            return await ask(execution_id)
 
     return [each for each in await asyncio.gather(*map(one, executions)) if each is not None]
 

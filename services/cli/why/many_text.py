@@ -28,7 +28,8 @@ def _since(found: Mapping[str, Any]) -> str:
 
 COLUMNS = (
     Column("EXECUTION", "execution_id"), Column("STATUS", "status", colour=True), Column("CAUSE", "cause"),
-    Column("SINCE", _since), Column("PLAYBOOK", "path"), Column("STEP", "step"), Column("WHY", "text"),
+    Column("SINCE", _since), Column("PLAYBOOK", "path"), Column("STEP", "step"),
+    Column("WHY", lambda row: times.localized(row["text"])),
     Column("REMEDY", "remedy", wide=True),
 )
 
@@ -51,7 +52,7 @@ def lines(groups: Sequence[Group], now: datetime, wide: bool = False) -> Iterato
         kind = screen.style(first.reason.kind, fg=COLOURS[first.reason.kind])
         many = "1 execution" if count == 1 else f"{count} executions"
         yield f"{kind}  [{group.cause}]  {many}{_for(first, now)}"
-        yield f"  {first.reason.text}"
+        yield f"  {times.localized(first.reason.text)}"
         if first.reason.remedy is not None:
             yield f"  → {words(first.reason.remedy)}"
         shown = group.standing if wide else group.standing[:SHOWN]

@@ -22,14 +22,14 @@ def _explained(reason: Reason, folder: Path) -> Reason:
     helps = reason.remedy
     if helps is None or helps.code != "start_service":
         return reason
-    pid = _process(folder, str(helps.values["service"]))
+    pid = process_of(folder, str(helps.values["service"]))
     if pid is None:
         return reason
     text = f"{reason.text}: its process {pid} is there and says nothing"
     return replace(reason, text=text, values={**reason.values, "pid": pid}, remedy=remedy("end_process", pid=pid))
 
 
-def _process(folder: Path, service: str) -> int | None:
+def process_of(folder: Path, service: str) -> int | None:
     """Of those that the owner of the folder's lock has started."""
     try:
         owner = int((folder / "lock").read_text())

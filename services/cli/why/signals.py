@@ -12,7 +12,7 @@ from services.cli.console.exits import CliError
 if TYPE_CHECKING:
     from services.cli.executions.logbook import Logbook
     from shared.answers.why.view import View
-    from shared.dsl.model.plan import Plan, Task
+    from shared.dsl.model.plan import Plan
 
 
 async def check(book: "Logbook", name: str, payload: Any) -> None:
@@ -20,6 +20,7 @@ async def check(book: "Logbook", name: str, payload: Any) -> None:
     many are kept already (8). A name that a template gives is known only when it is waited for: then it is told that
     nobody does yet."""
     from shared.answers.why.view import UNFIT, viewed
+    from shared.engine.scheduling import planned_signals
     from shared.engine.scheduling.signals import FULL, has_room
     from shared.errors import NoetlError
 
@@ -31,11 +32,12 @@ async def check(book: "Logbook", name: str, payload: Any) -> None:
         raise CliError(f"{book.execution_id}: {FULL}", exits.CONFLICT)
     schemas = list(_waiting(view, name))
     if not schemas:
-        schemas = list(_planned(view.plan, name)) if view.plan is not None else [{}]
-        if not schemas:
-            raise CliError(_unwanted(view, name), exits.NOT_FOUND)
+        schemas = planned_signals.schemas(view.plan, name) if view.plan is not None else [{}]
+        if view.plan is not None and not schemas:
+            raise CliError(_unwanted(view.execution_id, view.plan, name), exits.NOT_FOUND)
         click.echo(f"noetlctl: nothing waits for {name!r} yet; it is kept until something does", err=True)
-    _check_payload(name, payload, schemas)
+    if wrong := planned_signals.rejected(name, payload, schemas):
+        raise CliError(wrong, exits.INVALID)
 
 
 def _waiting(view: "View", name: str) -> Iterator[dict[str, Any]]:
@@ -46,35 +48,10 @@ def _waiting(view: "View", name: str) -> Iterator[dict[str, Any]]:
             return
 
 
-def _planned(plan: "Plan", name: str) -> Iterator[dict[str, Any]]:
-    from shared.dsl.templates.evaluate import is_template
+def _unwanted(execution_id: str, plan: "Plan", name: str) -> str:
+    from shared.engine.scheduling import planned_signals
 
-    for task in _tasks(plan):
-        given = str(task.config.get("signal"))
-        if given == name or is_template(given):
-            yield dict(task.config.get("schema") or {}) if given == name else {}
-
-
-def _tasks(plan: "Plan") -> "Iterator[Task]":
-    return (task for step in plan.steps.values() for task in step.tasks if task.kind == "signal")
-
-
-def _check_payload(name: str, payload: Any, schemas: list[dict[str, Any]]) -> None:
-    from shared.engine.scheduling.signals import misfit
-
-    wrong = [misfit(payload, schema) for schema in schemas]
-    if all(wrong):
-        raise CliError(f"the payload does not fit what signal {name!r} must have: {wrong[0]}", exits.INVALID)
-
-
-def _unwanted(view: "View", name: str) -> str:
-    from shared.dsl.read.reader import nearest
-
-    names = sorted({str(task.config.get("signal")) for task in _tasks(view.plan)} if view.plan is not None else ())
-    said = f"nothing in {view.path} waits for a signal {name!r}"
-    if near := nearest(name, names):
-        return f"{said}: did you mean {near}?"
-    if names:
-        return f"{said} (it waits for {', '.join(names)})"
-    return f"{said}, nor for any other; one of an execution that it started is sent to that: noetlctl why " \
-        f"{view.execution_id}"
+    said = planned_signals.unwanted(plan, name)
+    if planned_signals.names(plan):
+        return said
+    return f"{said}; one of an execution that it started is sent to that: noetlctl why {execution_id}"

@@ -58,7 +58,7 @@ def _told(reason: "Reason", now: datetime, wide: bool) -> Iterator[str]:
     kind = screen.style(reason.kind, fg=COLOURS[reason.kind])
     where = f" {_place(reason)}" if _place(reason) else ""
     yield f"{kind}{where}  [{reason.cause}]"
-    yield f"  {reason.text}"
+    yield f"  {times.localized(reason.text)}"
     yield from failure_lines.lines(reason.values.get("failure"), "    ")
     when = [f"since {times.local(times.parsed(reason.since))} ({_ago(reason.since, now)})"] if reason.since else []
     when += [f"until {times.local(times.parsed(reason.until))} ({_ago(reason.until, now)})"] if reason.until else []

@@ -1,7 +1,10 @@
 """Why an execution that is not in the log has not begun: its request waits, or no router could use it."""
 
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
 from services.cli.why.world import Around
-from shared.answers.why.facts import Answer, Reason
+from shared.answers.why.facts import Answer, Mover, Reason
 from shared.answers.why.pools import PATIENCE_S
 from shared.answers.why.remedies import GOES_ON, remedy, start
 from shared.bus import api, dead_letters, topology
@@ -16,30 +19,63 @@ from shared.runtime.stores import catalog
 MAX_READ = 20_000  # requests that wait, looked through for one
 MAX_LETTERS = 1000
 PENDING = "pending"
+SOMEONE: Mover = "someone"
 STARTING = (subjects.EXECUTE, subjects.CHILD, subjects.DERIVED)
+
+
+class Queue(NamedTuple):
+    """The requests that wait: how many, those that were read, and up to which sequence routers were given them."""
+
+    size: int
+    messages: list[Message]
+    delivered: int
+
+
+async def _queue(bus: JetStreamBus) -> Queue:
+    taken = await bus.requests.api(api.consumer_info(topology.REQUESTS, "router"))
+    size, floor = taken["num_pending"] + taken["num_ack_pending"], taken["ack_floor"]["stream_seq"]
+    wanted = 0 < size <= MAX_READ
+    found = await bus.read(topology.REQUESTS, [f"{subjects.REQUESTS}.>"], floor) if wanted else []
+    return Queue(size, found, taken["delivered"]["stream_seq"])
 
 
 async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Answer | None:
     """None: nobody has heard of it."""
-    taken = await bus.requests.api(api.consumer_info(topology.REQUESTS, "router"))
-    waiting = taken["num_pending"] + taken["num_ack_pending"]
-    if waiting > MAX_READ:
-        return await _too_many(around, execution_id, waiting)
-    if waiting:
-        found = await bus.read(topology.REQUESTS, [f"{subjects.REQUESTS}.>"], taken["ack_floor"]["stream_seq"])
-        created = await bus.created(topology.REQUESTS)
-        for number, message in enumerate(found):
-            if _id_of(message, created) == execution_id:
-                is_out = message.seq <= taken["delivered"]["stream_seq"]
-                return await _waits(bus, around, execution_id, message, number, is_out)
+    queue = await _queue(bus)
+    if queue.size > MAX_READ:
+        return await _too_many(around, execution_id, queue.size, "it may be among them")
+    created = await bus.created(topology.REQUESTS) if queue.messages else 0
+    for number, message in enumerate(queue.messages):
+        if _id_of(message, created) == execution_id:
+            is_out = message.seq <= queue.delivered
+            return await _waits(bus, around, execution_id, message, number, is_out)
     return await _dead(bus, execution_id)
 
 
-async def _too_many(around: Around, execution_id: str, waiting: int) -> Answer:
+async def waiting(bus: JetStreamBus, around: Around, path: str, most: int) -> tuple[list[Answer], bool]:
+    """The executions that were asked for and have not begun, though a router had time for it, the oldest first; and
+    whether there are more of them."""
+    queue = await _queue(bus)
+    if queue.size > MAX_READ:
+        return [await _too_many(around, "", queue.size, "no router has begun their executions")], False
+    created, before = await bus.created(topology.REQUESTS) if queue.messages else 0, await bus.time() - PATIENCE_S
+    late = [
+        (number, message) for number, message in enumerate(queue.messages)
+        if message.subject in STARTING and message.at / 1e9 < before
+        and fnmatchcase(_request(message).path, path or "*")
+    ]
+    answers = [
+        await _waits(bus, around, _id_of(message, created), message, number, message.seq <= queue.delivered)
+        for number, message in late[:most]
+    ]
+    return answers, len(late) > most
+
+
+async def _too_many(around: Around, execution_id: str, waiting: int, so: str) -> Answer:
     routers = (await around.members({"router"}))["router"]
-    text = f"{waiting} requests wait, too many to look through: it may be among them"
+    text = f"{waiting} requests wait, too many to look through: {so}"
     reason = Reason("request.waiting", "blocked", text, values={"waiting": waiting, "routers": list(routers)},
-                    remedy=GOES_ON if routers else start("router"))
+                    remedy=GOES_ON if routers else start("router"), moved_by=None if routers else SOMEONE)
     return Answer(execution_id, PENDING, (reason,))
 
 
@@ -64,20 +100,20 @@ def _request(message: Message) -> Request:
 async def _waits(
     bus: JetStreamBus, around: Around, execution_id: str, message: Message, before: int, is_out: bool
 ) -> Answer:
-    request, at = _request(message), await around.time_of(topology.REQUESTS, message.seq)
+    request, at = _request(message), message.at / 1e9
     is_young = await bus.time() - at < PATIENCE_S
     routers = () if is_young else (await around.members({"router"}))["router"]
-    text, helps = "its request waits for a router", GOES_ON
+    text, helps, mover = "its request waits for a router", GOES_ON, None
     if is_out:
         text = "a router has its request and has not begun it"
     if not routers and not is_young:
-        text, helps = "its request waits, and no router is running", start("router")
+        text, helps, mover = "its request waits, and no router is running", start("router"), SOMEONE
     if request.path and not await _is_registered(bus, request):
         text += f"; no playbook {request.path!r} is registered, so it will be refused"
         helps = remedy("register", helps)
     values = {"path": request.path, "version": request.version, "before": before, "sequence": message.seq,
               "delivered": is_out, "routers": list(routers)}
-    reason = Reason("request.waiting", "blocked", text, values=values, since=stamp(at), remedy=helps)
+    reason = Reason("request.waiting", "blocked", text, values=values, since=stamp(at), remedy=helps, moved_by=mover)
     return Answer(execution_id, PENDING, (reason,), request.path, request.by)
 
 

@@ -64,11 +64,6 @@ class Around:
                 ))
         return tuple(found)
 
-    async def time_of(self, stream: str, seq: int) -> float:
-        """When the broker took it; now, if it is gone."""
-        message = await self._message(stream, {"seq": seq})
-        return nanoseconds(message["time"]) / 1e9 if message is not None else await self._bus.time()
-
     async def _time(self, stream: str, subject: str) -> int | None:
         message = await self._message(stream, {"last_by_subj": subject})
         return nanoseconds(message["time"]) if message is not None else None

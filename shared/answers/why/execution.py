@@ -17,11 +17,31 @@ from shared.engine.routing.state import is_at_work, is_over
 from shared.engine.scheduling import decide as scheduling
 from shared.engine.values.stored_values import Values
 from shared.events import model as ev
-from shared.events.failure import AUTH, PLAYBOOK, POOL, REQUEST, WORKER_LOST, kind_of
+from shared.events.failure import (
+    ASSERT,
+    AUTH,
+    CAPACITY,
+    CONFIG,
+    CTX,
+    CTX_CONFLICT,
+    DISABLED,
+    LOOP,
+    PLAYBOOK,
+    POOL,
+    REQUEST,
+    TEMPLATE,
+    TIMEOUT,
+    WORKER_LOST,
+    is_retryable,
+    kind_of,
+)
 from shared.events.record import event_type
 from shared.events.stamp import seconds, stamp
 
 Service = Literal["router", "scheduler"]
+# What only another source mends: a rerun keeps the one that failed.
+OF_THE_SOURCE = frozenset({TEMPLATE, CONFIG, ASSERT, LOOP, CTX, CTX_CONFLICT})
+OUTSIDE = frozenset({AUTH, PLAYBOOK, POOL, TIMEOUT, WORKER_LOST, DISABLED, CAPACITY})  # what is mended elsewhere
 
 
 def over(view: View) -> Iterator[Reason]:
@@ -66,11 +86,23 @@ def _after_end(view: View) -> Remedy | None:
     """Nothing that would be refused."""
     if view.state.status == "completed":
         return None
+    error = view.state.error or {}
+    if view.state.status == "failed" and kind_of(error) in OF_THE_SOURCE:
+        return remedy("mend", place=_source_place(view, str(error.get("step", ""))), path=view.path)
     again = remedy("rerun_failed", execution_id=view.execution_id)
     if rerun.refusal(view.state, stopped=view.stopped):
         again = remedy("execute", path=view.path)
-    credential = (view.state.error or {}).get("credential")
-    return remedy("renew_credential", again, credential=credential) if isinstance(credential, str) else again
+    if isinstance(credential := error.get("credential"), str):
+        return remedy("renew_credential", again, credential=credential)
+    if again.code == "execute" or view.state.status == "cancelled" or kind_of(error) in OUTSIDE or is_retryable(error):
+        return again
+    return remedy("unless_source", again, path=view.path)
+
+
+def _source_place(view: View, step: str) -> str:
+    known = view.step(step)
+    line = f" (line {known.line})" if known is not None and known.line else ""
+    return f"step {step}{line} of the playbook" if step else "the playbook"
 
 
 def _after_refusal(error: dict[str, Any], path: str) -> Remedy:

@@ -14,6 +14,7 @@ The codes of causes are documented in `docs/cli.md`, and stay as they are.
 from collections.abc import Iterator
 
 from shared.answers.why import clocks as why_clocks
+from shared.answers.why import dead_ends as why_dead_ends
 from shared.answers.why import execution as why_control
 from shared.answers.why import limits as why_limits
 from shared.answers.why import loops as why_loops
@@ -67,6 +68,7 @@ def _reasons(view: View, world: World, plans: Plans, values: Values) -> Iterator
     yield from why_control.over(view)
     yield from why_tokens.denied(view.denials)
     if is_over(view.state):
+        yield from why_dead_ends.not_reached(view.dead_ends, frozenset(view.entered))
         return
     yield from why_pauses.paused(view, world)
     yield from why_control.held_up(view)

@@ -14,6 +14,7 @@ RunKey = tuple[str, int]  # run, iteration (-1: none)
 # The codes people and programs rely on; docs/cli.md says what each means.
 CAUSES = frozenset({
     "over", "running", "request.waiting", "request.refused", "request.dead", "admission.denied", "join.too_few",
+    "arcs.none",
     "join.waits", "paused", "cancelling", "compensating", "pool.unknown", "pool.paused", "pool.no_workers", "pool.full",
     "pool.queued", "tool.busy", "turn", "command.lost", "command.stranded",
     "loop.window", "loop.stopped", "backoff", "wait.time", "wait.signal", "wait.child",

@@ -13,8 +13,9 @@ Code = Literal[
     "start_service", "start_pools", "start_worker", "scale_pool", "add_pool", "resume_pool", "resume_consumer",
     "end_process", "look_at_pool", "look_at_log", "set_clock", "make_room", "after_store",
     # The execution
-    "execute", "execute_otherwise", "execute_mended", "rerun_failed", "renew_credential", "resume", "signal",
-    "signal_payload", "register", "register_and_execute", "register_same", "change_rule", "change_join",
+    "execute", "execute_otherwise", "execute_mended", "rerun_failed", "mend", "unless_source", "renew_credential",
+    "resume", "signal", "signal_payload", "register", "register_and_execute", "register_same", "change_rule",
+    "change_join", "change_arc",
     # What a shell finds beside the log
     "start_anew", "wait_for_start", "show_letter",
 ]

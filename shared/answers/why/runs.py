@@ -233,7 +233,8 @@ def _taken(holder: Worker, pool: Pool) -> Reason:
 
 
 def _clock(at: str) -> str:
-    return f"{at[11:19]} UTC"
+    """To the second, and whole: whoever shows it to people puts it into their zone."""
+    return f"{at[:19]}Z"
 
 
 def _nth(number: int) -> str:

@@ -45,6 +45,6 @@ def _counts(busy: Busy) -> dict[str, int]:
 
 def _named(told: list[dict[str, Any]]) -> str:
     said = [f"execution {call['execution_id']} {call['run_id']}{in_brackets(call['index'])} task {call['task']} since "
-            f"{call['since'][11:19]} UTC" for call in told[:MAX_SAID]]
+            f"{call['since']}" for call in told[:MAX_SAID]]
     more = f" and {len(told) - MAX_SAID} more" if len(told) > MAX_SAID else ""
     return (", ".join(said) or "calls") + more

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from shared.answers.history.failures import Failures
 from shared.answers.rerun.rerun import is_stop
+from shared.answers.why.dead_ends import DeadEnd, dead_ends, is_dead_end
 from shared.answers.why.facts import RunKey
 from shared.answers.why.tokens import Denial, denials
 from shared.dsl.model.plan import Plan, Step
@@ -67,6 +68,8 @@ class View(Struct):
     request_error: dict[str, Any] | None = None
     holds: dict[RunKey, Hold] = {}
     denials: list[Denial] = []
+    dead_ends: dict[str, DeadEnd] = {}
+    entered: set[str] = set()
     times: dict[str, str] = {}
     pause: ev.PlaybookPaused | None = None
     cancelling: ev.PlaybookCancelling | None = None
@@ -97,8 +100,8 @@ class BrokenHistory(Corrupt):
 
 def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans | None, values: Values = NO_VALUES) -> View:
     """Raises BrokenHistory; and what `plans` and missing values raise. Without plans, what the log alone says."""
-    view = View(execution_id, Execution(execution_id), Schedule(execution_id), holds={}, denials=[], times={},
-                refused_signals=[], heard={}, leases={})
+    view = View(execution_id, Execution(execution_id), Schedule(execution_id), holds={}, denials=[], dead_ends={},
+                entered=set(), times={}, refused_signals=[], heard={}, leases={})
     fence = Fence()
     for seq, record in entries:
         try:
@@ -140,6 +143,8 @@ def _fold(view: View, seq: int, record: Record, plans: Plans | None, values: Val
             view.stopped = view.stopped or is_stop(event)
         if view.plan is not None and any(isinstance(event, ev.TokenRejected) for event in record.events):
             view.denials += denials(view.plan, view.state, record, values)
+        if view.plan is not None and any(is_dead_end(event) for event in record.events):
+            view.dead_ends |= {end.step: end for end in dead_ends(view.plan, view.state, record, values)}
     for event in record.events:
         if isinstance(event, ev.SignalRejected):
             view.refused_signals.append(event)
@@ -157,6 +162,8 @@ def _said(view: View, event: ev.Event, ts: str, plans: Plans | None) -> None:
             view.by = f"execution {parent.execution_id}" if parent is not None else by
         case ev.RequestEvaluated(digest=digest, error=error):
             view.plan, view.request_error = plans(digest) if digest and plans is not None else None, error
+        case ev.StepScheduled(step=step):
+            view.entered.add(step)
         case ev.PlaybookPaused():
             view.pause, view.times["paused"] = event, ts
         case ev.PlaybookCancelling():

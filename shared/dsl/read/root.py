@@ -27,6 +27,12 @@ class Header(Struct, frozen=True):
     labels: dict[str, str] = {}
 
 
+OTHERS = {
+    **{kind: f"apply it with noetlctl {kind.lower()} apply -f FILE" for kind in ("Schedule", "Trigger", "Pool")},
+    "Test": "run it with noetlctl test FILE",
+}
+
+
 class StepSource(Struct, frozen=True):
     """`unique` False: the name exists already, and the step is only read for its mistakes."""
 
@@ -41,8 +47,8 @@ def read_header(reader: Reader, root: Mapping[str, Any]) -> Header:
     for key, value in (("apiVersion", API_VERSION), ("kind", "Playbook")):
         fix = f"write {key}: {value}"
         if reader.required(root, key, (), "the playbook", fix) and root[key] != value:
-            if key == "kind" and root[key] in ("Schedule", "Trigger"):  # a document of its own, not a playbook
-                fix = f"apply it with noetlctl {root[key].lower()} apply -f FILE"
+            if key == "kind":  # it may be a document of its own, not a playbook
+                fix = OTHERS.get(str(root[key]), fix)
             reader.value((key,), "DSL206", f"{key} is {short(root[key])}", fix)
     metadata = reader.section(root, "metadata", (), METADATA_KEYS)
     fix = "write metadata: {name: …}"

@@ -13,7 +13,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 import structlog
 
-from shared.bus.kv import key_of
+from shared.bus.kv import is_key, key_of
 from shared.bus.ports import Bus
 from shared.errors import Conflict, Corrupt, NoetlError, Refused
 from shared.events import subjects
@@ -100,7 +100,7 @@ class Documents(Generic[E]):
         return entry, revision
 
     async def _look(self, bus: Bus, name: str) -> tuple[E | None, int]:
-        found = await bus.kv_get(self._bucket, self.key(name)) if name else None
+        found = await bus.kv_get(self._bucket, self.key(name)) if is_key(self.key(name)) else None
         return (None, 0) if found is None else (self.decode(found.value), found.revision)
 
     def _not_there(self, name: str) -> NotThere:

@@ -7,13 +7,16 @@ from typing import Literal
 from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.events import subjects
+from shared.events.bounds import EXECUTION_ID
 from shared.events.model import PlaybookProcessed
 from shared.events.record import decode
 
 
 async def standing(bus: Bus, execution_id: str, partitions: int) -> Literal["unknown", "running", "over"]:
     """Its last decision tells: with the end of a playbook nothing more is decided. `unknown`: no router
-    has begun it."""
+    has begun it, or could."""
+    if not EXECUTION_ID.fullmatch(execution_id):  # a wildcard would be every execution
+        return "unknown"
     partition = subjects.partition_of(execution_id, partitions)
     subject = subjects.event(partition, execution_id, "router")
     last = await bus.get(topology.events_stream(partition), subject)

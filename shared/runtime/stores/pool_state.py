@@ -11,6 +11,7 @@ from shared.bus.pool_consumer import Queue
 from shared.bus.ports import Bus
 from shared.dsl.documents.pools import Pool
 from shared.events.beat import Beat, Busy, Key
+from shared.events.bounds import POOL
 from shared.runtime.stores import heartbeats as beats_of
 from shared.runtime.stores import pools
 from shared.runtime.stores.documents import NotThere
@@ -82,7 +83,7 @@ async def read(bus: Bus, name: str, now: float) -> PoolState:
     """Raises NotThere when there is neither a document nor a consumer."""
     bucket, beats = await bus.kv_all(topology.POOLS), await beats_of.by_pool(bus)
     entry = pools.entries(bucket).get(name)
-    queue = await pool_consumer.look(bus, name)
+    queue = await pool_consumer.look(bus, name) if POOL.fullmatch(name) else None
     if entry is None and queue is None:
         raise NotThere(f"no pool {name!r} (`noetlctl pool list` shows what is there)")
     return await _state(bus, name, entry, bucket, beats.get(name, []), queue, now)

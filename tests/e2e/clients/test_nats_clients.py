@@ -31,6 +31,10 @@ LARGE = """
   - step: start
     tool: {kind: python, code: "result = 'x' * 300000"}
 """
+ASKS = """
+  - step: start
+    tool: {kind: signal, signal: go}
+"""
 WITHIN_S = 20.0
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -38,7 +42,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     async with running(tmp_path_factory.mktemp("clients")) as here:
-        for name, workflow in (("greet", GREET), ("break", BREAK), ("large", LARGE)):
+        for name, workflow in (("greet", GREET), ("break", BREAK), ("large", LARGE), ("asks", ASKS)):
             await here.register(name, workflow)
         yield here
 
@@ -88,6 +92,19 @@ async def test_the_same_request_again_is_answered_again(client: Client) -> None:
     second = await ask(client, "execute", {"path": "greet", "payload": {"name": "a"}}, headers)
     assert (first["status"], second["status"]) == ("started", "duplicate")
     assert first["execution_id"] == second["execution_id"] == derive_id("id", "order-4711")
+    other = await ask(client, "execute", {"path": "greet", "payload": {"name": "b"}}, headers)
+    assert (other["status"], "began by another request" in other["error"]["message"]) == ("failed", True)
+
+
+async def test_what_would_change_nothing_is_refused(stack: Running, client: Client) -> None:
+    waiting = (await ask(client, "execute", {"path": "asks"}))["execution_id"]
+    unwanted = await ask(client, "signal", {"execution_id": waiting, "name": "nope"})
+    assert (unwanted["status"], "it waits for go" in unwanted["error"]["message"]) == ("failed", True)
+    assert (await ask(client, "signal", {"execution_id": waiting, "name": "go"}))["status"] == "accepted"
+    await stack.ended(waiting)
+    for verb in ("signal", "cancel"):
+        late = await ask(client, verb, {"execution_id": waiting, "name": "go"})
+        assert (late["status"], "is over" in late["error"]["message"]) == ("failed", True)
 
 
 async def test_a_refused_publication_with_an_id_is_an_execution_that_failed(stack: Running, client: Client) -> None:

@@ -58,9 +58,11 @@ async def said(stack: Running, folder: Path, *command: str) -> tuple[int, str]:
 
 
 async def test_python(stack: Running, tmp_path: Path) -> None:
+    """Also when the execution is over before it is asked for again: as a client that has died and is started again."""
     (tmp_path / "client.py").write_text(block("python"))
-    code, output = await said(stack, tmp_path, sys.executable, "client.py")
-    assert (code, output.strip()) == (0, SAID)
+    for _ in range(2):
+        code, output = await said(stack, tmp_path, sys.executable, "client.py")
+        assert (code, output.strip()) == (0, SAID)
 
 
 async def test_node(stack: Running, tmp_path: Path) -> None:
@@ -71,18 +73,19 @@ async def test_node(stack: Running, tmp_path: Path) -> None:
     if code:
         pytest.skip(f"npm cannot install {PACKAGE} here: {output.strip().splitlines()[-1]}")
     (tmp_path / "client.mjs").write_text(block("javascript"))
-    code, output = await said(stack, tmp_path, node, "client.mjs")
-    assert code == 0, output
-    status, _, result = output.partition(" ")
-    assert f"{status} {json.dumps(json.loads(result))}" == SAID
+    for _ in range(2):
+        code, output = await said(stack, tmp_path, node, "client.mjs")
+        assert code == 0, output
+        status, _, result = output.partition(" ")
+        assert f"{status} {json.dumps(json.loads(result))}" == SAID
 
 
 async def test_the_nats_command(stack: Running) -> None:
     """By what its lines are on the wire: the command itself is in no package that tests could install."""
-    listens, asks, publishes = [line.split() and shlex.split(line) for line in block("console").splitlines()]
+    listens, asks, publishes, looks = [line.split() and shlex.split(line) for line in block("console").splitlines()]
     wire = await Wire.open(stack.stack.server.url_for("admin"))
     try:
-        assert (listens[3], asks[3], publishes[3]) == ("sub", "req", "pub")
+        assert (listens[3], asks[3], publishes[3], looks[3]) == ("sub", "req", "pub", "req")
         await wire.subscribe(listens[4])
         await wire.subscribe("_INBOX.wire")
         await wire.publish(asks[4], asks[5], asks[7], reply="_INBOX.wire")
@@ -93,6 +96,10 @@ async def test_the_nats_command(stack: Running) -> None:
         ends = [end for _, end in [await wire.message() for _ in ids]]
         assert {end["execution_id"] for end in ends} == ids
         assert {end["status"] for end in ends} == {"completed"}
+        await wire.publish(looks[4], looks[5].replace("ID", answer["execution_id"]), reply="_INBOX.wire")
+        _, told = await wire.message()
+        assert told in ends
+        assert told["execution_id"] == answer["execution_id"]
     finally:
         wire.close()
 
@@ -116,9 +123,9 @@ class Wire:
         self._sid += 1
         self._writer.write(f"SUB {subject} {self._sid}\r\n".encode())
 
-    async def publish(self, subject: str, body: str, header: str, reply: str = "") -> None:
-        name, _, value = header.partition(":")
-        block = f"NATS/1.0\r\n{name}: {value}\r\n\r\n".encode()
+    async def publish(self, subject: str, body: str, header: str = "", reply: str = "") -> None:
+        lines = ["NATS/1.0", *([header.replace(":", ": ", 1)] if header else []), "", ""]
+        block = "\r\n".join(lines).encode()
         data = body.encode()
         place = f"{subject} {reply}".rstrip()
         self._writer.write(f"HPUB {place} {len(block)} {len(block) + len(data)}\r\n".encode() + block + data + b"\r\n")

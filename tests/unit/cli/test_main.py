@@ -1,9 +1,12 @@
 """The entry point: every command is there, and an error is one line with its exit code."""
 
+import sys
+from importlib.abc import MetaPathFinder
+
 import click
 import pytest
 
-from services.cli import main
+from services.cli import __main__, main
 from services.cli.console import exits
 from services.cli.console.exits import CliError
 from shared.errors import Unavailable
@@ -14,6 +17,22 @@ from tests.support.cli import noetlctl
 def test_every_command_of_the_table_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert noetlctl(name, "--help") == exits.OK
     assert main.COMMANDS[name].rstrip(".") in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_interrupt_while_modules_are_loaded_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted(MetaPathFinder):
+        def find_spec(self, fullname: str, _path: object, _target: object = None) -> None:
+            if fullname == "services.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "services.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert (ended.value.code, capsys.readouterr().err) == (exits.INTERRUPTED, "noetlctl: interrupted\n")
+    assert __main__.INTERRUPTED == exits.INTERRUPTED
 
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from shared.answers.why.remedies import Remedy, remedy, start
 from shared.answers.why.view import BrokenHistory, viewed
 from shared.engine.routing import decide as routing
 from shared.events import model as ev
-from shared.events.outcome import failed, ok
+from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Record
 from shared.events.request import Request
 from shared.events.stamp import seconds, stamp
@@ -129,17 +129,34 @@ UNDONE = """
 """
 
 
+AGAIN = remedy("rerun_failed", execution_id="x1")
+MEND = remedy("mend", place="step start (line 6) of the playbook", path="tests/test")
+
+
 @pytest.mark.parametrize(("workflow", "helps"), [
-    (PLAIN, remedy("rerun_failed", execution_id="x1")),
+    (PLAIN, AGAIN),
     (UNDONE, remedy("execute", path="tests/test")),
 ])
 def test_what_is_suggested_after_the_end_is_not_refused(workflow: str, helps: Remedy) -> None:
     stall = Stall(workflow)
     stall.work = lambda step, _task, _names: ok(None) if "compensate" in workflow and step != "fails" \
-        else failed("http", "503")
+        else failed("http", "503", retryable=True)
     stall.run()
     refused = rerun.what_failed("x1", list(enumerate(stall.log, 1)))
     assert (stall.why(World(LATER)).reasons[0].remedy, isinstance(refused, str)) == (helps, helps.code == "execute")
+
+
+@pytest.mark.parametrize(("outcome", "helps"), [
+    (failed("template", "'nn' is undefined"), MEND), (failed("config", "no such key"), MEND),
+    (failed("python", "KeyError: 'cost'"), remedy("unless_source", AGAIN, path="tests/test")),
+    (failed("http", "404"), remedy("unless_source", AGAIN, path="tests/test")),
+    (failed("connect", "refused", retryable=True), AGAIN), (failed("timeout", "no result within 1 s"), AGAIN),
+])
+def test_a_failure_of_the_source_is_not_run_again_with_the_same_source(outcome: Outcome, helps: Remedy) -> None:
+    stall = Stall(PLAIN)
+    stall.work = lambda *_: outcome
+    stall.run()
+    assert stall.why(World(LATER)).reasons[0].remedy == helps
 
 
 def test_a_refused_request_is_over() -> None:
@@ -161,8 +178,7 @@ def test_a_credential_that_is_not_taken_is_given_anew_before_it_is_tried_again()
     stall = Stall(PLAIN)
     stall.work = lambda *_: failed("connect", "db:1: password authentication failed", details={"credential": "crm"})
     stall.run()
-    again = remedy("rerun_failed", execution_id="x1")
-    assert stall.why(World(LATER)).reasons[0].remedy == remedy("renew_credential", again, credential="crm")
+    assert stall.why(World(LATER)).reasons[0].remedy == remedy("renew_credential", AGAIN, credential="crm")
 
 
 def test_workers_that_were_lost_say_in_which_task() -> None:

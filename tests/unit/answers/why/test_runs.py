@@ -124,7 +124,7 @@ def test_of_a_worker_whose_beats_are_gone_no_time_is_made_up(now: float) -> None
     last = stall.log[-1].ts
     reason = stall.reason("lease.silent", now=now, **delivered())
     assert (reason.since, reason.until, "heard" in reason.values) == (last, "", False)
-    assert f"w1 holds it and has not been heard of for over 10 s; its last word about it was at {last[11:19]} UTC" \
+    assert f"w1 holds it and has not been heard of for over 10 s; its last word about it was at {last[:19]}Z" \
         in reason.text
 
 

@@ -55,7 +55,7 @@ def test_a_schedule_is_no_playbook(tmp_path: Path, capsys: pytest.CaptureFixture
     file = tmp_path / "x.yaml"
     file.write_text(SCHEDULE, encoding="utf-8")
     assert noetlctl("graph", str(file)) == exits.INVALID
-    assert "apply it with noetlctl schedule apply -f FILE" in capsys.readouterr().err
+    assert "x.yaml is a schedule: noetlctl schedule apply -f" in capsys.readouterr().err
 
 
 def test_next_wants_a_name_or_a_file() -> None:
@@ -67,4 +67,4 @@ def test_a_file_of_the_other_kind_is_refused(tmp_path: Path, capsys: pytest.Capt
     file = tmp_path / "x.yaml"
     file.write_text(TRIGGER, encoding="utf-8")
     assert noetlctl("schedule", "apply", "-f", str(file)) == exits.INVALID
-    assert "error DSL206: kind is 'Trigger' (write kind: Schedule)" in capsys.readouterr().err
+    assert "x.yaml is a trigger: noetlctl trigger apply -f" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Times as people write and read them."""
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -46,3 +47,14 @@ def test_a_length_has_its_two_largest_units(seconds: float, text: str) -> None:
 
 def test_an_exact_length_has_all_of_them() -> None:
     assert times.length(93_784, exact=True) == "1d2h3m4s"
+
+
+def test_times_in_a_sentence_are_shown_in_the_zone_of_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        said = times.localized("given up at 2026-11-18T10:28:14Z, begun at 2026-07-01T09:16:15.224428Z by w-2026-11")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert said == "given up at 2026-11-18 11:28:14+01:00, begun at 2026-07-01 11:16:15+02:00 by w-2026-11"

@@ -64,6 +64,7 @@ CASES: list[tuple[Finding, str]] = [
     (dead_letters.dead({"noetl.dlq.requests.a": 1, "noetl.dlq.requests.b": 1}, ()), "warning"),
     (members.services("router", 2), "ok"),
     (members.services("router", 0), "problem"),
+    (members.services("router", 0, pid=7), "problem"),
     (members.pool(Pool("gpu", 1, 64, 5, 5, 1.0)), "ok"),
     (members.pool(Pool("gpu", 1, 64, 5, 5, 100.0)), "warning"),
     (members.pool(Pool("gpu", 0, 0, 0, 0, 0.0)), "warning"),

@@ -57,6 +57,12 @@ SAID: list[tuple[Remedy, str]] = [
     (remedy("execute_otherwise", path="a/b"), "noetlctl execute a/b with another payload"),
     (remedy("execute_mended", path="a/b"), "when that is mended: noetlctl execute a/b"),
     (remedy("rerun_failed", execution_id="x1"), "noetlctl rerun x1 --failed"),
+    (remedy("mend", place="step load (line 7) of the playbook", path="a/b"),
+     "mend step load (line 7) of the playbook, noetlctl register FILE, then noetlctl execute a/b; a rerun would keep "
+     "the source"),
+    (remedy("unless_source", remedy("rerun_failed", execution_id="x1"), path="a/b"),
+     "noetlctl rerun x1 --failed, with the same source; if that is at fault, mend it, noetlctl register FILE, then "
+     "noetlctl execute a/b"),
     (remedy("renew_credential", remedy("rerun_failed", execution_id="x1"), credential="crm"),
      "noetlctl credential crm=JSON, then noetlctl rerun x1 --failed"),
     (remedy("call_ends", execution_id="x1"),
@@ -72,6 +78,8 @@ SAID: list[tuple[Remedy, str]] = [
      "a refused token is gone: change what the rule reads, or the rule, and run it again"),
     (remedy("change_join", step="meet"),
      "let more arcs lead to meet, or lower its admit.join, and run it again"),
+    (remedy("change_arc"),
+     "that is how it is written: change what the arc reads, or the arc, and run it again"),
     (remedy("start_anew", path="a/b"),
      "noetlctl dlq list shows what was set aside; start it anew: noetlctl execute a/b"),
     (remedy("wait_for_start", service="router", path="a/b"),

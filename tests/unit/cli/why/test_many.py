@@ -33,6 +33,18 @@ def test_what_blocks_counts_before_what_runs_and_what_someone_must_do_before_the
     assert stands(("wait.signal", "blocked", 1), ("log.corrupt", "blocked", 1)).reason.cause == "log.corrupt"
 
 
+def test_waits_for_different_signals_are_different_causes() -> None:
+    """Its text and its remedy name one signal."""
+    names = {"a": "go", "b": "done", "c": "go"}
+    found = [many.standing(Answer(each, "running", (
+        Reason("wait.signal", "blocked", f"waits for {name}", since=ago(9), values={"signal": name}),)))
+        for each, name in names.items()]
+    groups = many.grouped(one for one in found if one is not None)
+    told = [(group.cause, group.first.reason.text, [one.answer.execution_id for one in group.standing])
+            for group in groups]
+    assert told == [("wait.signal", "waits for go", ["a", "c"]), ("wait.signal", "waits for done", ["b"])]
+
+
 def test_what_is_over_stands_nowhere() -> None:
     assert many.standing(answer("e", ("over", "over", 1))) is None
     assert many.standing(Answer("e", "running")) is None

@@ -32,7 +32,7 @@ def test_a_process_that_is_there_and_silent_is_named(router: int, tmp_path: Path
     assert (reason.remedy, reason.values["pid"]) == (remedy("end_process", pid=router), router)
 
 
-@pytest.mark.parametrize("lock", [None, "", "1\n", "nonsense"])
+@pytest.mark.parametrize("lock", [None, "", "4194305\n", "nonsense"])
 def test_where_there_is_none_nothing_is_said(lock: str | None, tmp_path: Path) -> None:
     if lock is not None:
         (tmp_path / "lock").write_text(lock)

@@ -127,3 +127,13 @@ def test_an_entry_is_known_by_where_it_is_written() -> None:
     assert LAMPS.subject() == f"$KV.{BUCKET}.lamp.*"
     assert LAMPS.name_of(f"$KV.{BUCKET}.lamp.desk") == "desk"
     assert LAMPS.name_of(f"$KV.{BUCKET}.lamp_state.desk") is None
+
+
+@pytest.mark.parametrize("name", ["", "*", ">", "a b", ".", "a..b", "\x1b[31m"])
+async def test_what_cannot_be_a_name_is_not_there(bus: MemoryBus, name: str) -> None:
+    """In a key `*` would be every document."""
+    await brighter(bus, 1)
+    with pytest.raises(NotThere, match="`noetlctl lamp list`"):
+        await LAMPS.find(bus, name)
+    with pytest.raises(NotThere, match="`noetlctl lamp list`"):
+        await LAMPS.change(bus, name, lambda lamp: lamp)

@@ -33,10 +33,11 @@ PARENT = Parent("mother", "start:1", "task")
 class Delivered:
     """A request that has come so many times."""
 
-    headers: dict[str, str] | None = None
-
-    def __init__(self, data: bytes, tried: int = 1, subject: str = subjects.EXECUTE, seq: int = 1) -> None:
-        self.data, self.subject, self.seq, self.epoch = data, subject, seq, (1, tried)
+    def __init__(
+        self, data: bytes, tried: int = 1, subject: str = subjects.EXECUTE, seq: int = 1,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self.data, self.subject, self.seq, self.epoch, self.headers = data, subject, seq, (1, tried), headers
         self.ends: list[str] = []
 
     async def ack(self) -> None:
