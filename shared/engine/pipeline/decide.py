@@ -5,7 +5,8 @@
   outcome goes on to the next rule whose own `when` matches; `else` does not take it, and if there is none the run
   fails.
 - No rule matches: continue; if the outcome was an error, `policy.unmatched` says so.
-- An expression that fails in a rule fails the run with kind `template`.
+- An expression that fails in a rule fails the run with kind `template`; after a failed call the run's error stays the
+  call's, with that of the rule beside it.
 
 `Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and continues
 after the last finished task.
@@ -148,6 +149,8 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     except TemplateError as error:
         whose = task.title or f"policy of task {task.name}"
         broken = failed(error.kind, f"{whose}: {error}", meta=outcome.meta)
+        if outcome.error is not None and not step.hides:
+            broken = replace(outcome, error={**outcome.error, "rule_error": broken.error})
         return [_done(task, progress, broken, Directive("fail"), {}, {})]
 
 
