@@ -88,7 +88,7 @@ def _rule(env: Env, node: Node) -> Case | None:
 
 
 def _asks_how(when: str) -> bool:
-    if attributes_read(when, "this") & {"error", "status"}:
+    if any(attributes_read(when, name) & {"error", "status"} for name in ("this", "output", "outcome")):
         return True
     if any("error" in attributes_read(when, name) for name in ("response", "event")):
         return True

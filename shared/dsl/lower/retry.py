@@ -21,11 +21,14 @@ from shared.dsl.lower.names import (
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, text_of
 from shared.dsl.model.texts import Text
 from shared.dsl.source.nodes import Node
+from shared.dsl.templates.methods import METHODS
 
 DEFAULT_ATTEMPTS = 3
 DEFAULT_REPEATS = 100  # calls of one step-run that a policy without max_attempts may make
 _KEYS = ("max_attempts", "initial_delay", "backoff_multiplier", "max_delay", "next_call", "params", "collect", "sink")
 _FS_KEYS = ("max_attempts", "initial_delay", "backoff_multiplier", "max_delay", "retry_when", "stop_when")
+_MESSAGE = "outcome.error.message if outcome.status == 'error'"
+_METHODS = METHODS[str].keys() - {"count", "index", "title"}  # which an error may have as fields
 _COUNTED = re.compile(r"(?<![\w.])_retry\.")
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*\Z")
 
@@ -121,8 +124,10 @@ def _formal(env: Env, retry: Retry, node: Node) -> None:
     names = retry.on_task()
     most = get(node, "max_attempts")
     plain = {**names.plain, "max_attempts": str(most.value) if most is not None else str(DEFAULT_ATTEMPTS)}
-    names = replace(names, plain=plain, asks=True,
-                    message="(outcome.error.message if outcome.status == 'error' else none)")
+    names = replace(names, plain=plain, asks=True, message=f"({_MESSAGE} else none)")
+    if env.edition > 3:  # FS §7.3: `error` is a text
+        methods = {("error", name): f"({_MESSAGE}).{name}" for name in _METHODS}
+        names = replace(names, dotted={**names.dotted, **methods})
     parts = []
     for name in ("stop_when", "retry_when"):
         when = get(node, name)

@@ -9,6 +9,8 @@ routing (FS §3.4), so no rule takes it but one that names `step.failed`. Nor do
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from shared.dsl.lower.case import Case, fallback
 from shared.dsl.lower.formal.events import Which, asked, may_fail, passes
 from shared.dsl.lower.formal_tail import Parts
@@ -24,7 +26,7 @@ DONE = "step.done"
 
 class Arcs:
     def __init__(self, parts: Parts, names: Names) -> None:
-        self._parts, self._names = parts, names
+        self._parts, self._names = parts, replace(names, spelled=parts.env.edition > 3)
         self._around = parts.around if parts.env.edition > 3 else []
         self._targets: dict[int, Target | None] = {}
         self.found: list[Node] = []

@@ -48,8 +48,7 @@ def at(names: Names, which: Which) -> Names:
         events = {**dict.fromkeys(EXITS, "true"), "step.done": names.ok, "step.failed": names.failed}
     failed = names.failed or "event.error is not none"
     name = "'step.exit'" if which == "exit" else f"('call.error' if {failed} else 'call.done')"
-    here = names.arc and (which == "exit" or not names.tested)  # before the fourth edition an arc read its own name
-    return replace(names, events=events, event="" if here else name)
+    return replace(names, events=events, event=name if names.spelled or not names.arc else "")
 
 
 def anywhere(names: Names) -> Names:
@@ -139,7 +138,7 @@ def tell(env: Env, cases: Sequence[Case], step: str) -> None:
         if _misses_failure(case):
             env.warn(case.position, "DSL930", "a rule that names no event is about successes: none has such a status",
                      "add: event.name == 'call.error' and")
-        silent = isinstance(case.when, str) and names_event(case) and not asks_for_errors(case.when)
+        silent = isinstance(case.when, str) and _fits_exit(case.when) and not asks_for_errors(case.when)
         if case.next is not None and silent and may_fail(case, step) and not _tests_failure(str(case.when)):
             env.warn(case.position, "DSL931", f"the rule on step.exit leads on after a failure of {step[:60]!r} too",
                      "add: and response is defined, if it is about successes")
@@ -171,6 +170,11 @@ def _misses_failure(case: Case) -> bool:
     if not isinstance(case.when, str) or names_event(case) or case.asks or asks_for_errors(case.when):
         return False
     return reads_status(case.when) and _FAILURE.search(case.when) is not None
+
+
+def _fits_exit(text: str) -> bool:
+    """Whether a condition asks for a name of the exit, or for a part of one."""
+    return any(each in name for each in event_names(text) for name in EXITS)
 
 
 def _tests_failure(text: str) -> bool:

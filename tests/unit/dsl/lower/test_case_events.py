@@ -2,7 +2,10 @@
 
 import pytest
 
+from shared.dsl.compile import compile_playbook
 from shared.events.outcome import Outcome, failed, ok
+from shared.tools import registry
+from tests.support.playbooks import head
 from tests.unit.dsl.lower.support import Ran, answer, run
 
 
@@ -204,3 +207,24 @@ def test_the_error_of_a_failed_sink_names_it(workflow: str) -> None:
     labels = ("start_sink", "start_case_1_sink")
     ran = run(workflow, dict.fromkeys(labels, lambda _keys: failed("postgres", "no table")))
     assert (ran.status, ran.error["kind"], ran.error["sink"] in labels) == ("failed", "postgres", True)
+
+
+@pytest.mark.parametrize("test", [
+    "'error' in event.name", "event.name.startswith('call') and error", "event.name.endswith('.error')",
+    "event.error", "event.error is not none", "outcome.status == 'error'", "output.error",
+    "event.name | upper == 'CALL.ERROR'",
+])
+@pytest.mark.parametrize("act", ["set: {x: 1}, ", ""])
+def test_a_rule_about_a_failure_acts_and_leads_on_however_it_asks(act: str, test: str) -> None:
+    workflow = f"""
+    - step: start
+      tool: {{kind: noop}}
+      case: [{{when: "{{{{ {test} }}}}", then: {{{act}next: [{{step: b}}]}}}}]
+    - {{step: b, tool: {{kind: noop}}}}
+    """
+    ran = run(workflow, {"start_task": lambda _keys: failed("python", "boom")})
+    assert (ran.status, ran.steps, ran.ctx.get("x")) == ("completed", ["start", "b"], 1 if act else None)
+    fine = run(workflow, {"start_task": lambda _keys: ok(1)})
+    assert (fine.status, fine.steps, fine.ctx.get("x")) == ("completed", ["start"], None)
+    found = compile_playbook(head("t") + "workflow:" + workflow, kinds=registry.specs())
+    assert [str(each) for each in found.diagnostics] == []

@@ -205,3 +205,13 @@ def test_a_case_beside_a_collecting_retry_reads_the_last_response() -> None:
     ran = run(workflow, {"start_task": paged(3)})
     assert ran.args("two_task") == [{"all": [10, 11, 20, 21, 30, 31]}]
     assert run(workflow, {"start_task": paged(2)}).steps == ["start"]
+
+
+@pytest.mark.parametrize(("message", "tries"), [("a Timeout", 2), ("refused", 1)])
+def test_the_error_of_a_retry_is_a_text_with_its_methods(message: str, tries: int) -> None:
+    """FS §7.3."""
+    when = "{{ 'timeout' in error.lower() }}"
+    workflow = f'- {{step: start, tool: {{kind: noop}}, retry: {{max_attempts: 2, retry_when: "{when}"}}}}'
+    ran = run(workflow, {"start_task": lambda _keys: failed("python", message)})
+    assert (len(ran.calls), ran.error["message"]) == (tries, message)
+    assert run(workflow, {"start_task": lambda _keys: ok(1)}).status == "completed"
