@@ -156,9 +156,6 @@ def with_calls(env: Env, cases: list[Case], rest: Node | None) -> list[Case]:
             found.append(case)
             continue
         onward = case.next if case.next is not None else rest
-        if env.edition > 3 and case.next is None and any(each.next is not None for each in cases):
-            env.error(case.call, "DSL301", "beside call a rule needs to say where it leads, as others of the case do",
-                      "add next: [{step: …}] to the rule")
         if onward is not None and is_router(onward):
             env.error(case.call, "DSL301", "beside call a rule needs to say where it leads",
                       "add next: [{step: …}] to the rule")

@@ -256,19 +256,6 @@ def test_a_rule_about_the_error_of_the_event_takes_a_failure_and_acts_whole(work
     assert on(workflow, page({}), when).steps == ["start", "other"]
 
 
-def test_beside_another_rule_that_leads_on_one_that_calls_says_where_it_leads() -> None:
-    source = head("t") + """workflow:
-  - step: start
-    tool: {kind: noop}
-    case:
-      - {when: "{{ event.name == 'call.done' }}", then: {call: {step: side}}}
-      - {when: "{{ event.name == 'step.exit' and response is defined }}", then: {next: b}}
-  - {step: side, tool: {kind: noop}}
-  - {step: b, tool: {kind: noop}}
-"""
-    assert [each.code for each in compile_playbook(source, kinds=registry.specs()).diagnostics] == ["DSL301"]
-
-
 def test_a_rule_that_leads_by_what_one_iteration_gave_is_told() -> None:
     source = head("t") + """workflow:
   - step: start
