@@ -50,6 +50,7 @@ from shared.dsl.lower.names import (
 from shared.dsl.lower.next import plain_next, router
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
 from shared.dsl.lower.retry import called, policy, start, whole
+from shared.dsl.lower.task_retry import retried_sink
 from shared.dsl.lower.tasks import split
 from shared.dsl.lower.today.survey import texts
 from shared.dsl.lower.workbook import arg_keys, hand_over
@@ -96,6 +97,8 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     to_iter |= dict(items(get(node, "set_iter")))
     sink = get(node, "sink")
     sinks = (listed(sink) if is_list(sink) else [sink]) if sink is not None else []
+    sinks = [retried_sink(env, step, each) for each in sinks]
+    cases = [replace(case, sinks=[retried_sink(env, step, each) for each in case.sinks]) for case in cases]
     kind = text_of(get(tasks[-1], "kind")) if tasks else ""
     main = text_of(get(tasks[-1], "name")) if tasks else ""
     errors = any(case.acts and (may_fail(case, step) if env.edition > 2 else case.errors) for case in cases)

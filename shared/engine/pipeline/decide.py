@@ -337,19 +337,20 @@ def _next(step: Step, event: ev.TaskDone) -> dict[str, Any]:
         case "break":
             return {"state": "done"}
         case "fail":
-            return {"state": "failed", "error": _error(event)}
+            return {"state": "failed", "error": _error(event, step)}
     labels = [task.name for task in step.tasks]
     after = labels.index(event.task) + 1
     return {"task": labels[after]} if after < len(labels) else {"state": "done"}
 
 
-def _error(event: ev.TaskDone) -> dict[str, Any]:
+def _error(event: ev.TaskDone, step: Step) -> dict[str, Any]:
     error = event.outcome.error or Failure(POLICY, f"a rule of task {event.task} says fail", retryable=False).error()
     if len(msgspec.json.encode(error)) > MAX_ERROR_BYTES:
         short = shortened(error, MAX_ERROR_TEXT)
         error = {**short, "message": short["message"] + "…", "retryable": error.get("retryable", False)}
     at = {"element": event.element} if event.element >= 0 else {}
-    return {**_codes(event.outcome), "task": event.task, "attempt": event.attempt, **at, **error}
+    codes = {} if "sink_error" in error and not step.hides else _codes(event.outcome)  # the sink's are not the call's
+    return {**codes, "task": event.task, "attempt": event.attempt, **at, **error}
 
 
 def _codes(outcome: Outcome) -> dict[str, Any]:
