@@ -1,13 +1,14 @@
 """Canonical tasks, rules and directives as nodes: what lowering is put together from."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from shared.dsl.lower.auth import lower_auth
 from shared.dsl.lower.commands import lower_commands
 from shared.dsl.lower.name_meanings import condition
 from shared.dsl.lower.names import Names, expression, mapped_node, renamed_node
-from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, renamed, text_of, without
+from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, renamed, text_of, without
 from shared.dsl.lower.program import lower_program
 from shared.dsl.model.tool_spec import ToolSpec
 from shared.dsl.source.nodes import Entry, Node, Position
@@ -25,6 +26,7 @@ _ALIASES = {
 }
 _RAW = re.compile(r"\{\{-?\s*`([^`]*)`\s*-?\}\}")
 _BODIES = ("body", "json", "data", "payload", "form")
+RULES = "<rules>"  # of a sink: those that try again; no author can write such a key
 _TIMEOUTS = ("timeout_s", "timeout_seconds")
 
 
@@ -50,7 +52,7 @@ def noop(position: Position, name: str, rules: list[dict[str, Any]]) -> Node:
     return build(position, {"name": name, "kind": "noop", "spec": {"policy": {"rules": rules}}})
 
 
-def with_rules(task: Node, first: list[dict[str, Any]], rest: list[dict[str, Any]]) -> Node:
+def with_rules(task: Node, first: Sequence[dict[str, Any] | Node], rest: list[dict[str, Any]]) -> Node:
     """The task with the first rules before its own, or, when it has none, before the rest."""
     own = get(task, "spec", "policy", "rules")
     put = [build(task.position, each) for each in first]
@@ -156,7 +158,8 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
         return []
     body = lower_program(env, lower_commands(env, _stored(env, own_keys(env, _inserted(_logged(_sent(env, body)))))))
     rules = [*(fails or [rule(ERROR, directive("fail"))]), otherwise(after)]
-    store = with_rules(named(renamed_task(env, body, names), label), [], rules)
+    first = listed(get(body, RULES))
+    store = with_rules(named(renamed_task(env, without(body, (RULES,)), names), label), first, rules)
     env.mark(label, "sink")
     when = get(sink, "when")
     if when is None:

@@ -41,6 +41,15 @@ class Case(Struct, frozen=True, kw_only=True):
             self.collect is not None and self.retry is None)
 
     @property
+    def sends(self) -> bool:
+        """Sends a token beside the one that goes on, and does not say where that goes."""
+        return self.call is not None and self.next is None
+
+    @property
+    def leads(self) -> bool:
+        return self.call is not None or self.next is not None
+
+    @property
     def enters(self) -> bool:
         return isinstance(self.when, str) and is_enter(self.when)
 
@@ -88,7 +97,7 @@ def _rule(env: Env, node: Node) -> Case | None:
 
 
 def _asks_how(when: str) -> bool:
-    if attributes_read(when, "this") & {"error", "status"}:
+    if any(attributes_read(when, name) & {"error", "status"} for name in ("this", "output", "outcome")):
         return True
     if any("error" in attributes_read(when, name) for name in ("response", "event")):
         return True
@@ -139,20 +148,21 @@ def _called(actions: Node) -> Node | None:
 
 
 def with_calls(env: Env, cases: list[Case], rest: Node | None) -> list[Case]:
-    """The rules, with a step that one calls as one more place it leads to."""
+    """The rules, with a step that one calls as one more place it leads to. One that leads nowhere else leaves that to
+    the rule of the other event, and to the step's own `next`; before the fourth edition it was always the latter."""
     found = []
     for case in cases:
         if case.call is None:
             found.append(case)
             continue
         onward = case.next if case.next is not None else rest
-        if env.edition > 3 and case.next is None and any(each.next is not None for each in cases):
-            env.error(case.call, "DSL301", "beside call a rule needs to say where it leads, as others of the case do",
-                      "add next: [{step: …}] to the rule")
         if onward is not None and is_router(onward):
             env.error(case.call, "DSL301", "beside call a rule needs to say where it leads",
                       "add next: [{step: …}] to the rule")
             onward = None
+        if env.edition > 3 and case.next is None and case.when is not None:
+            found.append(case)
+            continue
         where = [] if onward is None else listed(onward) if is_list(onward) else [onward]
         found.append(replace(case, next=Node(case.call.position, [case.call, *where])))
     return found

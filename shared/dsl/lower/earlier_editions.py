@@ -13,6 +13,8 @@ from shared.dsl.templates.evaluate import is_template
 
 def as_edition(plan: Plan, edition: int) -> Plan:
     """A plan of today as one of that edition."""
+    if edition < 4:
+        plan = replace(plan, steps={name: replace(step, hides=True) for name, step in plan.steps.items()})
     if edition < 3:
         plan = replace(plan, steps={name: _former(step) for name, step in plan.steps.items()})
     return _as_first(plan) if edition == 1 else plan

@@ -22,7 +22,7 @@ from shared.dsl.lower.case import Case, arcs, read_case, warn_of_codes, with_cal
 from shared.dsl.lower.formal.arcs import Arcs, has_sinks
 from shared.dsl.lower.formal.events import may_fail, refuse_acts_of_loops, tell, warn_of_iterations
 from shared.dsl.lower.formal.retries import case_retries
-from shared.dsl.lower.formal.tail import behind, decided
+from shared.dsl.lower.formal.tail import behind, decided, sending_keys
 from shared.dsl.lower.formal_tail import Parts
 from shared.dsl.lower.formal_tail import behind as former_behind
 from shared.dsl.lower.name_meanings import (
@@ -50,6 +50,7 @@ from shared.dsl.lower.names import (
 from shared.dsl.lower.next import plain_next, router
 from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of
 from shared.dsl.lower.retry import called, policy, start, whole
+from shared.dsl.lower.task_retry import retried_sink
 from shared.dsl.lower.tasks import split
 from shared.dsl.lower.today.survey import texts
 from shared.dsl.lower.workbook import arg_keys, hand_over
@@ -96,6 +97,8 @@ def _parts(env: Env, step: str, node: Node, tool: Node | None) -> Parts:
     to_iter |= dict(items(get(node, "set_iter")))
     sink = get(node, "sink")
     sinks = (listed(sink) if is_list(sink) else [sink]) if sink is not None else []
+    sinks = [retried_sink(env, step, each) for each in sinks]
+    cases = [replace(case, sinks=[retried_sink(env, step, each) for each in case.sinks]) for case in cases]
     kind = text_of(get(tasks[-1], "kind")) if tasks else ""
     main = text_of(get(tasks[-1], "name")) if tasks else ""
     errors = any(case.acts and (may_fail(case, step) if env.edition > 2 else case.errors) for case in cases)
@@ -127,7 +130,7 @@ def _answered(step: str, cases: list[Case], *, looped: bool) -> frozenset[Litera
             continue
         when = [case.when] if isinstance(case.when, str) else []
         done = [*case.set_ctx.values(), *case.set_iter.values(), *case.sinks, *([case.answer] if case.answer else [])]
-        led = [case.next] if case.next is not None else []
+        led = [node for node in (case.next, case.call) if node is not None]
         if case.acts and _reads_answer([*when, *(text for node in done for text in texts(node))]):
             found.add("iter")
         if led and not looped and _reads_answer([*when, *(text for node in led for text in texts(node))]):
@@ -175,9 +178,8 @@ def _next(parts: Parts) -> tuple[Node | None, list[Node]]:
     at = (get(node, "case") or node).position
     if parts.env.edition > 2:
         led = Arcs(parts, names)
-        led.of_case(decided(parts), has_sinks(parts))
-        if following is not None:
-            led.of_next(following)
+        led.of_case(decided(parts), has_sinks(parts), sending_keys(parts))
+        led.of_next(following)
         return router(at, led.found, inclusive=False), led.steps
     found, generated = arcs(parts.env, parts.cases, following, parts.step, names, loop=loop,
                             decided=parts.decided)
@@ -206,8 +208,9 @@ def _arc_names(parts: Parts, *, loop: bool) -> Names:
 def _read_by_arcs(parts: Parts) -> dict[str, Node]:
     """The bare names that `next` and the case's conditions and `next` read, each with where."""
     found: dict[str, Node] = {}
-    stack = [node for node in (get(parts.node, "next"), *(case.next for case in parts.cases)) if node is not None]
-    stack += [build(case.position, case.when) for case in parts.cases if case.next is not None]
+    led = [node for case in parts.cases for node in (case.next, case.call)]
+    stack = [node for node in (get(parts.node, "next"), *led) if node is not None]
+    stack += [build(case.position, case.when) for case in parts.cases if case.leads]
     while stack:
         node = stack.pop()
         if isinstance(node.value, str):

@@ -32,7 +32,8 @@ class Names(Struct, frozen=True):
     itself; any other name is another event's.
 
     `whole` is what a name stands for that is read as a whole, and `tested` where it is only tested: `response is
-    defined` asks whether there was a success. `asks`: the text is a condition."""
+    defined` asks whether there was a success. `asks`: the text is a condition. `spelled`: in an arc too the name of the
+    event is that of one event of the step."""
 
     plain: Mapping[str, str] = {}
     dotted: Mapping[tuple[str, str], str] = {}
@@ -49,6 +50,7 @@ class Names(Struct, frozen=True):
     whole: Mapping[str, str] = {}
     tested: Mapping[str, str] = {}
     asks: bool = False
+    spelled: bool = False
 
     @property
     def knows_events(self) -> bool:

@@ -45,7 +45,8 @@ class Env(Struct):
         severity: Literal["warning", "error"] = "warning" if warning else "error"
         told = sum(each.severity == severity for each in self.diagnostics)
         if told < (MAX_WARNINGS + 1 if warning else MAX_ERRORS):  # one more, so that the reader says there is more
-            self.diagnostics.append(Diagnostic(position.line, position.column, code, message, fix, self.file, severity))
+            found = Diagnostic(position.line, position.column, code, message, fix, self.file, severity)
+            self.diagnostics += [found] if found not in self.diagnostics else []  # what is lowered twice is told once
 
     def warn(self, node: Node | Position, code: str, message: str, fix: str) -> None:
         self.error(node, code, message, fix, warning=True)

@@ -20,12 +20,16 @@ from shared.dsl.lower.names import (
 )
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, text_of
 from shared.dsl.model.texts import Text
+from shared.dsl.read.task_policy import MAX_ATTEMPTS
 from shared.dsl.source.nodes import Node
+from shared.dsl.templates.methods import METHODS
 
 DEFAULT_ATTEMPTS = 3
 DEFAULT_REPEATS = 100  # calls of one step-run that a policy without max_attempts may make
 _KEYS = ("max_attempts", "initial_delay", "backoff_multiplier", "max_delay", "next_call", "params", "collect", "sink")
 _FS_KEYS = ("max_attempts", "initial_delay", "backoff_multiplier", "max_delay", "retry_when", "stop_when")
+_MESSAGE = "outcome.error.message if outcome.status == 'error'"
+_METHODS = METHODS[str].keys() - {"count", "index", "title"}  # which an error may have as fields
 _COUNTED = re.compile(r"(?<![\w.])_retry\.")
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*\Z")
 
@@ -121,8 +125,10 @@ def _formal(env: Env, retry: Retry, node: Node) -> None:
     names = retry.on_task()
     most = get(node, "max_attempts")
     plain = {**names.plain, "max_attempts": str(most.value) if most is not None else str(DEFAULT_ATTEMPTS)}
-    names = replace(names, plain=plain, asks=True,
-                    message="(outcome.error.message if outcome.status == 'error' else none)")
+    names = replace(names, plain=plain, asks=True, message=f"({_MESSAGE} else none)")
+    if env.edition > 3:  # FS §7.3: `error` is a text
+        methods = {("error", name): f"({_MESSAGE}).{name}" for name in _METHODS}
+        names = replace(names, dotted={**names.dotted, **methods})
     parts = []
     for name in ("stop_when", "retry_when"):
         when = get(node, name)
@@ -135,7 +141,7 @@ def _formal(env: Env, retry: Retry, node: Node) -> None:
         parts.append(f"not ({inner})" if name == "stop_when" else f"({inner})")
     test = " and ".join(parts) or "outcome.status == 'error'"
     said = next((text_of(get(node, name)) for name in ("retry_when", "stop_when") if get(node, name) is not None), "")
-    retry.rules.append(rule(Text("{{ " + test + " }}", said), _try_again(retry, node)))
+    retry.rules.append(rule(Text("{{ " + test + " }}", said), _try_again(env, retry, node)))
 
 
 def _known(env: Env, node: Node, known: tuple[str, ...], what: str) -> bool:
@@ -145,10 +151,29 @@ def _known(env: Env, node: Node, known: tuple[str, ...], what: str) -> bool:
     return not unknown
 
 
-def _try_again(retry: Retry, then: Node) -> dict[str, Any]:
+def tries(env: Env, then: Node) -> Any:
+    """`max_attempts`, told here by that name where it is none."""
+    given = get(then, "max_attempts")
+    if given is not None and (type(given.value) is not int or not 1 <= given.value <= MAX_ATTEMPTS):
+        env.error(given, "DSL204", f"max_attempts must be a whole number from 1 to {MAX_ATTEMPTS}",
+                  f"write max_attempts: {DEFAULT_ATTEMPTS} (all tries, the first included)")
+        given = None
+    return given or DEFAULT_ATTEMPTS
+
+
+def pause(env: Env, then: Node, name: str) -> Node | None:
+    """A number of a retry, told here by its name where it is below zero."""
+    given = get(then, name)
+    if given is None or type(given.value) not in (int, float) or given.value >= 0:
+        return given
+    env.error(given, "DSL204", f"{name} must not be below 0", f"write {name}: 1")
+    return None
+
+
+def _try_again(env: Env, retry: Retry, then: Node) -> dict[str, Any]:
     more = one_more(retry, *(("count",) if retry.repeats else ("index", "count"))) if retry.counts else {}
-    found = directive("retry", attempts=get(then, "max_attempts") or DEFAULT_ATTEMPTS, set_iter=more)
-    delay, factor, most = (get(then, name) for name in ("initial_delay", "backoff_multiplier", "max_delay"))
+    found = directive("retry", attempts=tries(env, then), set_iter=more)
+    delay, factor, most = (pause(env, then, name) for name in ("initial_delay", "backoff_multiplier", "max_delay"))
     if delay is not None:
         found["delay"] = delay
     if factor is not None and factor.value != 1:
@@ -167,7 +192,7 @@ def policy(env: Env, retry: Retry, when: Any, then: Node, main: str, *, ends: bo
     if not _known(env, then, _KEYS, "then of a retry policy"):
         return
     if all(get(then, name) is None for name in ("next_call", "params", "collect", "sink")):
-        retry.rules.append(rule(when, _try_again(retry, then)))
+        retry.rules.append(rule(when, _try_again(env, retry, then)))
         return
     inner = expression(when) if isinstance(when, str) else None
     if inner is None:

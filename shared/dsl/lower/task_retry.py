@@ -3,9 +3,9 @@ errors."""
 
 from typing import Any
 
-from shared.dsl.lower.build import ERROR, OK, directive, rule, with_rules
-from shared.dsl.lower.nodes import Env, build, get, is_list, is_map, items, listed, text_of, without
-from shared.dsl.lower.retry import DEFAULT_ATTEMPTS, start, whole
+from shared.dsl.lower.build import ERROR, OK, RULES, directive, rule, with_rules
+from shared.dsl.lower.nodes import Env, build, changed, get, is_list, is_map, items, listed, text_of, without
+from shared.dsl.lower.retry import pause, start, tries, whole
 from shared.dsl.source.nodes import Node
 
 _ERRORS = {"timeout": "timeout", "connection_error": "connect", "connect": "connect", "connection": "connect"}
@@ -14,23 +14,38 @@ _KEYS = ("max_attempts", "retry_on", "retry_on_status", "backoff", "initial_dela
 _BACKOFFS = {"fixed": "none", "none": "none", "linear": "linear", "exponential": "exponential"}
 
 
+def retried_sink(env: Env, step: str, sink: Node) -> Node:
+    """A sink whose tool has a `retry`, with its rules under `RULES`, for `sink_task` to put before its own."""
+    tool = get(sink, "tool")
+    given = get(tool, "retry") if is_map(tool) else get(sink, "retry")
+    if given is None or tool is None:
+        return sink
+    owner = tool if is_map(tool) else sink
+    rules = _rules(env, step, text_of(get(tool, "kind")) or text_of(tool), given)
+    put = changed(without(owner, ("retry",)), {RULES: build(given.position, rules)} if rules else {})
+    return changed(sink, {"tool": put}) if is_map(tool) else put
+
+
 def retried(env: Env, step: str, task: Node) -> Node:
     """The task with its `retry` as rules; itself when it has none."""
     given = get(task, "retry")
     if given is None:
         return task
-    task = without(task, ("retry",))
+    rules = _rules(env, step, text_of(get(task, "kind")), given)
+    rest = [rule(ERROR, directive("fail")), rule(OK, directive("continue"))]
+    return with_rules(without(task, ("retry",)), rules, rest)
+
+
+def _rules(env: Env, step: str, kind: str, given: Node) -> list[dict[str, Any]]:
     if is_map(given) and any(get(given, key) is not None for key in ("retry_on", "retry_on_status", "backoff")):
-        rules = _on_errors(env, given)
-    else:
-        retry = start(env, step, text_of(get(task, "kind")), {}, given)
-        whole(env, retry, given, "")
-        rules = retry.rules
-        if retry.inits or retry.tasks:
-            env.error(given, "DSL301", "retry of a task tries the same call again",
-                      "put retry on the step to count, to change the next call or to collect")
-            rules = []
-    return with_rules(task, rules, [rule(ERROR, directive("fail")), rule(OK, directive("continue"))])
+        return _on_errors(env, given)
+    retry = start(env, step, kind, {}, given)
+    whole(env, retry, given, "")
+    if retry.inits or retry.tasks:
+        env.error(given, "DSL301", "retry of a task tries the same call again",
+                  "put retry on the step to count, to change the next call or to collect")
+        return []
+    return retry.rules
 
 
 def _on_errors(env: Env, given: Node) -> list[dict[str, Any]]:
@@ -61,9 +76,9 @@ def _kinds(env: Env, node: Node | None) -> list[str]:
 
 def _again(env: Env, given: Node) -> dict[str, Any]:
     """`backoff` is a word, or the seconds between two tries."""
-    found = directive("retry", attempts=get(given, "max_attempts") or DEFAULT_ATTEMPTS)
+    found = directive("retry", attempts=tries(env, given))
     backoff, factor = get(given, "backoff"), get(given, "backoff_multiplier")
-    delay = get(given, "initial_delay") or get(given, "delay")
+    delay = pause(env, given, "initial_delay") or pause(env, given, "delay")
     if backoff is not None and isinstance(backoff.value, str):
         if backoff.value not in _BACKOFFS:
             env.error(backoff, "DSL204", f"backoff cannot be {backoff.value[:60]!r}", f"one of: {', '.join(_BACKOFFS)}")

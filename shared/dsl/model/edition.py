@@ -14,7 +14,8 @@ The log names the plan of an execution by the digest of its source, and from the
    on `status_code` alone was about successes. A program got a whole table as a mapping alone through its step's `args`.
 3. After a failed call a formal `response`, `this` and `result` were nothing. An iterator's bare name gave way to a
    key of `ctx` or `args` of the same name. A single task that waits `until` was called `task_0`. The error of a failed
-   sink named it only where a rule leads on after failures.
+   sink named it only where a rule leads on after failures. A rule with `call` alone took the step's own `next` with it.
+   An error of a rule or an arc took the place of the failure it was asked about.
 4. `docs/dsl.md`.
 """
 

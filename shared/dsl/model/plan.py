@@ -173,8 +173,9 @@ class Step(Struct, frozen=True):
     """`needs` covers the tasks and `loop.in`; `task_needs` the tasks alone: what an iteration carries. A number
     as `join` is how many tokens enter together. With `requires`, the pool is chosen when an execution starts.
     `all_may_fail`: a best-effort loop is done even if no iteration succeeded, as in the first edition. `former`: as in
-    the second, `step.exit` is a success in its arcs, and its admission sees no event. `case`: its arcs are the rules of
-    a case (FX §7.1)."""
+    the second, `step.exit` is a success in its arcs, and its admission sees no event. `hides`: as in the third, an
+    error of a rule takes the place of the failure that it is asked about, and the name of an event has no methods.
+    `case`: its arcs are the rules of a case (FX §7.1)."""
 
     name: str
     tasks: tuple[Task, ...] = ()
@@ -200,6 +201,7 @@ class Step(Struct, frozen=True):
     all_may_fail: bool = False
     case: bool = False
     former: bool = False
+    hides: bool = False
 
 
 class Origin(Struct, frozen=True):

@@ -24,6 +24,12 @@ class Text(str):
         return made
 
 
+class Alias(str):
+    """A text that is equal to other texts too. In templates it has the methods of a text."""
+
+    __slots__ = ()
+
+
 def as_written(value: Any) -> Any:
     """What people are shown of a condition: the text of its author."""
     return value.written or str(value) if isinstance(value, Text) else value

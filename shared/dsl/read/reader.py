@@ -58,11 +58,15 @@ class Reader:
             self.diagnostics.append(Diagnostic(position.line, position.column, code, message, fix, self.file,
                                                "warning" if warning else "error"))
 
-    def value(self, path: Path, code: str, message: str, fix: str, *, warning: bool = False) -> None:
-        """At a value; an absent one (`key:` and nothing) has no place but its key's."""
+    def value(
+        self, path: Path, code: str, message: str, fix: str, *, warning: bool = False, once: bool = False
+    ) -> None:
+        """At a value; an absent one (`key:` and nothing) has no place but its key's. `once`: no code twice there."""
         node = self.document.node(path)
         position = self.document.key(path) if node.value is None else node.position
-        self.at(position, code, message, fix, warning=warning)
+        here = (position.line, position.column, code)
+        if not once or all((each.line, each.column, each.code) != here for each in self.diagnostics):
+            self.at(position, code, message, fix, warning=warning)
 
     def key(self, path: Path, code: str, message: str, fix: str, *, warning: bool = False) -> None:
         self.at(self.document.key(path), code, message, fix, warning=warning)

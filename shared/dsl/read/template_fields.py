@@ -4,6 +4,7 @@ not be read."""
 from collections.abc import Iterator
 from typing import Any
 
+from shared.dsl.model.texts import as_written
 from shared.dsl.read.reader import Reader, named, short
 from shared.dsl.source.nodes import Path
 from shared.dsl.templates import evaluate as template
@@ -36,8 +37,10 @@ def check_templates(reader: Reader, value: Any, path: Path, *, secrets: bool = T
             reader.at(reader.document.text_line(at, offset), "DSL601", f"template: {message}",
                       "a template is text with {{ expression }} in it")
         elif not secrets and "keychain" in text and "keychain" in names_used(text).names:
-            reader.value(at, "DSL603", f"{named(path)} may not read the keychain: its value is recorded",
-                         _SECRET_FIX)
+            # What lowering makes of a condition may stand in several places, none of which its author wrote.
+            what = short(as_written(text)) if path[-1] == "when" else named(path)
+            reader.value(at, "DSL603", f"{what} may not read the keychain: its value is recorded",
+                         _SECRET_FIX, once=True)
 
 
 def read_condition(reader: Reader, value: Any, path: Path) -> Any:

@@ -14,7 +14,7 @@ from shared.dsl.templates.limits import MAX_ELEMENTS, MAX_TEXT, TOO_LONG, Contex
 from shared.dsl.templates.result_view import unwrap
 from shared.dsl.templates.values import KEYS, METHODS, require, written
 
-__all__ = ["FUNCTIONS", "bounded_range", "check_key", "join", "make_dict", "percent", "replace", "stripped"]
+__all__ = ["FUNCTIONS", "METHODS", "bounded_range", "check_key", "join", "make_dict", "percent", "replace", "stripped"]
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _PIECE = 2  # units of a text that is cut off another, or put into one
 

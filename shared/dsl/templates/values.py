@@ -13,7 +13,7 @@ from jinja2.exceptions import UndefinedError
 from jinja2.runtime import LoopContext
 from jinja2.utils import Namespace
 
-from shared.dsl.model.texts import is_strict
+from shared.dsl.model.texts import Alias, is_strict
 from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.costs import FILTER_COSTS, MADE_CHAR
 from shared.dsl.templates.limits import MAX_TEXT, MAX_VALUE, TOO_LONG, Context, check_text
@@ -130,6 +130,8 @@ def method(owner: Any, name: str) -> Callable[..., Any] | None:
     known = METHODS.get(type(owner))
     if known is not None:
         return known.get(name)
+    if isinstance(owner, Alias):
+        return METHODS[str].get(name)
     return _OF_LOOPS.get(name) if isinstance(owner, LoopContext) else None
 
 

@@ -5,7 +5,8 @@
   outcome goes on to the next rule whose own `when` matches; `else` does not take it, and if there is none the run
   fails.
 - No rule matches: continue; if the outcome was an error, `policy.unmatched` says so.
-- An expression that fails in a rule fails the run with kind `template`.
+- An expression that fails in a rule fails the run with kind `template`; after a failed call the run's error stays the
+  call's, with that of the rule beside it.
 
 `Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and continues
 after the last finished task.
@@ -148,6 +149,8 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     except TemplateError as error:
         whose = task.title or f"policy of task {task.name}"
         broken = failed(error.kind, f"{whose}: {error}", meta=outcome.meta)
+        if outcome.error is not None and not step.hides:
+            broken = replace(outcome, error={**outcome.error, "rule_error": broken.error})
         return [_done(task, progress, broken, Directive("fail"), {}, {})]
 
 
@@ -334,19 +337,20 @@ def _next(step: Step, event: ev.TaskDone) -> dict[str, Any]:
         case "break":
             return {"state": "done"}
         case "fail":
-            return {"state": "failed", "error": _error(event)}
+            return {"state": "failed", "error": _error(event, step)}
     labels = [task.name for task in step.tasks]
     after = labels.index(event.task) + 1
     return {"task": labels[after]} if after < len(labels) else {"state": "done"}
 
 
-def _error(event: ev.TaskDone) -> dict[str, Any]:
+def _error(event: ev.TaskDone, step: Step) -> dict[str, Any]:
     error = event.outcome.error or Failure(POLICY, f"a rule of task {event.task} says fail", retryable=False).error()
     if len(msgspec.json.encode(error)) > MAX_ERROR_BYTES:
         short = shortened(error, MAX_ERROR_TEXT)
         error = {**short, "message": short["message"] + "…", "retryable": error.get("retryable", False)}
     at = {"element": event.element} if event.element >= 0 else {}
-    return {**_codes(event.outcome), "task": event.task, "attempt": event.attempt, **at, **error}
+    codes = {} if "sink_error" in error and not step.hides else _codes(event.outcome)  # the sink's are not the call's
+    return {**codes, "task": event.task, "attempt": event.attempt, **at, **error}
 
 
 def _codes(outcome: Outcome) -> dict[str, Any]:

@@ -2,14 +2,16 @@
 
 from typing import Any
 
+from shared.dsl.model.texts import Alias
 from shared.dsl.templates.result_view import view
 from shared.engine.routing.state import End
 from shared.engine.values.stored_values import Values, resolve
 from shared.events.aliases import BOUNDARY, FORMER
 
 
-class EventName(str):
-    """Equal to every name of the same boundary, formal ones too."""
+class BareEventName(str):
+    """Equal to every name of the same boundary, formal ones too. As in the third edition of the language, without
+    methods."""
 
     __slots__ = ()
 
@@ -22,7 +24,13 @@ class EventName(str):
     __hash__ = str.__hash__
 
 
-class FormerEventName(EventName):
+class EventName(BareEventName, Alias):
+    """The same, with the methods of a text."""
+
+    __slots__ = ()
+
+
+class FormerEventName(BareEventName):
     """As before the third edition of the language, when leaving a step was its success."""
 
     __slots__ = ()
@@ -33,11 +41,11 @@ class FormerEventName(EventName):
     __hash__ = str.__hash__
 
 
-def event_view(end: End, values: Values, *, former: bool = False) -> dict[str, Any]:
+def event_view(end: End, values: Values, *, former: bool = False, bare: bool = False) -> dict[str, Any]:
     result = view(resolve(end.result, values))
     payload: dict[str, Any] = {"result": result, "error": end.error}
     if end.event == "loop.done":
         payload |= {"count": end.count, "failed": end.failed, "failures": end.failures,
                     "stopped": result.own.get("stopped", False)}
-    name = FormerEventName(end.event) if former else EventName(end.event)
-    return {"name": name, "result": result, "error": end.error, "payload": payload}
+    name = FormerEventName if former else BareEventName if bare else EventName
+    return {"name": name(end.event), "result": result, "error": end.error, "payload": payload}

@@ -300,7 +300,7 @@ class _Turn:
             results = {**results, step.name: end.result}
         scope = narrow(needs, self.state.workload, self.state.ctx, results, self.caller)
         scope = resolve_scope(scope, None, self.values)
-        event = event_view(end, self.values, former=step.former)
+        event = event_view(end, self.values, former=step.former, bare=step.hides)
         return visible(self.state.execution_id, scope, run.args, event=event, _now=self.ts)
 
     # -- tokens ------------------------------------------------------------------------
@@ -371,7 +371,7 @@ class _Turn:
         scope = resolve_scope(scope, None, self.values)
         names = visible(self.state.execution_id, scope, args_of(tokens), _now=self.ts)
         if (end := tokens[-1].end) is not None and not step.former and "event" in needs.names:
-            names["event"] = event_view(end, self.values)
+            names["event"] = event_view(end, self.values, bare=step.hides)
         return names
 
     def schedule(self, step: Step, run_id: str, ids: tuple[str, ...], args: dict[str, Any]) -> None:

@@ -29,12 +29,19 @@ def _convert(value: Any, kind: str, number: int) -> Any:
         return None
     if kind.endswith("[]"):
         if not isinstance(value, (list, tuple)):
-            raise WrongType(f"${number} wants {kind}, a list, and got {type(value).__name__}")
+            raise WrongType(f"{_where(number)} must be a list, {kind}, and is a {type(value).__name__}")
         return [_convert(item, kind[:-2] if not isinstance(item, list) else kind, number) for item in value]
     try:
         return _CONVERSIONS.get(kind, _as_given)(value)
     except (ValueError, TypeError, InvalidOperation, OverflowError):
-        raise WrongType(f"${number} wants {kind} and got a {type(value).__name__} that is none") from None
+        several = ": compare with a list by = ANY({{ … }})" if isinstance(value, str) and "," in value else ""
+        wrong = f"{_where(number)} must be {kind} and is a {type(value).__name__} that is none"
+        raise WrongType(wrong + several) from None
+
+
+def _where(number: int) -> str:
+    """A parameter as its author knows it."""
+    return f"the value of the {{{{ … }}}} or param ${number}"
 
 
 class WrongType(ToolError):

@@ -53,6 +53,7 @@ UNNAMED: Mapping[str, str] = MappingProxyType({})
 CURSOR_VERBS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
 # What the server runs only outside a transaction.
+_AT_VALUE = re.compile(r'at or near "\$\d+"')
 _ALONE = re.compile(
     r"(?:create|drop)\s+(?:database|tablespace)\b|alter\s+(?:system\b|database\s+\S+\s+set\s+tablespace\b)|vacuum\b"
     r"|(?:create\s+(?:unique\s+)?|drop\s+)index\s+concurrently\b|reindex\s+(?:\(|\w+\s+concurrently\b)",
@@ -139,6 +140,8 @@ def _failure(
     message = str(error.message or error)
     if getattr(error, "severity", None) is None:  # asyncpg's own, while encoding: the value comes after the colon
         message = str(error).partition(":")[0]
+    if _AT_VALUE.search(message):  # our word for it, not the author's
+        message += " (where a {{ … }} stands: a value can be there, no SQL; compare with a list by = ANY({{ … }}))"
     return failed(kind, place + message, retryable=is_retryable(state), pg=codes(state or None), details=details)
 
 

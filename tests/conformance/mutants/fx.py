@@ -115,7 +115,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "an event has one name": Mutant(
         ("FX §9.2", "Event in arcs"), f"{LANGUAGE}::test_a_boundary_event_answers_to_its_name_and_its_formal_ones",
-        Edit("shared.engine.routing.boundary_event:EventName.__eq__", "other in BOUNDARY[str.__str__(self)]",
+        Edit("shared.engine.routing.boundary_event:BareEventName.__eq__", "other in BOUNDARY[str.__str__(self)]",
              "str.__eq__(self, other)"),
     ),
     "a pause stops nothing": Mutant(

@@ -290,3 +290,13 @@ async def test_the_results_of_all_statements_are_bounded_together(duck, monkeypa
     one = "SELECT repeat('a', 100) AS a;"
     assert (await duck(one * 3)).error is None
     assert (await duck(one * 3, results="all")).error["kind"] == "limit"
+
+
+@pytest.mark.parametrize("test", ["n IN ({{ ids | join(',') }})", "n IN {{ ids }}"])
+async def test_a_list_that_stands_where_it_cannot_says_what_to_write(run, test: str) -> None:
+    outcome = await run(f"SELECT n FROM (VALUES (1), (2)) v(n) WHERE {test}", {"ids": [1, 2]})
+    assert outcome.error is not None
+    assert "= ANY({{ … }})" in outcome.error["message"]
+    assert "{{ … }}" in outcome.error["message"].partition("= ANY")[0]
+    rows = await _rows(run, "SELECT n FROM (VALUES (1), (3)) v(n) WHERE n = ANY({{ ids }})", {"ids": [1, 2]})
+    assert rows == [{"n": 1}]

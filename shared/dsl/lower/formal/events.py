@@ -48,8 +48,7 @@ def at(names: Names, which: Which) -> Names:
         events = {**dict.fromkeys(EXITS, "true"), "step.done": names.ok, "step.failed": names.failed}
     failed = names.failed or "event.error is not none"
     name = "'step.exit'" if which == "exit" else f"('call.error' if {failed} else 'call.done')"
-    here = names.arc and (which == "exit" or not names.tested)  # before the fourth edition an arc read its own name
-    return replace(names, events=events, event="" if here else name)
+    return replace(names, events=events, event=name if names.spelled or not names.arc else "")
 
 
 def anywhere(names: Names) -> Names:
@@ -113,7 +112,7 @@ def _needs_result(case: Case, step: str) -> bool:
     if case.collect is not None or case.answer is not None:
         return True
     put = [*case.set_ctx.values(), *case.set_iter.values(), *(sink for sink in case.sinks if get(sink, "when") is None)]
-    put += [each for each in (case.next, case.retry) if each is not None]
+    put += [each for each in (case.next, case.retry, case.call) if each is not None]
     return any(_uses(text, step) for node in put for text in _texts(node))
 
 
@@ -139,11 +138,11 @@ def tell(env: Env, cases: Sequence[Case], step: str) -> None:
         if _misses_failure(case):
             env.warn(case.position, "DSL930", "a rule that names no event is about successes: none has such a status",
                      "add: event.name == 'call.error' and")
-        silent = isinstance(case.when, str) and names_event(case) and not asks_for_errors(case.when)
-        if case.next is not None and silent and may_fail(case, step) and not _tests_failure(str(case.when)):
+        silent = isinstance(case.when, str) and _fits_exit(case.when) and not asks_for_errors(case.when)
+        if case.leads and silent and may_fail(case, step) and not _tests_failure(str(case.when)):
             env.warn(case.position, "DSL931", f"the rule on step.exit leads on after a failure of {step[:60]!r} too",
                      "add: and response is defined, if it is about successes")
-    if len(passes(cases, step)) > 1 and sum(bool(case.acts or case.next) for case in cases) > 1:
+    if len(passes(cases, step)) > 1 and sum(bool(case.acts or case.leads) for case in cases) > 1:
         env.note(cases[0].position, f"rules of both events of step {step[:60]!r} act: the call's, then step.exit's",
                  "see whether a rule on step.exit is one that was passed over before")
 
@@ -171,6 +170,11 @@ def _misses_failure(case: Case) -> bool:
     if not isinstance(case.when, str) or names_event(case) or case.asks or asks_for_errors(case.when):
         return False
     return reads_status(case.when) and _FAILURE.search(case.when) is not None
+
+
+def _fits_exit(text: str) -> bool:
+    """Whether a condition asks for a name of the exit, or for a part of one."""
+    return any(each in name for each in event_names(text) for name in EXITS)
 
 
 def _tests_failure(text: str) -> bool:

@@ -26,7 +26,7 @@ from shared.dsl.source.nodes import Node
 def decided(parts: Parts) -> str:
     """The key of ctx that tells arcs which rule leads on after a success, where the worker knows. In a loop rules match
     once per iteration, and arcs once at its end."""
-    leads = any(case.next is not None for case in parts.cases if not case.enters)
+    leads = any(case.leads for case in parts.cases if not case.enters)
     return key(parts.step, "rule") if leads and not parts.looped and on_worker(parts) else ""
 
 
@@ -34,9 +34,29 @@ def on_worker(parts: Parts) -> bool:
     """Whether the worker asks the rules: they do something, or the step stores when it is known where it leads, or it
     collects, and the last response is the worker's alone."""
     cases = [case for case in parts.cases if not case.enters]
-    leads = not parts.looped and any(case.next is not None for case in cases)
+    leads = not parts.looped and any(case.leads for case in cases)
     known_here = has_sinks(parts) or (parts.env.edition > 3 and repeats(parts) and collects(parts))
     return any(case.acts for case in cases) or bool(leads and known_here)
+
+
+def sending_keys(parts: Parts) -> dict[Which, str]:
+    """The keys of ctx that tell arcs which rule on an event sends a token after a success, where the worker knows."""
+    found = [which for which in _events(parts) if any(
+        case.sends and asked(case, parts.after(errors=True), which, parts.step) is not None for case in parts.cases)]
+    return {which: key(parts.step, f"sent_on_{which}") for which in found} if decided(parts) else {}
+
+
+def _asked_cases(parts: Parts) -> list[tuple[int, Case]]:
+    return [(number, case) for number, case in enumerate(parts.cases, 1)
+            if not case.enters and (case.acts or case.retry is None or case.leads)]
+
+
+def _events(parts: Parts) -> list[Which]:
+    """Those that the worker asks the rules about."""
+    cases = [case for _, case in _asked_cases(parts)]
+    seen, all_events = parts.after(errors=True), passes(cases, parts.step)
+    return [which for which in all_events if any(
+        asked(case, seen, which, parts.step) is not None for case in cases)] or all_events[:1]
 
 
 def behind(parts: Parts) -> tuple[list[Node], dict[str, str]]:
@@ -48,11 +68,7 @@ class _Tail:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.at = parts.node.position
-        self.cases = [(number, case) for number, case in enumerate(parts.cases, 1)
-                      if not case.enters and (case.acts or case.retry is None or case.next is not None)]
-        seen, all_events = parts.after(errors=True), passes([case for _, case in self.cases], parts.step)
-        self.events = [which for which in all_events if any(
-            asked(case, seen, which, parts.step) is not None for _, case in self.cases)] or all_events[:1]
+        self.cases, self.events, self.called = _asked_cases(parts), _events(parts), sending_keys(parts)
         self.sinks = [*parts.sinks, *(sink for each in parts.policies
                                       if (sink := get(each, "then", "sink")) is not None)]
         self.stored = [(number, case) for number, case in self.cases if case.sinks]
@@ -121,7 +137,10 @@ class _Tail:
     def _nothing(self, which: Which, *, first: bool) -> dict[str, Any]:
         at = decided(self.parts)
         return directive("continue", result="_prev", set_iter=self._number(which, 0),
-                         set_ctx={at: 0} if at and first else {})
+                         set_ctx={**({at: 0} if at and first else {}), **self._sent(which, 0)})
+
+    def _sent(self, which: Which, number: int) -> dict[str, Any]:
+        return {self.called[which]: number} if which in self.called else {}
 
     def _number(self, which: Which, number: int) -> dict[str, Any]:
         return {self._matched(which): number} if self.stored or len(self.events) > 1 else {}
@@ -134,6 +153,7 @@ class _Tail:
             to_ctx[at] = number if case.next is not None else 0
         elif at and case.next is not None:
             to_ctx[at] = "{{ ctx." + at + " or " + str(number) + " }}"  # what the call's event chose stands
+        to_ctx |= self._sent(which, number if case.sends else 0)
         return directive("continue", result="_prev", set_ctx=to_ctx, set_iter=to_iter)
 
     # -- the sinks

@@ -2,7 +2,10 @@
 
 import pytest
 
+from shared.dsl.compile import compile_playbook
 from shared.events.outcome import Outcome, failed, ok
+from shared.tools import registry
+from tests.support.playbooks import head
 from tests.unit.dsl.lower.support import Ran, answer, run
 
 
@@ -204,3 +207,101 @@ def test_the_error_of_a_failed_sink_names_it(workflow: str) -> None:
     labels = ("start_sink", "start_case_1_sink")
     ran = run(workflow, dict.fromkeys(labels, lambda _keys: failed("postgres", "no table")))
     assert (ran.status, ran.error["kind"], ran.error["sink"] in labels) == ("failed", "postgres", True)
+
+
+@pytest.mark.parametrize("test", [
+    "'error' in event.name", "event.name.startswith('call') and error", "event.name.endswith('.error')",
+    "event.error", "event.error is not none", "outcome.status == 'error'", "output.error",
+    "event.name | upper == 'CALL.ERROR'",
+])
+@pytest.mark.parametrize("act", ["set: {x: 1}, ", ""])
+def test_a_rule_about_a_failure_acts_and_leads_on_however_it_asks(act: str, test: str) -> None:
+    workflow = f"""
+    - step: start
+      tool: {{kind: noop}}
+      case: [{{when: "{{{{ {test} }}}}", then: {{{act}next: [{{step: b}}]}}}}]
+    - {{step: b, tool: {{kind: noop}}}}
+    """
+    ran = run(workflow, {"start_task": lambda _keys: failed("python", "boom")})
+    assert (ran.status, ran.steps, ran.ctx.get("x")) == ("completed", ["start", "b"], 1 if act else None)
+    fine = run(workflow, {"start_task": lambda _keys: ok(1)})
+    assert (fine.status, fine.steps, fine.ctx.get("x")) == ("completed", ["start"], None)
+    assert diagnosed(workflow) == []
+
+
+SENDS = """
+- step: start
+  tool: {kind: noop}
+  case:
+    - {when: "{{ event.name == 'call.done' }}", then: {ACTcall: {step: side, args: {x: "{{ result.a }}"}}}}
+    - {when: "{{ event.name == 'step.exit' and response is defined }}", then: {next: [{step: b}]}}
+  REST
+- {step: b, tool: {kind: noop}}
+- {step: c, tool: {kind: noop}}
+- {step: side, tool: {kind: noop, args: {x: "{{ x }}"}}}
+"""
+
+
+def own(ran: Ran) -> list[str]:
+    return sorted(step for step in ran.steps if step not in ran.plan.origins)
+
+
+def diagnosed(workflow: str) -> list[str]:
+    found = compile_playbook(head("t") + "workflow:" + workflow, kinds=registry.specs())
+    return [str(each) for each in found.diagnostics]
+
+
+@pytest.mark.parametrize("act", ["", "set: {n: 1}, "])
+@pytest.mark.parametrize("rest", ["", "next: c"])
+def test_a_call_leaves_it_to_the_exit_where_the_step_leads(act: str, rest: str) -> None:
+    workflow = SENDS.replace("ACT", act).replace("REST", rest)
+    ran = run(workflow, {"start_task": answer({"a": 1})})
+    assert (own(ran), ran.args("side_task")) == (["b", "side", "start"], [{"x": 1}])
+    assert ran.ctx.get("n") == (1 if act else None)
+    broken = with_outcome(failed("x", "no"), workflow)
+    assert (broken.status, broken.steps) == ("failed", ["start"])
+
+
+@pytest.mark.parametrize("act", ["", "set: {n: 1}, "])
+@pytest.mark.parametrize(("rule", "outcome", "steps"), [
+    ("step.exit' and response is not defined", ok({"a": 1}), ["c", "side", "start"]),
+    ("step.done", ok({"a": 1}), ["b", "side", "start"]), ("call.error", ok({"a": 1}), ["c", "side", "start"]),
+    ("call.error", failed("x", "no"), ["b", "start"]),
+])
+def test_a_call_and_the_next_of_the_step(act: str, rule: str, outcome: Outcome, steps: list[str]) -> None:
+    when = rule if "'" in rule else f"{rule}'"
+    workflow = SENDS.replace("ACT", act).replace("REST", "next: c").replace("step.exit' and response is defined", when)
+    assert own(with_outcome(outcome, workflow)) == steps
+
+
+@pytest.mark.parametrize("act", ["", "set: {n: 1}, "])
+@pytest.mark.parametrize("rest", ["", "next: c"])
+def test_both_events_may_send_a_token(act: str, rest: str) -> None:
+    workflow = SENDS.replace("ACT", act).replace("REST", rest).replace("next: [{step: b}]", "call: {step: b}")
+    ran = run(workflow, {"start_task": answer({"a": 1})})
+    assert own(ran) == ["b", *(["c"] if rest else []), "side", "start"]
+    assert diagnosed(workflow if rest else workflow.replace("- {step: c, tool: {kind: noop}}", "")) == []
+
+
+@pytest.mark.parametrize("act", ["", "set: {n: 1}, "])
+def test_a_token_sent_on_the_exit_stands_beside_the_next_of_the_call(act: str) -> None:
+    workflow = SENDS.replace("REST", "next: c").replace("next: [{step: b}]", f"{act}call: {{step: side}}").replace(
+        'ACTcall: {step: side, args: {x: "{{ result.a }}"}}', "next: b").replace('"{{ x }}"', "1")
+    assert own(run(workflow, {"start_task": answer({"a": 1})})) == ["b", "side", "start"]
+
+
+@pytest.mark.parametrize("act", ["", "set: {n: 1}, "])
+def test_a_call_after_a_failure_is_where_it_leads(act: str) -> None:
+    workflow = SENDS.replace("REST", "next: c").replace("ACT", act).replace("call.done", "call.error").replace(
+        "result.a", "error.kind")
+    broken = with_outcome(failed("x", "no"), workflow)
+    assert (broken.steps, broken.args("side_task")) == (["start", "side"], [{"x": "x"}])
+    assert own(run(workflow, {"start_task": answer({"a": 1})})) == ["b", "start"]
+
+
+def test_no_arc_of_a_call_is_said_to_be_shadowed() -> None:
+    workflow = SENDS.replace("ACT", "").replace("REST", "next: c").replace("- {step: b, tool: {kind: noop}}", "")
+    rules = workflow.splitlines()
+    alone = "\n".join(line for line in rules if "step.exit" not in line)
+    assert diagnosed(alone) == []
+    assert own(run(alone, {"start_task": answer({"a": 1})})) == ["c", "side", "start"]

@@ -256,19 +256,6 @@ def test_a_rule_about_the_error_of_the_event_takes_a_failure_and_acts_whole(work
     assert on(workflow, page({}), when).steps == ["start", "other"]
 
 
-def test_beside_another_rule_that_leads_on_one_that_calls_says_where_it_leads() -> None:
-    source = head("t") + """workflow:
-  - step: start
-    tool: {kind: noop}
-    case:
-      - {when: "{{ event.name == 'call.done' }}", then: {call: {step: side}}}
-      - {when: "{{ event.name == 'step.exit' and response is defined }}", then: {next: b}}
-  - {step: side, tool: {kind: noop}}
-  - {step: b, tool: {kind: noop}}
-"""
-    assert [each.code for each in compile_playbook(source, kinds=registry.specs()).diagnostics] == ["DSL301"]
-
-
 def test_a_rule_that_leads_by_what_one_iteration_gave_is_told() -> None:
     source = head("t") + """workflow:
   - step: start
@@ -280,3 +267,18 @@ def test_a_rule_that_leads_by_what_one_iteration_gave_is_told() -> None:
   - {step: b, tool: {kind: noop}}
 """
     assert "DSL903" in [each.code for each in compile_playbook(source, kinds=registry.specs()).diagnostics]
+
+
+def test_the_status_of_a_failed_sink_is_not_that_of_the_call() -> None:
+    workflow = """
+    - step: start
+      tool: {kind: noop}
+      case:
+        - when: "{{ event.name == 'call.error' }}"
+          then: {sink: {tool: {kind: http, url: "http://x"}, args: {m: "{{ error.message }}"}}, next: b}
+    - {step: b, tool: {kind: noop}}
+    """
+    error = run(workflow, {"start_task": lambda _keys: failed("python", "boom"),
+                           "start_case_1_sink": lambda _keys: MISSING}).error
+    assert (error["message"], error["sink_error"]["message"]) == ("boom", "404 Not Found")
+    assert "status" not in error

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from shared.dsl.compile import compile_playbook
 from shared.events.outcome import Outcome, failed, ok
+from shared.tools import registry
+from tests.support.playbooks import head
 from tests.unit.dsl.lower.support import page, run, task_of
 
 
@@ -205,3 +208,65 @@ def test_a_case_beside_a_collecting_retry_reads_the_last_response() -> None:
     ran = run(workflow, {"start_task": paged(3)})
     assert ran.args("two_task") == [{"all": [10, 11, 20, 21, 30, 31]}]
     assert run(workflow, {"start_task": paged(2)}).steps == ["start"]
+
+
+SINKS = pytest.mark.parametrize("sink", [
+    "sink: SINK", "case: [{when: \"{{ event.name == 'call.done' }}\", then: {sink: SINK}}]"])
+
+
+@SINKS
+@pytest.mark.parametrize("written", [
+    "{tool: {kind: http, url: 'http://x', retry: RETRY}, args: {n: 1}}", "{tool: http, url: 'http://x', retry: RETRY}"])
+@pytest.mark.parametrize("policy", ["{max_attempts: 3}", "{max_attempts: 3, retry_on: [connection_error]}"])
+@pytest.mark.parametrize(("fails", "status"), [(2, "completed"), (3, "failed")])
+def test_a_sink_is_tried_again(sink: str, written: str, policy: str, fails: int, status: str) -> None:
+    workflow = "- {step: start, tool: {kind: noop}, " + sink.replace("SINK", written).replace("RETRY", policy) + "}"
+    bad = failed("connect", "busy", http={"status": None})
+    label = "start_sink" if "case" not in sink else "start_case_1_sink"
+    ran = run(workflow, {label: after(*[bad] * fails, page({}))})
+    assert (ran.status, [name for name, _ in ran.calls].count(label)) == (status, 3)
+
+
+@pytest.mark.parametrize(("retry", "message"), [
+    ("{max_attempts: 0}", "max_attempts must be a whole number from 1 to 1000"),
+    ("{max_attempts: '{{ workload.n }}'}", "max_attempts must be a whole number from 1 to 1000"),
+    ("{initial_delay: -1}", "initial_delay must not be below 0"),
+    ("{max_attempts: 2000, retry_on: [timeout]}", "max_attempts must be a whole number from 1 to 1000"),
+])
+def test_a_wrong_bound_is_told_by_the_name_its_author_wrote(retry: str, message: str) -> None:
+    for shape in ("{step: start, tool: {kind: noop}, retry: RETRY}", "{step: start, tool: {kind: noop, retry: RETRY}}"):
+        if "retry_on" in retry and "noop}," in shape:
+            continue
+        source = head("t") + "workflow: [" + shape.replace("RETRY", retry) + "]\n"
+        found = compile_playbook(source, kinds=registry.specs()).diagnostics
+        assert [each.message for each in found if each.severity == "error"] == [message]
+
+
+def test_what_is_lowered_twice_is_told_once() -> None:
+    then = "{max_attempts: 3, next_call: {params: {p: 2}}, collect: {strategy: apend, path: data, into: x}}"
+    policy = "{when: '{{ response.x }}', then: " + then + "}"
+    source = head("t") + "workflow: [{step: start, tool: {kind: http, url: 'http://x'}, retry: [" + policy + "]}]\n"
+    assert [each.code for each in compile_playbook(source, kinds=registry.specs()).diagnostics] == ["DSL204"]
+
+
+def test_a_keychain_in_a_rule_of_a_case_is_told_once_and_as_written() -> None:
+    source = head("t") + """keychain: [{name: x, kind: secret}]
+workflow:
+  - step: start
+    tool: {kind: noop}
+    sink: {tool: noop}
+    case: [{when: "{{ keychain.x.token == 'a' }}", then: {next: b}}]
+  - {step: b, tool: {kind: noop}}
+"""
+    (found,) = compile_playbook(source, kinds=registry.specs()).diagnostics
+    assert (found.code, "keychain.x.token == 'a'" in found.message) == ("DSL603", True)
+
+
+@pytest.mark.parametrize(("message", "tries"), [("a Timeout", 2), ("refused", 1)])
+def test_the_error_of_a_retry_is_a_text_with_its_methods(message: str, tries: int) -> None:
+    """FS §7.3."""
+    when = "{{ 'timeout' in error.lower() }}"
+    workflow = f'- {{step: start, tool: {{kind: noop}}, retry: {{max_attempts: 2, retry_when: "{when}"}}}}'
+    ran = run(workflow, {"start_task": lambda _keys: failed("python", message)})
+    assert (len(ran.calls), ran.error["message"]) == (tries, message)
+    assert run(workflow, {"start_task": lambda _keys: ok(1)}).status == "completed"
