@@ -123,14 +123,15 @@ def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partiti
 
 
 def _pool_account(pool: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
-    among = subjects.claims(pool)  # said and heard inside this account alone
     name = worker_user(pool)
-    return _account(name, passwords[name], _services(pool, partitions), heard=(subjects.stops(pool),), among=(among,))
+    among = subjects.claims(pool), subjects.named(name, "*")  # said and heard inside this account alone
+    return _account(name, passwords[name], _services(pool, partitions), heard=(subjects.stops(pool),), among=among)
 
 
 def _apart(name: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
     heard = (WANTED,) if name == "pools" else ()
-    return _account(name, passwords[name], _services_apart(name, partitions), heard=heard)
+    among = (subjects.named(name, "*"),)
+    return _account(name, passwords[name], _services_apart(name, partitions), heard=heard, among=among)
 
 
 def _account(
