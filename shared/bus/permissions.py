@@ -198,6 +198,8 @@ def _router(partitions: int) -> list[str]:
         api.subject(api.stream_info(topology.REQUESTS)),  # its creation time goes into derived ids
         api.subject(api.stream_info(stream_of(topology.KEYCHAIN))),  # which names there are, and no value
         api.subject(api.consumer_info(topology.COMMANDS, "*")),  # which pools have a queue
+        api.subject(api.consumer_info(topology.REQUESTS, "router")),
+        api.subject(api.consumer_create(topology.REQUESTS, "router")),  # when it is lost
         api.subject(api.next_message(topology.REQUESTS, "router")),
         api.acks(topology.REQUESTS, "router"),
         *_follows(partitions),
@@ -223,6 +225,7 @@ def _scheduler(partitions: int) -> list[str]:
         api.subject(api.message_delete(commands)),
         *_shared_writes(),
         api.subject(api.stream_create(commands)),  # the memory queue is made again after a server restart
+        api.subject(api.stream_delete(commands)),  # when a consumer of it is lost
         api.subject(api.stream_info(commands)),
         api.subject(api.consumer_create(commands, ">")),
         api.subject(api.consumer_info(commands, "*")),

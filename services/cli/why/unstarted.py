@@ -5,6 +5,7 @@ from shared.answers.why.facts import Answer, Reason
 from shared.answers.why.pools import PATIENCE_S
 from shared.answers.why.remedies import GOES_ON, remedy, start
 from shared.bus import api, dead_letters, topology
+from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
 from shared.errors import Corrupt
@@ -21,7 +22,10 @@ STARTING = (subjects.EXECUTE, subjects.CHILD, subjects.DERIVED)
 
 async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Answer | None:
     """None: nobody has heard of it."""
-    taken = await bus.requests.api(api.consumer_info(topology.REQUESTS, "router"))
+    try:
+        taken = await bus.requests.api(api.consumer_info(topology.REQUESTS, "router"))
+    except NotFound:
+        return await _not_taken(bus, around, execution_id)
     waiting = taken["num_pending"] + taken["num_ack_pending"]
     if waiting > MAX_READ:
         return await _too_many(around, execution_id, waiting)
@@ -33,6 +37,25 @@ async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Ans
                 is_out = message.seq <= taken["delivered"]["stream_seq"]
                 return await _waits(bus, around, execution_id, message, number, is_out)
     return await _dead(bus, execution_id)
+
+
+async def _not_taken(bus: JetStreamBus, around: Around, execution_id: str) -> Answer | None:
+    """Nobody is given requests. Which had been taken is not known either: one that began would be in the log."""
+    after = max(0, (await bus.state(topology.REQUESTS)).last - MAX_READ)
+    created = await bus.created(topology.REQUESTS)
+    for message in await bus.read(topology.REQUESTS, [f"{subjects.REQUESTS}.>"], after):
+        if _id_of(message, created) == execution_id:
+            break
+    else:
+        return await _dead(bus, execution_id)
+    request, routers = _request(message), (await around.members({"router"}))["router"]
+    text = "its request waits: the consumer that gives requests to routers is not there"
+    values = {"path": request.path, "version": request.version, "sequence": message.seq, "delivered": False,
+              "consumer": False, "routers": list(routers)}
+    since = stamp(await around.time_of(topology.REQUESTS, message.seq))
+    helps = remedy("requests_made") if routers else start("router")
+    reason = Reason("request.waiting", "blocked", text, values=values, since=since, remedy=helps)
+    return Answer(execution_id, PENDING, (reason,), request.path, request.by)
 
 
 async def _too_many(around: Around, execution_id: str, waiting: int) -> Answer:
