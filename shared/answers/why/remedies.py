@@ -11,7 +11,8 @@ Code = Literal[
     "calls_end", "call_ends", "holder_ends", "holder_cancelled", "child_ends", "child_asked", "join_completes",
     # Services and workers
     "start_service", "start_pools", "start_worker", "scale_pool", "add_pool", "pool_made", "resume_pool",
-    "resume_consumer", "requests_made", "end_process", "look_at_pool", "look_at_log", "set_clock", "make_room", "after_store",
+    "resume_consumer", "requests_made", "end_process",
+    "look_at_pool", "look_at_log", "set_clock", "make_room", "after_store",
     # The execution
     "execute", "execute_otherwise", "execute_mended", "rerun_failed", "renew_credential", "resume", "signal",
     "signal_payload", "register", "register_and_execute", "register_same", "change_rule", "change_join",
