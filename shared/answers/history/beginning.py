@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from shared.answers.history.history import Entry, Violation
 
-REMOVED = ("its beginning is gone from the log: {}. A limit of its stream (max_bytes, max_msgs, max_age) removed it, or "
-           "somebody did")
+REMOVED = ("its beginning is gone from the log: {}. A limit of its stream (max_bytes, max_msgs, max_age) removed it "
+           "or somebody did")
 
 
 def without_beginning(entries: Sequence[Entry]) -> Violation | None:
