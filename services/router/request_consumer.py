@@ -31,11 +31,15 @@ class RequestConsumer:
 
     async def watch(self) -> None:
         """For ever; cancel to stop."""
+        said = ""
         while True:
             try:
                 await self.look()
+                said = ""
             except NoetlError as error:
-                log.warning("requests.unwatched", error=str(error))
+                if said != str(error):  # a broker whose permissions are of before refuses it for ever
+                    said = str(error)
+                    log.warning("requests.unwatched", error=said)
             await self._clock.sleep(EVERY_S)
 
     async def look(self) -> None:

@@ -143,9 +143,10 @@ def alone(service: str, serve: Serve) -> Serve:
         bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]
     ) -> None:
         name = OneName(bus, clock, user_of(service, settings.pool), settings.instance)
+        over = asyncio.Event()  # never: who drains has its name until it has ended
         try:
             await name.take()
-            await run_until(stop, name.keep(), finish=serve(bus, settings, clock=clock, stop=stop, ready=ready))
+            await run_until(over, name.keep(), finish=serve(bus, settings, clock=clock, stop=stop, ready=ready))
         finally:
             await name.close()
 
