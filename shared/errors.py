@@ -43,6 +43,7 @@
     ├── BrokenMock             an answer in a test that cannot be evaluated
     ├── Unverifiable           what `verify` needs is gone, or for a newer version to read
     ├── WrongClock             the clock of this host is too far from the broker's
+    ├── NameTaken              another live process has the name of this one
     ├── GaveUp                 a part of a service died too often in a row
     └── CliError               what `noetlctl` says before it exits, and the exit code
         ├── Unanswered         nobody has said what became of a request for an execution

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from services.router.api import Api
 from services.router.capacity import Room
 from services.router.notes import Notes
+from services.router.request_consumer import RequestConsumer
 from services.router.requests import Requests
 from shared.bus.ports import Bus, Clock
 from shared.engine.routing.core import RouterCore
@@ -39,6 +40,7 @@ class Router:
         self.requests = Requests(
             bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room,
             Readiness(bus, settings.pools))
+        self.consumer = RequestConsumer(bus, clock, settings.replicas)
         self.api = Api(bus, clock)
 
     def _adopt(self, partition: int, execution_id: str, state: Execution) -> None:
@@ -48,7 +50,9 @@ class Router:
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         try:
-            await run_until(stop, self.requests.run(), self.api.run(), finish=self.partitions.run(stop, ready))
+            await run_until(
+                stop, self.requests.run(), self.consumer.watch(), self.api.run(),
+                finish=self.partitions.run(stop, ready))
         finally:
             await self._notes.stop()
 
@@ -56,4 +60,5 @@ class Router:
 async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
     router = Router(bus, settings, clock)
     hindrance("room", router.room.why_not)
+    hindrance("requests", router.consumer.why_not)
     await run_until(stop, router.room.watch(bus, clock), finish=router.run(stop, ready))

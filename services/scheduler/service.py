@@ -129,4 +129,4 @@ class Scheduler:
 async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
     consumers = Consumers(bus, clock, settings.pools, settings.replicas)
     scheduler = Scheduler(bus, settings, clock, consumers.make)
-    await run_until(stop, consumers.follow(), finish=scheduler.run(stop, ready))
+    await run_until(stop, consumers.follow(), consumers.watch(), finish=scheduler.run(stop, ready))

@@ -18,7 +18,7 @@ from services.worker.capacity import LOOK_S, Room
 from services.worker.hold import Around, Hold
 from services.worker.presence import BEAT_S
 from shared.bus import topology
-from shared.errors import NoetlError
+from shared.errors import Conflict, NoetlError
 from shared.events.beat import Beat, Key, key_of
 from shared.runtime.service.settings import Settings
 from shared.tools.toolbox import Tools
@@ -40,6 +40,7 @@ class Beating:
         self._taken = asyncio.Event()
         self._started, self._version = around.clock.now(), _version()
         self._key = key_of(settings.pool, settings.instance)
+        self._revision: int | None = None  # of our last beat
 
     def took(self) -> None:
         self._taken.set()
@@ -57,8 +58,9 @@ class Beating:
     async def _say(self) -> bool:
         named = list(self._holds.values())
         try:
-            await self._bus.kv_put(topology.WORKERS, self._key, msgspec.json.encode(self._beat()))
+            self._revision = await self._bus.kv_put(topology.WORKERS, self._key, msgspec.json.encode(self._beat()))
         except NoetlError as error:
+            self._revision = None
             log.warning("beat.lost", error=str(error))
             return False
         self._presence.confirm()
@@ -93,10 +95,14 @@ class Beating:
         )
 
     async def goodbye(self) -> None:
-        """A last beat, with nothing held, for those who follow beats; then the entry is deleted."""
+        """A last beat, with nothing held, for those who follow beats; then the entry is deleted. If another process
+        beats under this name by now, the entry is its own: deleting it would say that what it holds is lost."""
         try:
-            await self._bus.kv_put(topology.WORKERS, self._key, msgspec.json.encode(self._beat()))
+            last = msgspec.json.encode(self._beat())
+            await self._bus.kv_put(topology.WORKERS, self._key, last, expected=self._revision)
             await self._bus.kv_delete(topology.WORKERS, self._key)
+        except Conflict:
+            log.warning("beat.lost", error="the entry has changed since our last beat and stays as it is")
         except NoetlError:
             log.warning("beat.lost", error="could not say goodbye; the entry expires by itself")
 

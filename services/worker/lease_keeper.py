@@ -62,7 +62,7 @@ class Minding:
             log.error("claim.corrupt", error=str(error))
             return
         hold = self._holds.get((claim.execution_id, claim.run_id, claim.index))
-        if hold is not None and claim.worker != self._around.worker and claim.epoch > hold.epoch:
+        if hold is not None and claim.epoch > hold.epoch:  # our own are not above what we hold
             hold.doubt = True
             self.look(hold)
 

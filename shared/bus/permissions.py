@@ -123,14 +123,15 @@ def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partiti
 
 
 def _pool_account(pool: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
-    among = subjects.claims(pool)  # said and heard inside this account alone
     name = worker_user(pool)
-    return _account(name, passwords[name], _services(pool, partitions), heard=(subjects.stops(pool),), among=(among,))
+    among = subjects.claims(pool), subjects.named(name, "*")  # said and heard inside this account alone
+    return _account(name, passwords[name], _services(pool, partitions), heard=(subjects.stops(pool),), among=among)
 
 
 def _apart(name: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
     heard = (WANTED,) if name == "pools" else ()
-    return _account(name, passwords[name], _services_apart(name, partitions), heard=heard)
+    among = (subjects.named(name, "*"),)
+    return _account(name, passwords[name], _services_apart(name, partitions), heard=heard, among=among)
 
 
 def _account(
@@ -197,6 +198,8 @@ def _router(partitions: int) -> list[str]:
         api.subject(api.stream_info(topology.REQUESTS)),  # its creation time goes into derived ids
         api.subject(api.stream_info(stream_of(topology.KEYCHAIN))),  # which names there are, and no value
         api.subject(api.consumer_info(topology.COMMANDS, "*")),  # which pools have a queue
+        api.subject(api.consumer_info(topology.REQUESTS, "router")),
+        api.subject(api.consumer_create(topology.REQUESTS, "router")),  # when it is lost
         api.subject(api.next_message(topology.REQUESTS, "router")),
         api.acks(topology.REQUESTS, "router"),
         *_follows(partitions),
@@ -222,6 +225,7 @@ def _scheduler(partitions: int) -> list[str]:
         api.subject(api.message_delete(commands)),
         *_shared_writes(),
         api.subject(api.stream_create(commands)),  # the memory queue is made again after a server restart
+        api.subject(api.stream_delete(commands)),  # when a consumer of it is lost
         api.subject(api.stream_info(commands)),
         api.subject(api.consumer_create(commands, ">")),
         api.subject(api.consumer_info(commands, "*")),

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from shared.bus import api, streams, topology
 from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
+from shared.bus.memory.bus import MemoryBus
 from shared.bus.ports import Bus
 from shared.bus.wire import nanoseconds
 from shared.events import subjects
@@ -84,6 +85,15 @@ async def names(bus: Bus) -> list[str]:
 async def remove(bus: Bus, pool: str) -> None:
     with suppress(NotFound):
         await _api(bus, api.consumer_delete(topology.COMMANDS, pool))
+
+
+async def discard(bus: Bus) -> None:
+    """The queue of all pools, with its consumers. What is in it follows from the log."""
+    if isinstance(bus, MemoryBus):
+        bus.broker.lose(topology.COMMANDS)
+        return
+    with suppress(NotFound):
+        await _api(bus, api.stream_delete(topology.COMMANDS))
 
 
 def moment(at: float) -> str:

@@ -17,6 +17,7 @@ SAFE = frozenset(
     {"subjects", "duplicate_window", "max_msg_size", "ack_wait", "max_ack_pending", "allow_direct"}
 )
 GROWING = frozenset({"max_msgs_per_subject"})
+STRICTER = {"discard": "new"}  # at a limit, refusing what is new instead of deleting what is old
 
 
 class Drift(Struct, frozen=True):
@@ -63,7 +64,8 @@ async def differences(
     missing, drifts = list[str](), list[Drift]()
     configs = [_stream(s, replicas) for s in wanted.streams] + [_bucket(b, replicas) for b in wanted.buckets]
     places = [(config["name"], api.stream_info(config["name"]), config) for config in configs]
-    places += [(f"{c.stream}/{c.name}", api.consumer_info(c.stream, c.name), _consumer(c)) for c in wanted.consumers]
+    places += [(f"{c.stream}/{c.name}", api.consumer_info(c.stream, c.name), _lasting(_consumer(c)))
+               for c in wanted.consumers]
     for name, subject, config in places:
         try:
             drifts += _compare(name, config, (await bus.requests.api(subject))["config"], False)[0]
@@ -97,7 +99,7 @@ async def _ensure_consumer(
         paused = {"pause_until": wanted.paused_until} if wanted.paused_until else {}
         await requests.api(create, {**body, "config": {**config, **paused}, "action": "create"})
         return []
-    drifts, changed = _compare(f"{wanted.stream}/{wanted.name}", config, found, apply)
+    drifts, changed = _compare(f"{wanted.stream}/{wanted.name}", _lasting(config), found, apply)
     if changed:
         await requests.api(create, {**body, "config": {**found, **changed}, "action": "update"})
     return drifts
@@ -108,9 +110,15 @@ def _compare(
 ) -> tuple[list[Drift], dict[str, Any]]:
     """The broker leaves a field out when it has its zero value."""
     differing = {k: v for k, v in wanted.items() if found.get(k, _zero(v)) != v}
-    safe = {k for k, v in differing.items() if k in SAFE or (k in GROWING and 0 < found.get(k, 0) < v)}
-    changed = {k: v for k, v in differing.items() if apply and k in safe}
+    changed = {k: v for k, v in differing.items() if apply and is_safe(Drift(name, k, v, found.get(k)))}
     return [Drift(name, k, v, found.get(k), k in changed) for k, v in differing.items()], changed
+
+
+def is_safe(drift: Drift) -> bool:
+    """Whether it can be changed to what is wanted without a loss."""
+    if drift.field in GROWING:
+        return 0 < (drift.found or 0) < int(drift.wanted)
+    return drift.field in SAFE or STRICTER.get(drift.field) == drift.wanted
 
 
 def _zero(value: Any) -> Any:
@@ -122,7 +130,8 @@ def _stream(stream: topology.Stream, replicas: int) -> dict[str, Any]:
     return _base(stream.name, list(stream.subjects), replicas) | {
         "storage": stream.storage,
         "retention": stream.retention,
-        "discard": "new" if once else "old",
+        # The log is never shortened: at a limit that somebody sets, writers are refused, and wait.
+        "discard": "new" if once or stream.sealed else "old",
         "discard_new_per_subject": once,
         "max_msgs_per_subject": 1 if once else -1,
         "max_msg_size": stream.max_msg_bytes,
@@ -170,11 +179,16 @@ def _base(name: str, subjects: list[str], replicas: int) -> dict[str, Any]:
     }
 
 
+def _lasting(config: dict[str, Any]) -> dict[str, Any]:
+    """Where a consumer began means nothing once it is there."""
+    return {key: value for key, value in config.items() if key not in ("deliver_policy", "opt_start_seq")}
+
+
 def _consumer(wanted: topology.QueueConsumer) -> dict[str, Any]:
-    return {
+    start = {"deliver_policy": "by_start_sequence", "opt_start_seq": wanted.after + 1}
+    return (start if wanted.after else {"deliver_policy": "all"}) | {
         "name": wanted.name,
         "durable_name": wanted.name,
-        "deliver_policy": "all",
         "ack_policy": "explicit",
         "replay_policy": "instant",
         "filter_subject": wanted.filter,

@@ -64,6 +64,7 @@ class QueueConsumer(Struct, frozen=True):
     lease_s: float
     max_ack_pending: int = 4096
     paused_until: str = ""  # it is made so; nothing is delivered before
+    after: int = 0  # it is made so; nothing is delivered up to this sequence
 
 
 class Bucket(Struct, frozen=True):

@@ -178,6 +178,11 @@ def member(service: str) -> str:
     return f"{MEMBERS}.{service}"
 
 
+def named(user: str, instance: str) -> str:
+    """Where a process hears others of its name (`shared/runtime/service/one_name.py`)."""
+    return f"{MEMBERS}.{user}.{instance}"
+
+
 def key(bucket: str, name: str = ">") -> str:
     """Of a key in a bucket; a name may have wildcards, and without one it is every key."""
     return f"{KV}.{bucket}.{name}"

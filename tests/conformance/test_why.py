@@ -1,6 +1,7 @@
 """Why is it not running? One constructed stall per cause, on a real stack: the answer names it, with its values."""
 
 import json
+import uuid
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +13,7 @@ from services.cli.stack.remedies import words
 from services.cli.why import held, many
 from services.cli.why import text as why_text
 from shared.bus import pool_consumer, topology
+from shared.bus.streams import ensure
 from shared.dsl.documents.pools import Pool
 from shared.events import model as ev
 from shared.events import subjects
@@ -346,6 +348,27 @@ async def test_a_source_that_is_gone(stage: Stage) -> None:
     await stage.bus.kv_delete(topology.PLAYBOOKS, f"source.{entry.digest}")
     reason, _ = await stage.stalled(execution, "playbook.gone")
     assert reason.values["digest"] == entry.digest
+
+
+async def test_the_consumer_of_requests_is_gone(stage: Stage) -> None:
+    async with stage.without("router"):
+        await stage.bus.requests.api(f"CONSUMER.DELETE.{topology.REQUESTS}.router")
+        execution = await stage.ask("why/nobody_knows_it")
+        reason, answer = await stage.stalled(execution, "request.waiting")
+        assert (answer.status, reason.values["consumer"]) == ("pending", False)
+        assert "the consumer that gives requests to routers is not there" in reason.text
+        await ensure(stage.bus, topology.wanted())
+    await stage.stalled(execution, "request.refused")
+
+
+async def test_a_log_whose_beginning_is_gone(stage: Stage) -> None:
+    """It cannot be taken from the log here: an execution of which only a later record is there looks the same."""
+    execution = uuid.uuid4().hex[:16]
+    event = ev.NextSelected("start:1", "start", "step.done")
+    late = Record(execution, "router", 7, stamp(SystemClock().now()), (event,))
+    await stage.append(execution, "router", encode(late))
+    reason, _ = await stage.stalled(execution, "log.corrupt")
+    assert "its beginning is gone from the log: the first event of the router in it is number 7" in reason.text
 
 
 async def test_a_log_that_cannot_be_read(stage: Stage) -> None:

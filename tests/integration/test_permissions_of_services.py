@@ -8,7 +8,7 @@ import pytest
 
 from shared.bus import pool_consumer, topology
 from shared.bus.jetstream import JetStreamBus, connect
-from shared.bus.topology import COMMANDS, KEYCHAIN, RESULTS, events_stream
+from shared.bus.topology import COMMANDS, KEYCHAIN, REQUESTS, RESULTS, events_stream
 from shared.errors import NoetlError, Refused
 from shared.runtime.embedded.nats_server import NatsServer
 from tests.support.users import SETTLE_S, As, contents
@@ -40,7 +40,11 @@ FORBIDDEN_TO_SERVICES = [
     ("scheduler", "noetl.events.0.x.router"),
     ("scheduler", "noetl.events.0.x.worker"),
     ("scheduler", "noetl.events.0.x.iteration.default"),
-    ("scheduler", f"$JS.API.STREAM.DELETE.{COMMANDS}"),
+    ("scheduler", f"$JS.API.STREAM.DELETE.{STREAM}"),
+    ("scheduler", f"$JS.API.STREAM.DELETE.{REQUESTS}"),
+    ("router", f"$JS.API.STREAM.DELETE.{COMMANDS}"),
+    ("router", f"$JS.API.CONSUMER.CREATE.{REQUESTS}.other"),
+    ("router", f"$JS.API.CONSUMER.DELETE.{REQUESTS}.router"),
     ("scheduler", f"$JS.API.STREAM.PURGE.{COMMANDS}"),
     ("scheduler", f"$JS.API.STREAM.MSG.DELETE.{STREAM}"),
     ("scheduler", f"$JS.API.STREAM.MSG.DELETE.{RESULTS}"),

@@ -104,8 +104,28 @@ async def test_only_safe_settings_are_applied(bus: JetStreamBus) -> None:
         ("duplicate_window", True),
         ("deny_delete", False),
         ("deny_purge", False),
+        ("discard", False),
     }
-    assert {d.field for d in await ensure(bus, other)} == {"deny_delete", "deny_purge"}
+    assert {d.field for d in await ensure(bus, other)} == {"deny_delete", "deny_purge", "discard"}
+
+
+async def test_a_limit_on_the_log_refuses_and_deletes_nothing_also_on_one_from_before(bus: JetStreamBus) -> None:
+    """Streams were made with `discard: old` once: `ensure` changes it, and a limit no longer deletes."""
+    config = (await bus.requests.api(f"STREAM.INFO.{STREAM}"))["config"]
+    await bus.requests.api(f"STREAM.UPDATE.{STREAM}", {**config, "discard": "old"})
+    for number in range(10):
+        await bus.append(f"noetl.events.0.x{number}.router", b"x" * 1000)
+    (drift,) = await ensure(bus, WANTED, apply=True)
+    assert (drift.name, drift.field, drift.found, drift.applied) == (STREAM, "discard", "old", True)
+    config = (await bus.requests.api(f"STREAM.INFO.{STREAM}"))["config"]
+    await bus.requests.api(f"STREAM.UPDATE.{STREAM}", {**config, "max_bytes": 5000})
+    for expected in (None, 0):
+        with pytest.raises(Unavailable, match="maximum bytes exceeded"):
+            await bus.append("noetl.events.0.y.router", b"x" * 1000, expected=expected)
+    found = (await bus.requests.api(f"STREAM.INFO.{STREAM}"))["state"]
+    assert (found["first_seq"], found["messages"]) == (1, 10)
+    await bus.requests.api(f"STREAM.UPDATE.{STREAM}", {**config, "max_bytes": -1})
+    assert await bus.append("noetl.events.0.y.router", b"x" * 1000, expected=0) == 11
 
 
 async def test_a_catalogue_from_before_histories_keeps_one_from_now_on_and_never_less(bus: JetStreamBus) -> None:

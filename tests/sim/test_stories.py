@@ -132,6 +132,22 @@ def test_wiped_cursors_and_snapshots_change_nothing() -> None:
     assert len(calls(world)) == len(set(calls(world)))
 
 
+def test_a_lost_consumer_of_requests_comes_again_behind_what_was_done() -> None:
+    async def story(world: World) -> None:
+        await begin(world, "sim/parallel")
+        await asyncio.sleep(3.0)  # a router has seen where it stands
+        del world.broker.queues[topology.REQUESTS, "router"]
+        later = ask_for("sim/parallel", "e-later")
+        world.asked.append(later)
+        await world.publish(later)
+        await finish(world)
+        assert world.broker.queues[topology.REQUESTS, "router"].config.after > 0
+
+    world = live_through(story)
+    assert checks.check(world) == []
+    assert len(calls(world)) == len(set(calls(world)))
+
+
 def test_router_that_reads_from_a_replica_behind_loses_no_decision() -> None:
     async def story(world: World) -> None:
         await world.open(1, 1, 1)

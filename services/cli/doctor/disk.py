@@ -54,7 +54,8 @@ async def _limits(patient: Patient) -> list[Limit]:
 def space(free: Free | None) -> Finding:
     name = "disk.space"
     if free is None:
-        return skipped(name, "the broker's files are on another machine", "watch the free space of its store_dir there")
+        return skipped(name, "where the broker keeps its files cannot be seen from here: it is none of `noetlctl up`",
+                       "watch the free space of its store_dir where it runs")
     share = free.free / free.total
     found = f"{size(free.free)} free of {size(free.total)} ({share:.0%}) at {free.where}"
     if free.free < FULL_BYTES or share < FULL_SHARE:

@@ -7,11 +7,12 @@ from services.cli.doctor.target import Patient
 from shared.bus import api, topology
 from shared.bus.codes import NotFound
 from shared.bus.kv import stream_of
-from shared.bus.streams import SAFE, Drift, differences
+from shared.bus.streams import Drift, differences, is_safe
 from shared.events import subjects
 
 SHOWN = 5
 HARMLESS_MISSING = frozenset({topology.COMMANDS})  # made again by any scheduler
+OF_REQUESTS = f"{topology.REQUESTS}/router"
 
 
 async def look(patient: Patient) -> list[Finding]:
@@ -46,7 +47,11 @@ def missing(names: Sequence[str]) -> Finding:
         return ok(name, "all streams, consumers and buckets are there")
     found = f"not there: {_list(names)}"
     if all(one.partition("/")[0] in HARMLESS_MISSING for one in names):
-        return warning(name, found, "steps of the pool wait until a scheduler has made them", "start a scheduler")
+        return warning(name, found, "steps of the pool wait until a scheduler has made them, which takes it seconds",
+                       "start a scheduler whose NOETL_POOLS names the pool")
+    if list(names) == [OF_REQUESTS]:
+        return problem(name, found, "new executions wait until a router has made it, which takes it seconds",
+                       "start a router; if all of them started after the loss, start the stack again (`noetlctl up`)")
     buckets = {stream_of(bucket.name) for bucket in topology.wanted().buckets}
     lost = "buckets" if all(one in buckets for one in names) else "streams"
     why = f"the engine cannot work without its {lost}"
@@ -56,8 +61,8 @@ def missing(names: Sequence[str]) -> Finding:
 def drift(drifts: Sequence[Drift]) -> list[Finding]:
     """Safe settings are changed at the next start; the others weaken a promise and stay until someone acts."""
     name = "streams.drift"
-    grave = [each for each in drifts if each.field not in SAFE]
-    light = [each for each in drifts if each.field in SAFE]
+    grave = [each for each in drifts if not is_safe(each)]
+    light = [each for each in drifts if is_safe(each)]
     found = []
     if grave:
         why = "a setting that other promises rest on is not as it must be"

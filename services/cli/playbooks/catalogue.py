@@ -51,7 +51,7 @@ async def callers(bus: Bus, path: str) -> list[str]:
     """The playbooks that call it by name, or start it at their end."""
     return [
         name async for name, plan in latest_plans(bus)
-        if path in {called for called, _ in needs_of(plan, ()).playbooks}
+        if path in {called[0] for called in needs_of(plan, ()).playbooks}
         or (plan.notify is not None and plan.notify.path == path)
     ]
 

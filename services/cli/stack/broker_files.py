@@ -5,19 +5,22 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-from shared.bus import api
+from shared.bus import api, topology
+from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
 from shared.errors import NoetlError, Unavailable
 
 MONITOR_S = 5.0
 MAX_MONITOR_BYTES = 4 * 1_048_576
 LEAST_BYTES = 256 * 1024  # with less free, or left of a limit, not even a small record is sure to be written
+LEAST_RECORD = 1024  # with less left of a limit of a stream, not even a small record is sure to be written
 WRITE_ERROR = "write error"
 
 
@@ -52,7 +55,7 @@ class BrokerFiles(NamedTuple):
             error = str((await self.health() or {}).get("error", ""))
             if WRITE_ERROR in error:
                 return error
-            return self._full() or exhausted(await bus.requests.api(api.INFO))
+            return self._full() or exhausted(await bus.requests.api(api.INFO)) or await limited(bus)
         except NoetlError:  # what cannot be asked refuses nothing
             return self._full()
 
@@ -69,6 +72,22 @@ def exhausted(info: Mapping[str, Any]) -> str:
     """Of the account's limit, where it has one."""
     limit, used = int(info["limits"]["max_storage"]), int(info["storage"])
     return f"{used} bytes are used of the account's {limit}" if 0 <= limit < used + LEAST_BYTES else ""
+
+
+async def limited(bus: JetStreamBus) -> str:
+    """Of a limit that somebody has set on the log."""
+    for partition in count():
+        name = topology.events_stream(partition)
+        try:
+            info = await bus.requests.api(api.stream_info(name))
+        except NotFound:
+            break
+        config, state = info["config"], info["state"]
+        if 0 < config["max_bytes"] < state["bytes"] + LEAST_RECORD:
+            return f"{name} has {state['bytes']} bytes of the {config['max_bytes']} that its max_bytes allows"
+        if 0 < config["max_msgs"] <= state["messages"]:
+            return f"{name} has {state['messages']} messages, and its max_msgs allows {config['max_msgs']}"
+    return ""
 
 
 async def fetch(url: str) -> dict[str, Any]:

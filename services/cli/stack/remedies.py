@@ -29,6 +29,10 @@ WORDS: Final[dict["Code", str]] = {
     "start_worker": "start a worker: NOETL_POOL={pool} python -m services.worker",
     "scale_pool": "noetlctl pool scale {pool} {workers}",
     "add_pool": "add {pool} to NOETL_POOLS of the scheduler, and {also}",
+    "pool_made": "it goes on by itself if NOETL_POOLS of the scheduler names {pool}: it makes it again within seconds; "
+                 "otherwise add it there and restart the scheduler",
+    "requests_made": "it goes on by itself: a router makes it again within seconds, unless all of them started after "
+                     "the loss; then start the stack again (noetlctl up)",
     "resume_pool": "noetlctl pool resume {pool}",
     "resume_consumer": "nats consumer resume NOETL_COMMANDS {pool}",
     "end_process": "kill -9 {pid}, and noetlctl up starts another",

@@ -10,6 +10,7 @@ from services.cli.executions.failure_lines import located
 from services.cli.executions.logbook import Entry, Logbook
 from services.cli.why import unstarted
 from services.cli.why.world import Around
+from shared.answers.history.beginning import without_beginning
 from shared.answers.history.summary import Summary
 from shared.answers.why import explain as why
 from shared.answers.why import limits as why_limits
@@ -57,6 +58,8 @@ class Asker:
         entries, broken = await self._read(execution_id)
         if not entries and broken is None:
             return await unstarted.explained(self._bus, self._around, execution_id)
+        if (cut := without_beginning(entries)) is not None:
+            return _unreadable(execution_id, entries, cut.seq, cut.message)
         if broken is None:
             try:
                 return await self._explained(execution_id, entries, depth)
@@ -67,7 +70,8 @@ class Asker:
             except (catalog.NotRegistered, Corrupt) as error:
                 view = viewed(execution_id, entries, None)
                 return why.without_source(view, World(await self._bus.time()), str(error))
-        return _unreadable(execution_id, entries, broken)
+        return _unreadable(
+            execution_id, entries, broken.seq, f"its log cannot be read from record {broken.seq} on: {broken.reason}")
 
     async def _read(self, execution_id: str) -> tuple[list[Entry], BrokenHistory | None]:
         """The records up to the first that cannot be read."""
@@ -150,13 +154,13 @@ class Asker:
         return found
 
 
-def _unreadable(execution_id: str, entries: list[Entry], error: BrokenHistory) -> Answer:
+def _unreadable(execution_id: str, entries: list[Entry], seq: int, what: str) -> Answer:
     summary = Summary(execution_id)
     for _, record in entries:
         summary.apply(record)
-    text = f"its log cannot be read from record {error.seq} on: {error.reason}; no service goes on with it"
+    text = f"{what}; no service goes on with it"
     reason = Reason(
-        "log.corrupt", "blocked", text, values={"record": error.seq, "read": len(entries)},
+        "log.corrupt", "blocked", text, values={"record": seq, "read": len(entries)},
         remedy=remedy("start_anew", path=summary.path),
     )
     last = entries[-1][0] if entries else 0

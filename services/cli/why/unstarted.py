@@ -1,13 +1,14 @@
 """Why an execution that is not in the log has not begun: its request waits, or no router could use it."""
 
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from services.cli.why.world import Around
 from shared.answers.why.facts import Answer, Mover, Reason
 from shared.answers.why.pools import PATIENCE_S
 from shared.answers.why.remedies import GOES_ON, remedy, start
 from shared.bus import api, dead_letters, topology
+from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
 from shared.errors import Corrupt
@@ -41,7 +42,10 @@ async def _queue(bus: JetStreamBus) -> Queue:
 
 async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Answer | None:
     """None: nobody has heard of it."""
-    queue = await _queue(bus)
+    try:
+        queue = await _queue(bus)
+    except NotFound:
+        return await _not_taken(bus, around, execution_id)
     if queue.size > MAX_READ:
         return await _too_many(around, execution_id, queue.size, "it may be among them")
     created = await bus.created(topology.REQUESTS) if queue.messages else 0
@@ -55,7 +59,10 @@ async def explained(bus: JetStreamBus, around: Around, execution_id: str) -> Ans
 async def waiting(bus: JetStreamBus, around: Around, path: str, most: int) -> tuple[list[Answer], bool]:
     """The executions that were asked for and have not begun, though a router had time for it, the oldest first; and
     whether there are more of them."""
-    queue = await _queue(bus)
+    try:
+        queue = await _queue(bus)
+    except NotFound:
+        return [Answer("", PENDING, (await _unmade(around, {}),))], False
     if queue.size > MAX_READ:
         return [await _too_many(around, "", queue.size, "no router has begun their executions")], False
     created, before = await bus.created(topology.REQUESTS) if queue.messages else 0, await bus.time() - PATIENCE_S
@@ -69,6 +76,29 @@ async def waiting(bus: JetStreamBus, around: Around, path: str, most: int) -> tu
         for number, message in late[:most]
     ]
     return answers, len(late) > most
+
+
+async def _not_taken(bus: JetStreamBus, around: Around, execution_id: str) -> Answer | None:
+    """Nobody is given requests. Which had been taken is not known either: one that began would be in the log."""
+    after = max(0, (await bus.state(topology.REQUESTS)).last - MAX_READ)
+    created = await bus.created(topology.REQUESTS)
+    for message in await bus.read(topology.REQUESTS, [f"{subjects.REQUESTS}.>"], after):
+        if _id_of(message, created) == execution_id:
+            break
+    else:
+        return await _dead(bus, execution_id)
+    request = _request(message)
+    values = {"path": request.path, "version": request.version, "sequence": message.seq, "delivered": False}
+    since = stamp(message.at / 1e9)
+    return Answer(execution_id, PENDING, (await _unmade(around, values, since),), request.path, request.by)
+
+
+async def _unmade(around: Around, values: dict[str, Any], since: str = "") -> Reason:
+    routers = (await around.members({"router"}))["router"]
+    return Reason(
+        "request.waiting", "blocked", "its request waits: the consumer that gives requests to routers is not there",
+        values={**values, "consumer": False, "routers": list(routers)}, since=since,
+        remedy=remedy("requests_made") if routers else start("router"), moved_by=SOMEONE)
 
 
 async def _too_many(around: Around, execution_id: str, waiting: int, so: str) -> Answer:

@@ -16,8 +16,8 @@ from shared.events.run_index import RUN, is_run, part_of
 Entry = tuple[int, Record]
 PlanOf = Callable[[str], Plan]
 Rule = Literal[
-    "record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline", "wait",
-    "limit", "fence", "overlap", "call", "lease", "value", "projection", "stuck", "forged",
+    "beginning", "record", "numbering", "decision", "token", "run", "terminal", "ending", "loop", "ctx", "pipeline",
+    "wait", "limit", "fence", "overlap", "call", "lease", "value", "projection", "stuck", "forged",
 ]
 BOUNDARY = {ev.StepDone: "step.done", ev.StepFailed: "step.failed", ev.LoopDone: "loop.done"}
 

@@ -1,5 +1,6 @@
 """The checker: what must hold in the history of one execution, whatever happened on the way.
 
+    beginning  the log has it from its first record on; otherwise nothing else is looked at
     record     each record is one its writer may write
     numbering  `n` has no gap
     decision   every decision follows from what its record says it had folded (`as_of`)
@@ -29,6 +30,7 @@ among `values`: bring it and ask again.
 
 from collections.abc import Iterator, Sequence
 
+from shared.answers.history.beginning import without_beginning
 from shared.answers.history.history import Entry, History, PlanOf, Rule, Violation
 from shared.answers.verify.decisions import check_decisions
 from shared.answers.verify.fence import check_fence
@@ -62,12 +64,16 @@ def verify(
 
 
 def verify_history(history: History, plan_of: PlanOf, values: Values = NO_VALUES) -> list[Violation]:
+    if cut := without_beginning(history.entries):
+        return [cut]
     derived = _derived(history, plan_of, values)
     return sorted([*derived, *_alone(history)], key=lambda found: found.seq)
 
 
 def verify_alone(history: History) -> list[Violation]:
     """What the history says by itself, when the playbook or a stored value is gone."""
+    if cut := without_beginning(history.entries):
+        return [cut]
     return sorted(_alone(history), key=lambda found: found.seq)
 
 

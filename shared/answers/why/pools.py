@@ -32,8 +32,7 @@ def not_taken(view: View, world: World, command: Command, pool: Pool) -> Reason:
     values: dict[str, Any] = {"pool": pool.name, "workers": [worker.name for worker in workers], "slots": slots,
                               "busy": busy, "queued": pool.pending}
     if not pool.known:
-        return Reason("pool.unknown", "blocked", f"pool {pool.name} does not exist on the server: nobody takes its "
-                      "commands", values=values, remedy=remedy("add_pool", start_worker(pool), pool=pool.name))
+        return _unknown(pool, bool(workers), values)
     if pool.paused:
         return _paused(pool, values)
     if is_stranded(queued, pool):
@@ -45,6 +44,16 @@ def not_taken(view: View, world: World, command: Command, pool: Pool) -> Reason:
     if (waits := no_turn(view, command, pool, workers, start_worker(pool))) is not None:
         return replace(waits, since=_stamp(queued.at))
     return _queued(queued, pool, workers, values)
+
+
+def _unknown(pool: Pool, has_workers: bool, values: dict[str, Any]) -> Reason:
+    """Where workers of it run, somebody knows the pool, and its consumer was lost."""
+    text = f"pool {pool.name} does not exist on the server: nobody takes its commands"
+    helps = remedy("add_pool", start_worker(pool), pool=pool.name)
+    if has_workers:
+        text = f"pool {pool.name} has no consumer on the server: its workers run, and none gets its commands"
+        helps = remedy("pool_made", pool=pool.name)
+    return Reason("pool.unknown", "blocked", text, values=values, remedy=helps)
 
 
 def is_stranded(queued: Queued | None, pool: Pool) -> TypeGuard[Queued]:

@@ -10,8 +10,9 @@ Code = Literal[
     "goes_on", "ends", "is_taken", "gets_place", "is_replaced", "iteration_ends", "slot_frees", "others_end",
     "calls_end", "call_ends", "holder_ends", "holder_cancelled", "child_ends", "child_asked", "join_completes",
     # Services and workers
-    "start_service", "start_pools", "start_worker", "scale_pool", "add_pool", "resume_pool", "resume_consumer",
-    "end_process", "look_at_pool", "look_at_log", "set_clock", "make_room", "after_store",
+    "start_service", "start_pools", "start_worker", "scale_pool", "add_pool", "pool_made", "resume_pool",
+    "resume_consumer", "requests_made", "end_process",
+    "look_at_pool", "look_at_log", "set_clock", "make_room", "after_store",
     # The execution
     "execute", "execute_otherwise", "execute_mended", "rerun_failed", "mend", "unless_source", "renew_credential",
     "resume", "signal", "signal_payload", "register", "register_and_execute", "register_same", "change_rule",

@@ -118,8 +118,7 @@ class MemoryQueue:
         self.free_at: dict[int, float] = {}
         self.deliveries: dict[int, int] = {}
         self._heap: list[tuple[float, int]] = []
-        self._seen = 0
-        self._last = 0
+        self._seen = self._last = config.after
         self._floor = 0  # 0: as is right
         self._has_gap = False
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from shared.runtime.embedded.child import KILL_AFTER_S, Child
 from shared.runtime.service.clock import followed
 from shared.runtime.service.health import Health, is_ready
-from shared.runtime.service.main import OK, Serve, cancelled, connect, hold
+from shared.runtime.service.main import OK, Serve, alone, cancelled, connect, hold
 from shared.runtime.service.settings import Settings, passed_on
 
 
@@ -38,7 +38,7 @@ class Unit:
 
     async def as_task(self) -> int:
         """One life in this process, on a connection of its own."""
-        serve = self.service.load()
+        serve = alone(self.service.name, self.service.load())
         bus = await connect(self.name, self.settings)
         try:
             with structlog.contextvars.bound_contextvars(service=self.name):

@@ -21,8 +21,10 @@ from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError, Unavailable
 from shared.events.subjects import inbox_prefix
 from shared.runtime.service import hardening, logging
+from shared.runtime.service.background import run_until
 from shared.runtime.service.clock import WrongClock, followed
 from shared.runtime.service.health import Health, endpoint, is_of
+from shared.runtime.service.one_name import OneName, user_of
 from shared.runtime.service.settings import BadSettings, Settings, take_settings
 from shared.runtime.service.supervisor import sleep_or_stop
 
@@ -57,7 +59,7 @@ def run_service(name: str, serve: Serve) -> NoReturn:
         sys.exit(BAD_SETTINGS)
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLD)
-    sys.exit(_runner()(_main(name, serve, settings)))
+    sys.exit(_runner()(_main(name, alone(name, serve), settings)))
 
 
 def _runner() -> Callable[..., int]:
@@ -132,6 +134,23 @@ async def connect(name: str, settings: Settings, within_s: float | None = None) 
         inbox_prefix=inbox_prefix(settings.nats_user) if settings.nats_user else None,
         within_s=jetstream.CONNECT_S if within_s is None else within_s,
     )
+
+
+def alone(service: str, serve: Serve) -> Serve:
+    """The service, as the only process under its name: it raises NameTaken if there is another."""
+
+    async def serve_alone(
+        bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]
+    ) -> None:
+        name = OneName(bus, clock, user_of(service, settings.pool), settings.instance)
+        over = asyncio.Event()  # never: who drains has its name until it has ended
+        try:
+            await name.take()
+            await run_until(over, name.keep(), finish=serve(bus, settings, clock=clock, stop=stop, ready=ready))
+        finally:
+            await name.close()
+
+    return serve_alone
 
 
 async def hold(

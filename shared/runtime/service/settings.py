@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import socket
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -65,15 +66,15 @@ class BadSettings(NoetlError):
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     raw: dict[str, object] = {}
     try:
-        secrets = service_secrets.taken(environ)
-        values = {name: secrets.get(name) or _value(name, environ) for name in Settings.__struct_fields__}
+        given = service_secrets.taken(environ)
+        values = {name: given.get(name) or _value(name, environ) for name in Settings.__struct_fields__}
     except service_secrets.BadSecret as error:
         raise BadSettings(f"bad environment: {error}") from None
     for field in msgspec.structs.fields(Settings):
         value = values[field.name]
         if value:
             raw[field.name] = value.split(",") if field.name in _LISTS else value
-    raw.setdefault("instance", f"{_NOT_IN_NAMES.sub('-', socket.gethostname())[:MAX_HOST]}-{os.getpid()}")
+    raw.setdefault("instance", _own_name())
     try:
         settings = msgspec.convert(raw, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -84,6 +85,12 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         if kind not in specs():  # a kind that is misspelt would stay allowed
             raise BadSettings(f"bad environment: NOETL_TOOLS_DISABLED: there is no tool kind {kind!r}")
     return settings
+
+
+def _own_name() -> str:
+    """Of this process alone: in containers the host's name and the pid are easily those of others too."""
+    host = _NOT_IN_NAMES.sub("-", socket.gethostname())[:MAX_HOST]
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def take_settings() -> Settings:
@@ -104,5 +111,5 @@ def passed_on(settings: Settings) -> tuple[dict[str, str], dict[str, str]]:
     """The settings as a child process reads them: variables, and what is handed over instead."""
     values = {name: getattr(settings, name) for name in settings.__struct_fields__}
     texts = {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in values.items()}
-    secrets = {name: text for name, text in texts.items() if text and service_secrets.is_secret(name, text)}
-    return {service_secrets.variable(name): text for name, text in texts.items() if name not in secrets}, secrets
+    handed = {name: text for name, text in texts.items() if text and service_secrets.is_secret(name, text)}
+    return {service_secrets.variable(name): text for name, text in texts.items() if name not in handed}, handed

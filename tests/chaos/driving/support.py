@@ -197,6 +197,10 @@ class Cluster:
             environ["NOETL_POSTGRES_DSN"] = self.dsn
         return environ
 
+    def environ(self, name: str) -> dict[str, str]:
+        """For another process of this kind."""
+        return self._environ(name, self.nats.url)
+
     def _stop(self) -> None:
         """Writers first, the reader of the log last."""
         for process in self.processes.values():

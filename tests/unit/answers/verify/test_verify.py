@@ -45,6 +45,16 @@ def test_reports_of_a_lease_that_was_taken_over_count_for_nothing() -> None:
     assert check(CHAIN, later(entries, replace(report, n=1, lease=early))) == []
 
 
+@pytest.mark.parametrize("execution_id", [CHAIN, FAN, PARALLEL, PAGES])
+def test_a_log_without_its_beginning_is_told_as_that_and_nothing_else(execution_id: str) -> None:
+    """As a stream with a limit leaves it: the oldest records are gone."""
+    entries = history(execution_id)
+    for cut in range(1, len(entries)):
+        (found,) = check(execution_id, entries[cut:])
+        assert found.rule == "beginning"
+        assert "its beginning is gone from the log" in found.message
+
+
 def test_missing_router_record_is_a_gap() -> None:
     entries = history(CHAIN)
     del entries[at(entries, ev.NextSelected)]

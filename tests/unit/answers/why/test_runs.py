@@ -209,6 +209,8 @@ def test_a_short_pause_between_attempts_is_spent_with_the_worker() -> None:
 def test_a_pool_that_is_not_there_paused_or_without_workers() -> None:
     stall = Stall(PLAIN)
     assert stall.reason("pool.unknown", pools={"default": Pool("default", known=False)}).kind == "blocked"
+    lost = stall.reason("pool.unknown", pools={"default": Pool("default", known=False)}, workers=(worker(heard=LATER),))
+    assert (lost.values["workers"], lost.remedy) == (["w1"], remedy("pool_made", pool="default"))
     pool = Pool("default", paused=True, paused_until=LATER + 9, paused_by="ada", paused_note="upgrade")
     reason = stall.reason("pool.paused", pools={"default": pool}, workers=(worker(),))
     assert (reason.until, reason.values["by"], reason.values["note"]) == (stamp(LATER + 9), "ada", "upgrade")

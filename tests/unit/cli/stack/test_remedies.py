@@ -86,6 +86,12 @@ SAID: list[tuple[Remedy, str]] = [
      "it is tried again when the router starts, which helps after an upgrade; or cancel what waits for it and start it "
      "anew: noetlctl execute a/b"),
     (remedy("show_letter", letter=7), "noetlctl dlq show 7"),
+    (remedy("pool_made", pool="gpu"),
+     "it goes on by itself if NOETL_POOLS of the scheduler names gpu: it makes it again within seconds; otherwise add "
+     "it there and restart the scheduler"),
+    (remedy("requests_made"),
+     "it goes on by itself: a router makes it again within seconds, unless all of them started after the loss; then "
+     "start the stack again (noetlctl up)"),
 ]
 
 

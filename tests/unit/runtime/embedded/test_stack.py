@@ -142,7 +142,7 @@ def test_a_child_reads_the_settings_it_was_given() -> None:
 async def test_a_broker_that_does_not_write_any_more_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reasons = ["it does not write any more"]
+    reasons: list[str] = []
 
     async def look(watch: BrokerWatch) -> str:
         return reasons.pop() if reasons else ""
@@ -153,4 +153,5 @@ async def test_a_broker_that_does_not_write_any_more_is_started_again(
         await stack.ready(10)
         first = stack.server.pid
         assert stack.server.max_file_store > 0
+        reasons.append("it does not write any more")
         await until(lambda: not reasons and stack.server.running and stack.server.pid != first, "another server", 20)

@@ -16,6 +16,13 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert settings.instance
 
 
+def test_the_name_that_a_process_makes_for_itself_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers may have one host name, and every one of them a process 1."""
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    monkeypatch.setattr("socket.gethostname", lambda: "h" * 300)
+    assert len({read_settings({}).instance for _ in range(100)}) == 100
+
+
 def test_values_are_converted_and_lists_split_at_commas() -> None:
     settings = read_settings({"NOETL_SLOTS": "4", "NOETL_POOLS": "a,b", "NOETL_DRAIN_S": "1.5"})
     assert (settings.slots, settings.pools, settings.drain_s) == (4, ("a", "b"), 1.5)
