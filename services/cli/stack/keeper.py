@@ -1,7 +1,6 @@
 """The whole stack as processes, kept running."""
 
 import asyncio
-import socket
 from pathlib import Path
 
 import click
@@ -12,7 +11,7 @@ from services.cli.stack import context, welcome
 from services.cli.stack.context import Context
 from services.cli.stack.embedded import SERVICES
 from shared.runtime.embedded import orphan_server, stack_folder
-from shared.runtime.embedded.nats_server import HOST
+from shared.runtime.embedded.nats_server import HOST, is_free
 from shared.runtime.embedded.postgres_roles import PROJECTOR, READER
 from shared.runtime.embedded.stack import Options, Stack
 from shared.runtime.service import hardening, logging
@@ -30,24 +29,20 @@ async def keep(place: Path, port: int, pools: tuple[str, ...]) -> int:
         async with Stack(options, SERVICES) as stack:
             await stack.ready()
             file = context.write(home, context_of(stack))
-            stack.on_pools = lambda: _rewrite(home, stack)
+            stack.on_change = lambda: _rewrite(home, stack)
             try:
                 click.echo(welcome.text(stack, file, READER))
                 with interruption.note(f"stopping the services; the data stays in {home}"):
                     await asyncio.shield(stack.failure)
             finally:
-                stack.on_pools = lambda: None
+                stack.on_change = lambda: None
                 file.unlink(missing_ok=True)  # nobody is there now
     return 0
 
 
 def _check_port(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            raise CliError(f"port {port} is in use: give another one with --port, or --port 0") from None
+    if not is_free(port):
+        raise CliError(f"port {port} is in use: give another one with --port, or --port 0")
 
 
 def _rewrite(home: Path, stack: Stack) -> None:

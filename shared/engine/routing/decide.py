@@ -27,6 +27,7 @@ from shared.dsl.templates.needs import names_used
 from shared.engine.routing import cancel_and_pause, compensation
 from shared.engine.routing.boundary_event import event_view
 from shared.engine.routing.joins import Move, args_of, next_move, wave_of
+from shared.engine.routing.request_terms import missing_step, priority_of
 from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, Token, apply, draft, ended, is_over
 from shared.engine.routing.workload import merge_workload, whole_scope
 from shared.engine.scheduling.limits import limited
@@ -42,7 +43,6 @@ from shared.engine.values.stored_values import (
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.failure import CTX, LIMIT, PLAYBOOK, POOL, REQUEST, TEMPLATE, Failure
-from shared.events.fields import PRIORITY
 from shared.events.note import Note
 from shared.events.outcome import Result
 from shared.events.request import Request
@@ -77,7 +77,7 @@ def start(
         return turn.refuse(LIMIT, request.refused)
     if request.parent is not None and request.parent.depth > MAX_DEPTH:
         return turn.refuse(LIMIT, f"over {MAX_DEPTH} playbooks call each other: does {request.path} call itself?")
-    if missing := _missing_step(request, plan):
+    if missing := missing_step(request, plan):
         return turn.refuse(PLAYBOOK, missing)
     if isinstance(pools, str):
         return turn.refuse(POOL, pools)
@@ -95,7 +95,7 @@ def start(
     except TemplateError as error:
         return turn.refuse(error.kind, f"limits.key: {error}")
     turn.emit(ev.RequestEvaluated(plan.digest, pools=dict(pools)))
-    turn.emit(ev.PlaybookStarted(workload, _priority(request, plan), limit))
+    turn.emit(ev.PlaybookStarted(workload, priority_of(request, plan), limit))
     if restored is not None:
         turn.emit(restored)
     turn.emit(ev.WorkflowStarted())
@@ -104,19 +104,6 @@ def start(
         turn.put_token(token.step, token.args, "")
     turn.move()
     return turn.settled(before, opening)
-
-
-def _missing_step(request: Request, plan: Plan) -> str:
-    """Whoever called wants the result of a step that is not there; before the fourth edition it got nothing."""
-    wanted = request.parent.returns if request.parent is not None and not request.parent.detached else ""
-    if not wanted or wanted in plan.steps or plan.edition < 4:
-        return ""
-    return f"return_step: {plan.path} has no step {wanted!r}"
-
-
-def _priority(request: Request, plan: Plan) -> int:
-    asked = request.priority if request.priority is not None else plan.priority
-    return PRIORITY if asked is None else asked
 
 
 @one_decision

@@ -46,6 +46,17 @@ def free_port() -> int:
             return port
 
 
+def is_free(port: int) -> bool:
+    """Whether a server can have it now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
 class NatsServer:
     """Keeps its data, configuration, passwords and log in `folder`."""
 

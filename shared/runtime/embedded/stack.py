@@ -14,6 +14,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -69,7 +70,7 @@ class Stack:
         self._server: NatsServer | None = None
         self._starting: asyncio.Task[None] | None = None
         self._accounts: PoolAccounts | None = None
-        self.on_pools: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -104,7 +105,7 @@ class Stack:
         await asyncio.shield(self._starting)  # the thread cannot be stopped, so `stop` waits for it
         await self._ensure()
         if any(service.runs_workers for service in self._wanted()):
-            self._accounts = PoolAccounts(self.server, self.settings_for("admin"), options.pools, self._pools_changed)
+            self._accounts = PoolAccounts(self.server, self.settings_for("admin"), options.pools, self._moved)
             await self._accounts.begin()
             self._beside.append(asyncio.create_task(self._accounts.keep(self._stop)))
         self._launch([s for s in self._wanted() if not s.needs_postgres])
@@ -112,8 +113,8 @@ class Stack:
         if options.postgres:
             self._beside.append(asyncio.create_task(self._keep_postgres()))
 
-    def _pools_changed(self) -> None:
-        self.on_pools()
+    def _moved(self) -> None:
+        self.on_change()
 
     def _import_services(self) -> None:
         for service in self._wanted():
@@ -191,7 +192,7 @@ class Stack:
     async def _keep(self, unit: Unit) -> None:
         try:
             if self.options.processes:
-                await supervise(unit.name, unit.as_child(self.options.folder / "logs").life, unit.stop)
+                await supervise(unit.name, partial(unit.as_process, self.options.folder / "logs"), unit.stop)
             else:
                 await supervise(unit.name, unit.as_task, unit.stop, give_up_after=GIVE_UP_AFTER)
         except NoetlError as error:
@@ -207,7 +208,7 @@ class Stack:
         settings = self.settings_for(user, pool=pool or "default", instance=name, health_port=port)
         if service.needs_postgres:
             settings = replace(settings, postgres_dsn=self.dsn(PROJECTOR))
-        return Unit(service, name, self._with_workers(settings) if service.runs_workers else settings)
+        return Unit(service, name, self._with_workers(settings) if service.runs_workers else settings, self._moved)
 
     def _with_workers(self, settings: Settings) -> Settings:
         passwords, logs = self.server.workers_file, self.options.folder / "logs"

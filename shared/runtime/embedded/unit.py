@@ -7,8 +7,10 @@ from pathlib import Path
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.runtime.embedded.child import KILL_AFTER_S, Child
+from shared.runtime.embedded.nats_server import free_port, is_free
 from shared.runtime.service.clock import followed
 from shared.runtime.service.health import Health, is_ready
 from shared.runtime.service.main import OK, Serve, alone, cancelled, connect, hold
@@ -27,10 +29,11 @@ class Service(Struct, frozen=True):
 
 
 class Unit:
-    """One running service: its settings, its supervisor, and whether it accepts work."""
+    """One running service: its settings, its supervisor, and whether it accepts work. `moved()`: its health is at
+    another address now."""
 
-    def __init__(self, service: Service, name: str, settings: Settings) -> None:
-        self.service, self.name, self.settings = service, name, settings
+    def __init__(self, service: Service, name: str, settings: Settings, moved: Callable[[], None]) -> None:
+        self.service, self.name, self.settings, self.moved = service, name, settings, moved
         self.stop = asyncio.Event()
         self.health = Health()
         self.child: Child | None = None
@@ -49,10 +52,14 @@ class Unit:
         finally:
             await bus.close()
 
-    def as_child(self, logs: Path) -> Child:
+    async def as_process(self, logs: Path) -> int:
+        """One life as a child. Whoever took the port of its health since the last one keeps it."""
+        if not is_free(self.settings.health_port):
+            self.settings = replace(self.settings, health_port=free_port())
+            self.moved()
         argv = [sys.executable, "-m", self.service.module]
         self.child = Child(self.name, argv, *passed_on(self.settings), logs / f"{self.name}.log")
-        return self.child
+        return await self.child.life()
 
     async def ready(self) -> bool:
         if self.child is None:
