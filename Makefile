@@ -15,7 +15,7 @@ UV := uv>=0.8,<1
 LOCK := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help setup lock run test fresh check fuzz bench clean
+.PHONY: help setup lock run test fresh long check fuzz bench clean
 
 help:
 	@echo "make setup   create $(VENV) and install everything into it"
@@ -50,6 +50,10 @@ run: setup
 # seed for hashes, so that a world of the simulator is the same one in every process.
 test: setup
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile
+
+# The cases that `make test` leaves out: it runs another case of each.
+long: setup
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist loadfile -m long
 
 # The same tests are a part of `make test`, there with the packages of $(VENV).
 fresh: setup

@@ -16,6 +16,7 @@ from shared.runtime.service.settings import Settings
 from shared.runtime.stores import schedules as store_schedules
 from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.support import Cluster, Process
+from tests.support.long import long
 
 HOUR_S = 3600.0
 KINDS = ("router", "scheduler", "worker")
@@ -91,7 +92,7 @@ async def test_a_service_whose_clock_is_an_hour_off_is_refused_at_its_start(
     await process.ready()
 
 
-@pytest.mark.parametrize("ahead_s", [HOUR_S, -HOUR_S])
+@pytest.mark.parametrize("ahead_s", [HOUR_S, long(-HOUR_S)])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_execution_goes_by_the_brokers_clock_whatever_a_service_has(
     cluster: Cluster, bus: JetStreamBus, kind: str, ahead_s: float
@@ -106,7 +107,7 @@ async def test_an_execution_goes_by_the_brokers_clock_whatever_a_service_has(
         await put_right(cluster, wrong)
 
 
-@pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
+@pytest.mark.parametrize("step_s", [HOUR_S, long(-HOUR_S)])
 async def test_a_step_of_every_clock_in_the_middle_of_waits_changes_nothing(
     cluster: Cluster, bus: JetStreamBus, step_s: float
 ) -> None:
@@ -126,7 +127,7 @@ async def test_a_step_of_every_clock_in_the_middle_of_waits_changes_nothing(
         await put_right(cluster, processes)
 
 
-@pytest.mark.parametrize("ahead_s", [HOUR_S, -HOUR_S])
+@pytest.mark.parametrize("ahead_s", [HOUR_S, long(-HOUR_S)])
 async def test_a_schedule_fires_by_the_brokers_clock(cluster: Cluster, bus: JetStreamBus, ahead_s: float) -> None:
     log, name = await Log.open(bus), f"fires-{'ahead' if ahead_s > 0 else 'behind'}"
     source = SOURCE.replace("NAME", name)

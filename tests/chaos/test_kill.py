@@ -11,6 +11,7 @@ from tests.chaos.driving import pages
 from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.projection import check_projection
 from tests.chaos.driving.support import Cluster
+from tests.support.long import long
 
 EXECUTIONS, STEPS = 200, 10
 BOOKS = ("red", "blue")
@@ -30,7 +31,7 @@ async def start_again(cluster: Cluster, bus: JetStreamBus, victims: str) -> None
         await (cluster.start_nats_again(bus) if victim == "nats" else cluster.start_again(f"{victim}-g", **extra))
 
 
-@pytest.mark.parametrize("victim", [*VICTIMS, *TOGETHER])
+@pytest.mark.parametrize("victim", [*VICTIMS, *map(long, TOGETHER)])
 async def test_chains_finish_although_a_process_is_killed(cluster: Cluster, bus: JetStreamBus, victim: str) -> None:
     log = await Log.open(bus)
     queue, spoken = await cluster.queue_created(bus), cluster.processes["scheduler-g"].spoken()

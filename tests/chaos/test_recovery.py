@@ -16,6 +16,7 @@ from shared.events import subjects
 from shared.events.request import Control
 from tests.chaos.driving.log import Log, start
 from tests.chaos.driving.support import Cluster
+from tests.support.long import long
 from tests.support.waiting import until
 
 LIVE = 1500
@@ -47,7 +48,7 @@ async def go_on(bus: JetStreamBus, keys: list[str]) -> None:
     await asyncio.gather(*[await bus.send(subjects.SIGNAL, each) for each in told])
 
 
-@pytest.mark.parametrize("broker", [False, True], ids=["control", "control and broker"])
+@pytest.mark.parametrize("broker", [False, long(True)], ids=["control", "control and broker"])
 async def test_many_live_executions_are_loaded_again_without_a_collapse(
     cluster: Cluster, bus: JetStreamBus, broker: bool
 ) -> None:

@@ -9,6 +9,7 @@ from shared.events.request import Control
 from tests.chaos.driving import pages
 from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.support import ONE, Cluster, register
+from tests.support.long import long
 
 SIZES = ONE
 AGAIN_S = 45.0  # the lease, and a busy machine
@@ -44,7 +45,7 @@ workflow:
 """
 
 
-@pytest.mark.parametrize("how", ["cancelled", "failed", "failed fast"])
+@pytest.mark.parametrize("how", ["cancelled", long("failed"), long("failed fast")])
 async def test_a_run_whose_neighbour_was_stopped_comes_again_after_its_worker_died(
     cluster: Cluster, bus: JetStreamBus, how: str
 ) -> None:

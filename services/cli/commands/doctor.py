@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from services.cli.stack.context import Found
 
 COLOURS = {"ok": "green", "skipped": "bright_black", "warning": "yellow", "problem": "red"}
+MAX_FOUND = 900  # characters; -o json has the whole
 MARKS = {"ok": "ok", "skipped": "skipped", "warning": "WARNING", "problem": "PROBLEM"}
 
 
@@ -55,14 +56,20 @@ def _shape(findings: "list[Finding]", url: str) -> dict[str, Any]:
 
 def _show(findings: "list[Finding]", output: str) -> None:
     if output == "table":
-        render.table(["CHECK", "STATUS", "FOUND"], [[each.name, each.status, each.found] for each in findings])
+        rows = [[each.name, each.status, _short(each.found)] for each in findings]
+        render.table(["CHECK", "STATUS", "FOUND"], rows)
         return
     wide = max(len(each.name) for each in findings)
     for each in findings:
         mark = screen.style(f"{MARKS[each.status]:<7}", fg=COLOURS[each.status])
-        click.echo(f"{mark}  {each.name:<{wide}}  {each.found}")
+        click.echo(f"{mark}  {each.name:<{wide}}  {_short(each.found)}")
         for title, text in (("why", each.why), ("fix", each.fix)):
             if text:
                 click.echo(f"{'':<7}  {'':<{wide}}  {title}: {text}")
     grave = [sum(each.status == status for each in findings) for status in ("problem", "warning")]
     click.echo(f"\n{len(findings)} checks: {grave[0]} problems, {grave[1]} warnings")
+
+
+def _short(found: str) -> str:
+    """A hundred dead letters are for a program to read."""
+    return found if len(found) <= MAX_FOUND else f"{found[:MAX_FOUND]} … (-o json shows the whole)"

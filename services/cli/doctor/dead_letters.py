@@ -12,7 +12,7 @@ from shared.events import subjects
 from shared.events.letter import short
 
 NAME = "lag.dead_letters"
-MAX_TOLD = 5  # `dlq list` has the others
+MAX_TOLD = 100
 MAX_LEFT_OUT = 10
 MAX_REASON = 160
 

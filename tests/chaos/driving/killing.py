@@ -90,7 +90,8 @@ def cut_off(entries: Sequence[Entry], kills: Sequence[Kill]) -> dict[Key, list[K
     """Of every iteration the kills at which the killed worker had it.
 
     A worker speaks of a call only after a while. So a delivery that nobody spoke of (the count of the next lease
-    tells that there was one) is taken as held by a worker that was killed in that time, if there was one.
+    tells that there was one) is taken as held by a worker that was killed in that time, if there was one. So is the
+    delivery of a command whose first message known is younger than such a kill: it was issued again because of it.
     """
     started, found = began(entries), dict[Key, list[Kill]]()
     workers = [kill for kill in kills if kill.kind == "worker"]
@@ -99,7 +100,8 @@ def cut_off(entries: Sequence[Entry], kills: Sequence[Kill]) -> dict[Key, list[K
         for hold in held:
             between = [kill for kill in workers if since <= kill.at <= hold.first]
             own = [kill for kill in between if kill.victim == holder][:1]
-            silent = hold.epoch[1] - count - 1
+            is_issued_again = not count and any(kill.at <= hold.epoch[0] / 1e9 for kill in between)
+            silent = hold.epoch[1] - count - 1 + is_issued_again
             others = [kill for kill in between if kill not in own][: max(0, silent)]
             cuts += own + others
             since, count, holder = hold.last, hold.epoch[1], "" if hold.ended else hold.worker

@@ -9,6 +9,7 @@ from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
 from shared.bus.topology import events_stream
 from shared.errors import Corrupt, Unavailable
+from tests.support.long import long
 from tests.support.servers.nats_cluster import NODES, NatsCluster
 from tests.support.waiting import until
 
@@ -36,7 +37,7 @@ async def read(bus: JetStreamBus, after: int = 0) -> list[Message]:
     return await until(read, "a read is answered", 60.0, so=lambda _: True, despite=(Unavailable,), every_s=0.1)
 
 
-@pytest.mark.parametrize("how", ["stopped", "killed", "stopped leader"])
+@pytest.mark.parametrize("how", [long("stopped"), long("killed"), "stopped leader"])
 async def test_a_node_that_catches_up_serves_no_read_with_a_hole(cluster: NatsCluster, how: str) -> None:
     """A leader that was stopped takes itself for the leader for a moment when it goes on."""
     bus = await cluster.connect("admin")

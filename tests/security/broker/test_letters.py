@@ -41,6 +41,7 @@ def test_a_flood_of_requests_pushes_out_nobody_elses_letters(ctl: Ctl) -> None:
         info = await bus.requests.api("CONSUMER.INFO.NOETL_REQUESTS.router")
         return int(info["num_ack_pending"]) + int(info["num_pending"])
 
+    wait_until(lambda: len(letters(ctl, "requests")) >= MAX_REQUESTS, "there are letters of requests", SOON_S)
     wait_until(lambda: as_user(ctl, "admin", waiting), "all are handled", SOON_S, so=lambda left: left == 0)
     assert letters(ctl, "records") + letters(ctl, "workers") == before
     assert len(letters(ctl, "requests")) == MAX_REQUESTS
