@@ -1,7 +1,9 @@
 """Executions that stand still on a whole stack: one command names the cause, and what it says to type helps."""
 
 import json
+import os
 import re
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from tests.support.cli import Result, Up, inside
 from tests.support.playbooks import head
+from tests.support.processes import children
 from tests.support.waiting import wait_until
 
 Ctl = Callable[..., Result]
@@ -139,3 +142,16 @@ def test_a_task_that_ends_its_workers_is_named(ctl: Ctl, up: Up) -> None:
     reason = why(ctl, execution, "over")
     assert "worker_lost" in reason["text"]
     assert "it was in task work (python, step at line 5)" in reason["text"]
+
+
+def test_a_router_that_is_frozen_is_named_with_its_process_and_ended(ctl: Ctl, up: Up) -> None:
+    router = next(pid for pid, line in children(up.process.pid).items() if "services.router" in line)
+    os.kill(router, signal.SIGSTOP)
+    try:
+        execution = ctl("execute", "stuck/held").stdout.strip()  # by its id, which follows from the request
+        reason = why(ctl, execution, "request.waiting")
+        assert f"kill -9 {router}" in reason["remedy"]
+    finally:
+        os.kill(router, signal.SIGKILL)  # as the remedy says; `up` starts another
+    typed(ctl, why(ctl, execution, "wait.signal")["remedy"])
+    assert ctl("watch", execution).returncode == 0

@@ -159,8 +159,9 @@ async def _backfill(
         first, last = backfill.instant(schedule, since, last=False), backfill.instant(schedule, until, last=True)
         wanted = backfill.times(schedule, first, last, await bus.time())
         rows = [row async for row in backfill.started(bus, settings, schedule, wanted, dry_run=dry_run)]
-    columns = (render.Column("LOCAL", "local"), render.Column("EXECUTION", "execution_id"),
-               render.Column("STATUS", "status"), render.Column("WHY", "why"), render.Column("TIME", "time", wide=True))
+    columns = (render.Column("LOCAL", lambda row: times.in_zone(times.parsed(row["local"]))),
+               render.Column("EXECUTION", "execution_id"), render.Column("STATUS", "status"),
+               render.Column("WHY", "why"), render.Column("TIME", "time", wide=True))
     render.rows(rows, columns, output, "execution_id")
     return exits.FAILED if any(row["status"] == "failed" for row in rows) else exits.OK
 
