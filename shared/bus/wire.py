@@ -17,8 +17,8 @@ the read buffer to a plain function.
 import asyncio
 import json
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -26,7 +26,7 @@ from typing import Any
 import structlog
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
-from nats.aio.transport import TcpTransport
+from nats.aio.transport import TcpTransport, Transport
 from nats.errors import Error, ProtocolError
 
 from shared.bus.subject import MAX_LINE, MAX_SHOWN
@@ -45,16 +45,51 @@ _LINE = re.compile(r"[^\r\n\x00\ud800-\udfff]*")
 _M, _H, _P, _PLUS, _MINUS, _I = b"MHP+-I"
 
 
+@contextmanager
+def _lost() -> Iterator[None]:
+    """uvloop says by a RuntimeError that a socket is closed; nats-py and we go by OSError."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ConnectionResetError(str(error)) from None
+
+
+class _Transport(TcpTransport):
+    """What a connection that was reset under it does to a writer is an OSError on every event loop."""
+
+    def write(self, payload: bytes) -> None:
+        with _lost():
+            super().write(payload)  # type: ignore[no-untyped-call]  # of nats-py
+
+    def writelines(self, payload: list[bytes]) -> None:
+        with _lost():
+            super().writelines(payload)  # type: ignore[no-untyped-call]
+
+    async def drain(self) -> None:
+        with _lost():
+            await super().drain()  # type: ignore[no-untyped-call]
+
+
 class Connection(Client):
     """`routes` maps a subscription id to the function that handles its messages."""
 
     def __init__(self) -> None:
+        self._own: Transport | None = None
         super().__init__()
         self.routes: dict[bytes, Handler] = {}
         self.on_violation: Callable[[str], None] = lambda _: None
         self._ps = _Parser(self)  # type: ignore[assignment]  # same two methods, other internals
         self._undrained = 0
         self._flush_due = False
+
+    @property
+    def _transport(self) -> Transport | None:
+        return self._own
+
+    @_transport.setter
+    def _transport(self, made: Transport | None) -> None:
+        """nats-py makes one for each try to connect, and only then opens it."""
+        self._own = _Transport() if type(made) is TcpTransport else made  # type: ignore[no-untyped-call]
 
     @property
     def is_clustered(self) -> bool:
@@ -70,7 +105,7 @@ class Connection(Client):
         if not self.is_closed:
             await subscription.unsubscribe()
         if finish and self.is_connected:
-            with suppress(Error, TimeoutError):
+            with suppress(Error, TimeoutError, OSError):
                 await self.flush(FLUSH_S)
         self.routes.pop(b"%d" % subscription._id, None)
 
@@ -112,7 +147,7 @@ class Connection(Client):
             return
         try:
             self._transport.write(b"".join(self._pending))
-        except (OSError, RuntimeError):  # uvloop says so of a socket that was reset; its reader ends the connection
+        except OSError:  # its reader ends the connection
             self.forget_unsent()
             return
         self._undrained += self._pending_data_size
