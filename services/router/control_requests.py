@@ -21,13 +21,14 @@ from shared.events import subjects
 from shared.events.headers import request_id
 from shared.events.note import Note
 from shared.events.record import decode, readable
-from shared.events.request import Control, decode_control, derive_id
+from shared.events.request import Control, decode_control, derive_id, is_derived
 from shared.runtime.stores import catalog
 from shared.runtime.stores.execution_status import standing
 from shared.runtime.stores.plans import Plans
 
 log = structlog.get_logger()
 MISSING_S = (1.0, 2.0, 3.0, 4.0)  # a request may come before the execution it is about: pauses before it is looked for
+CHILD_S = (*MISSING_S, 8.0, 15.0, 30.0, *[60.0] * 10)  # of a child nobody waits for, which is cancelled once it begins
 MAX_MISSING = 512  # of those; of any more it is said at once that their execution is not there
 
 
@@ -46,7 +47,7 @@ class Wishes:
         event = _event(delivery, asked)
         found = await standing(self._bus, asked.execution_id, self._partitions)
         if found == "unknown":
-            return self._pause(delivery) or f"there is no execution {asked.execution_id}"
+            return self._pause(delivery, asked) or _nobody(delivery, asked)
         self._missing.pop(delivery.seq, None)
         reason = await self._in_vain(delivery, asked, found == "over")
         if reason and not await self._is_known(asked.execution_id, _source(delivery)):
@@ -82,16 +83,29 @@ class Wishes:
         known = await self._bus.read(topology.events_stream(partition), [subject])
         return any(record.source == source for _, record in readable(known, self._partitions))
 
-    def _pause(self, delivery: Delivery) -> float:
+    def _pause(self, delivery: Delivery, asked: Control) -> float:
         """0: it is looked for no more."""
+        pauses = CHILD_S if _is_of_child(delivery, asked) else MISSING_S
         now, tries = self._clock.now(), delivery.epoch[1]
         self._missing.pop(delivery.seq, None)
         while self._missing and next(iter(self._missing.values())) < now:
             del self._missing[next(iter(self._missing))]  # another router was given it
-        if tries > len(MISSING_S) or len(self._missing) >= MAX_MISSING:
+        if tries > len(pauses) or len(self._missing) >= MAX_MISSING:
             return 0.0
-        self._missing[delivery.seq] = now + 2 * max(MISSING_S)
-        return MISSING_S[tries - 1]
+        self._missing[delivery.seq] = now + 2 * max(MISSING_S[-1], pauses[tries - 1])
+        return pauses[tries - 1]
+
+
+def _is_of_child(delivery: Delivery, asked: Control) -> bool:
+    """A scheduler cancels a child whose start may still be on its way, or never was."""
+    return delivery.subject == subjects.CANCEL and is_derived(asked.execution_id) and asked.by.startswith("execution ")
+
+
+def _nobody(delivery: Delivery, asked: Control) -> dict[str, object] | str:
+    if refusals.has_inbox(delivery) or not _is_of_child(delivery, asked):
+        return f"there is no execution {asked.execution_id}"
+    log.info("child.never_began", execution_id=asked.execution_id, by=asked.by)
+    return {"execution_id": asked.execution_id, "status": "accepted", "error": None}
 
 
 def about(delivery: Delivery) -> str:

@@ -19,7 +19,7 @@ from shared.events import subjects
 from shared.events.failure import kind_of
 from shared.events.fields import Parent
 from shared.events.record import readable
-from shared.events.request import Request, derive_id
+from shared.events.request import Control, Request, derive_id
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores.execution_status import standing
@@ -221,6 +221,20 @@ async def test_one_about_nobody_is_looked_for_in_growing_pauses_and_then_told() 
     _, _, requests = router()
     tries = [await taken(requests, control(1, tried)) for tried in range(1, 6)]
     assert tries == [[["nak 1"]], [["nak 2"]], [["nak 3"]], [["nak 4"]], [["ack"]]]
+
+
+async def test_a_child_that_nobody_waits_for_is_looked_for_longer_and_no_letter_follows() -> None:
+    """Its start may be held up as long as its partition has no leader; the broker keeps both."""
+    bus, _, requests = router()
+    data = msgspec.json.encode(Control(derive_id("child", "x"), "nobody waits", "execution mother"))
+    last = len(control_requests.CHILD_S) + 1
+    ends = [await taken(requests, Delivered(data, tried, subjects.CANCEL, seq=7)) for tried in (5, last - 1, last)]
+    assert ends == [[["nak 8"]], [["nak 60"]], [["ack"]]]
+    assert await reasons(bus) == []
+    others = (Control("mine", by="execution mother"), Control(derive_id("child", "x"), by="me"))
+    for seq, asked in enumerate(others, 8):
+        await taken(requests, Delivered(msgspec.json.encode(asked), 5, subjects.CANCEL, seq=seq))
+    assert len(await reasons(bus)) == 2
 
 
 async def test_those_about_one_execution_keep_their_order() -> None:
