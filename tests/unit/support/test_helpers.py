@@ -21,6 +21,7 @@ INSIDE = {
     "contract/bus/test_wire.py": "the parser of the NATS client, which our connection stands in for",
     "contract/tools/test_python_left.py": "an answer to another call can only be put between a child and its pool",
     "integration/test_reconnect.py": "a mutant: what a reconnect did before it was right",
+    "integration/test_reset_under_uvloop.py": "a socket has to close while its connection takes itself for open",
     "sim/mutants/promises.py": "mutants: a promise of a fold taken away",
     "support/inputs/bounds.py": "every cache there is, to compile as if for the first time",
     "support/kinds.py": "a kind that is registered for one test has to go again",
