@@ -11,6 +11,7 @@ import structlog
 
 from services.router import refusals
 from services.router.notes import Notes
+from shared.answers.history.end import digest
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.dsl.model.plan import Plan
@@ -21,7 +22,7 @@ from shared.events import subjects
 from shared.events.headers import request_id
 from shared.events.note import Note
 from shared.events.record import decode, readable
-from shared.events.request import Control, decode_control, derive_id, is_derived
+from shared.events.request import BY_EXECUTION, Control, decode_control, derive_id, is_derived
 from shared.runtime.stores import catalog
 from shared.runtime.stores.execution_status import standing
 from shared.runtime.stores.plans import Plans
@@ -53,7 +54,7 @@ class Wishes:
         if reason and not await self._is_known(asked.execution_id, _source(delivery)):
             return reason
         await self._notes.tell(Note(asked.execution_id, _source(delivery), event))
-        return {"execution_id": asked.execution_id, "status": "accepted", "error": None}
+        return _accepted(asked)
 
     async def _in_vain(self, delivery: Delivery, asked: Control, over: bool) -> str:
         """Why it would change nothing, if someone is to be told."""
@@ -69,10 +70,9 @@ class Wishes:
         partition = subjects.partition_of(execution_id, self._partitions)
         subject = subjects.event(partition, execution_id, subjects.ROUTER)
         first = await self._bus.find(topology.events_stream(partition), subject)
-        events = decode(first, self._partitions).events if first is not None else ()
-        digest = next((event.digest for event in events if isinstance(event, ev.RequestEvaluated)), "")
+        name = digest(decode(first, self._partitions)) if first is not None else ""
         try:
-            return await self._plans.load(digest) if digest else None
+            return await self._plans.load(name) if name else None
         except (catalog.NotRegistered, Corrupt):
             return None
 
@@ -98,13 +98,17 @@ class Wishes:
 
 def _is_of_child(delivery: Delivery, asked: Control) -> bool:
     """A scheduler cancels a child whose start may still be on its way, or never was."""
-    return delivery.subject == subjects.CANCEL and is_derived(asked.execution_id) and asked.by.startswith("execution ")
+    return delivery.subject == subjects.CANCEL and is_derived(asked.execution_id) and asked.by.startswith(BY_EXECUTION)
 
 
 def _nobody(delivery: Delivery, asked: Control) -> dict[str, object] | str:
     if refusals.has_inbox(delivery) or not _is_of_child(delivery, asked):
         return f"there is no execution {asked.execution_id}"
     log.info("child.never_began", execution_id=asked.execution_id, by=asked.by)
+    return _accepted(asked)
+
+
+def _accepted(asked: Control) -> dict[str, object]:
     return {"execution_id": asked.execution_id, "status": "accepted", "error": None}
 
 

@@ -70,6 +70,7 @@ class Control(Struct, frozen=True, omit_defaults=True):
     payload: Any = None
 
 
+BY_EXECUTION = "execution "  # and its id: who asks, when a scheduler does for one
 OURS = frozenset({"parent", "refused"})  # fields that only the engine fills in
 _decoder = msgspec.json.Decoder(Request)
 _control = msgspec.json.Decoder(Control)

@@ -31,7 +31,7 @@ from shared.events.failure import PLAYBOOK, TIMEOUT, message_of
 from shared.events.fields import PRIORITY
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import Epoch, Lease, Record
-from shared.events.request import Control, Request
+from shared.events.request import BY_EXECUTION, Control, Request
 from shared.events.run_index import is_iteration, iteration_part
 from shared.events.stamp import seconds
 
@@ -140,7 +140,7 @@ def is_waiting(state: "Schedule", run_id: str, index: int = -1) -> bool:
 
 def cancels(state: "Schedule") -> Iterator[Control]:
     for child, reason in state.orphans.items():
-        yield Control(child, f"nobody waits for it any more: {reason}", f"execution {state.execution_id}")
+        yield Control(child, f"nobody waits for it any more: {reason}", f"{BY_EXECUTION}{state.execution_id}")
 
 
 def decide(

@@ -105,7 +105,7 @@ class Stack:
         await asyncio.shield(self._starting)  # the thread cannot be stopped, so `stop` waits for it
         await self._ensure()
         if any(service.runs_workers for service in self._wanted()):
-            self._accounts = PoolAccounts(self.server, self.settings_for("admin"), options.pools, self._moved)
+            self._accounts = PoolAccounts(self.server, self.settings_for("admin"), options.pools, self._changed)
             await self._accounts.begin()
             self._beside.append(asyncio.create_task(self._accounts.keep(self._stop)))
         self._launch([s for s in self._wanted() if not s.needs_postgres])
@@ -113,7 +113,7 @@ class Stack:
         if options.postgres:
             self._beside.append(asyncio.create_task(self._keep_postgres()))
 
-    def _moved(self) -> None:
+    def _changed(self) -> None:
         self.on_change()
 
     def _import_services(self) -> None:
@@ -208,7 +208,7 @@ class Stack:
         settings = self.settings_for(user, pool=pool or "default", instance=name, health_port=port)
         if service.needs_postgres:
             settings = replace(settings, postgres_dsn=self.dsn(PROJECTOR))
-        return Unit(service, name, self._with_workers(settings) if service.runs_workers else settings, self._moved)
+        return Unit(service, name, self._with_workers(settings) if service.runs_workers else settings, self._changed)
 
     def _with_workers(self, settings: Settings) -> Settings:
         passwords, logs = self.server.workers_file, self.options.folder / "logs"
