@@ -4,6 +4,8 @@ Theory of operation
 -------------------
 1. *It follows the log.* What the router decided is read after it was decided, in order, for the partitions this
    instance owns. Nothing waits for it: while it is behind, or its stream does not take anything, executions continue.
+   The shells of the scheduler read the same records, so as a rule they are heard of from there (`hear`). What was read
+   before anybody listened, and whatever of a line was missed, is read from the log once more.
 2. *Each end is told once.* Its subject names the execution, and the message expects to be the first there. So whoever
    tells it again (after a crash, or two instances at once) is refused by the broker, for as long as it is kept.
 3. *None is left out.* The cursor passes an end when the broker has it and what follows from it (`notify.py`) has been
@@ -16,43 +18,81 @@ the log is asked.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 
 import msgspec
 import structlog
 
 from services.scheduler.notify import Notifier
-from shared.answers.history.end import end_of
+from shared.answers.history.end import end_of, processed
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Message
 from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import subjects
+from shared.events.model import PlaybookProcessed
 from shared.events.record import Record, decode
 from shared.runtime.control.partitions import Cursor, decode_cursor
 
 log = structlog.get_logger()
 TICK_S = 1.0
 RETRY_S = 1.0
+MAX_HEARD = 10_000  # records about ends that wait to be told; with more, the log is read again
 MAX_FIRST = 4096  # first records kept in memory,
 MAX_FIRST_BYTES = 4096  # those up to this size
 END = b'"playbook.processed"'
 FIRST = b'"playbook.execution.requested"'
+_Read = tuple[Message, Record]
+
+
+class _Line:
+    """What a shell reads, as far as it is about ends: complete from where the line began up to `seen`, unless it is
+    `torn`."""
+
+    def __init__(self, seen: int) -> None:
+        self.seen = seen
+        self.torn = False
+        self.news = asyncio.Event()
+        self._heard: list[_Read] = []
+
+    def hear(self, after: int, seen: int, found: list[_Read]) -> None:
+        """A shell that takes the partition anew begins where its cursor is: that may be further on."""
+        if after > self.seen or len(self._heard) + len(found) > MAX_HEARD:
+            self.torn = True
+            self._heard.clear()
+        else:
+            self._heard += found
+            self.seen = max(self.seen, seen)
+        if found or self.torn:
+            self.news.set()
+
+    def take(self) -> list[_Read]:
+        self.news.clear()
+        found, self._heard = self._heard, []
+        return found
 
 
 class Ends:
-    """`owned` gives the partitions this instance has."""
+    """`seen` gives the partitions this instance has, and how far each was read."""
 
     def __init__(
-        self, bus: Bus, clock: Clock, partitions: int, owned: Callable[[], frozenset[int]], notifier: Notifier
+        self, bus: Bus, clock: Clock, partitions: int, seen: Callable[[], Mapping[int, int]], notifier: Notifier
     ) -> None:
-        self._bus, self._clock, self._partitions, self._owned, self._notifier = bus, clock, partitions, owned, notifier
+        self._bus, self._clock, self._partitions, self._seen, self._notifier = bus, clock, partitions, seen, notifier
         self._running: dict[int, asyncio.Task[None]] = {}
+        self._lines: dict[int, _Line] = {}
+
+    def hear(self, partition: int, after: int, seen: int, records: Sequence[_Read]) -> None:
+        """The shell of a partition has read these."""
+        line = self._lines.get(partition)
+        if line is not None and not line.torn:
+            line.hear(after, seen, [each for each in records if _is_notable(each[1])])
 
     async def run(self) -> None:
         """For ever; cancel to stop."""
         try:
             while True:
-                owned = self._owned()
+                owned = self._seen().keys()
                 for partition in set(self._running) - owned:
                     await self._drop(partition)
                 for partition in owned - set(self._running):
@@ -60,12 +100,15 @@ class Ends:
                 for task in self._running.values():
                     if task.done():
                         task.result()
+                for line in self._lines.values():
+                    line.news.set()  # for the cursor
                 await self._clock.sleep(TICK_S)
         finally:
             for partition in list(self._running):
                 await self._drop(partition)
 
     async def _drop(self, partition: int) -> None:
+        self._lines.pop(partition, None)
         task = self._running.pop(partition)
         task.cancel()
         await asyncio.wait({task})
@@ -81,21 +124,38 @@ class Ends:
                 await self._clock.sleep(RETRY_S)
 
     async def _follow(self, partition: int, after: int) -> None:
-        stream, saved, save_at = topology.events_stream(partition), after, 0.0
-        told = _Teller(self._bus, self._clock, self._notifier, partition, self._partitions)
-        follower = self._bus.follow(stream, [subjects.event(partition, "*", subjects.ROUTER)], after)
+        """Until the line is torn, or something fails."""
+        saved, save_at = after, 0.0
         try:
-            while True:
-                batch = await follower.batch()
-                await told.take(batch)
-                after = batch[-1].seq
-                if self._clock.now() >= save_at:
-                    await self._save(partition, after)
-                    saved, save_at = after, self._clock.now() + TICK_S
+            async with aclosing(self._told(partition, after)) as telling:
+                async for after in telling:
+                    if after != saved and self._clock.now() >= save_at:
+                        await self._save(partition, after)
+                        saved, save_at = after, self._clock.now() + TICK_S
         finally:
-            await follower.close()
             if after != saved:
                 await asyncio.shield(asyncio.ensure_future(self._save_last(partition, after)))
+
+    async def _told(self, partition: int, after: int) -> AsyncGenerator[int, None]:
+        """Tells, and says up to where all is told: first what the shell has read before it was listened to. Ends when
+        the shell has read what was not heard here."""
+        told = _Teller(self._bus, self._clock, self._notifier, partition, self._partitions)
+        line = self._lines[partition] = _Line(self._seen().get(partition, after))
+        if after < line.seen:
+            begun, stream = line.seen, topology.events_stream(partition)
+            follower = self._bus.follow(stream, [subjects.event(partition, "*", subjects.ROUTER)], after)
+            try:
+                while after < begun:
+                    batch = await follower.batch()
+                    await told.take(batch)
+                    yield (after := batch[-1].seq)
+            finally:
+                await follower.close()
+        while not line.torn and self._seen().get(partition, 0) <= line.seen:
+            await line.news.wait()
+            heard, seen = line.take(), line.seen
+            await told.hear([each for each in heard if each[0].seq > after])
+            yield (after := max(after, seen))
 
     async def _save(self, partition: int, seq: int) -> None:
         await self._bus.kv_put(topology.CURSORS, _key(partition), msgspec.json.encode(Cursor(seq)))
@@ -113,29 +173,38 @@ class _Teller:
     def __init__(self, bus: Bus, clock: Clock, notifier: Notifier, partition: int, partitions: int) -> None:
         self._bus, self._clock, self._notifier = bus, clock, notifier
         self._stream, self._partitions = topology.events_stream(partition), partitions
-        self._firsts: OrderedDict[str, Message] = OrderedDict()
+        self._firsts: OrderedDict[str, Record] = OrderedDict()
 
     async def take(self, batch: Sequence[Message]) -> None:
-        ends = [message for message in batch if self._is_end(message)]
-        if ends:
-            await asyncio.gather(*map(self._tell, ends))
-
-    def _is_end(self, message: Message) -> bool:
         """By what is in its text: most records are neither a first nor a last one, and are not decoded here. One that
         only quotes such a word is noticed when it is."""
-        if FIRST in message.data[:1024] and len(message.data) <= MAX_FIRST_BYTES:
-            self._firsts[message.subject] = message
-            if len(self._firsts) > MAX_FIRST:
-                self._firsts.popitem(last=False)
-        return END in message.data
+        found = list[_Read]()
+        for message in batch:
+            if END in message.data or FIRST in message.data[:1024]:
+                try:
+                    found.append((message, decode(message, self._partitions)))
+                except Corrupt as error:  # the router has set the execution aside, and says why
+                    log.warning("end.unreadable", seq=message.seq, error=str(error))
+        await self.hear(found)
 
-    async def _tell(self, message: Message) -> None:
+    async def hear(self, records: Sequence[_Read]) -> None:
+        ends = list[_Read]()
+        for message, record in records:
+            if record.n == 1 and len(message.data) <= MAX_FIRST_BYTES:
+                self._firsts[message.subject] = record
+                if len(self._firsts) > MAX_FIRST:
+                    self._firsts.popitem(last=False)
+            if processed(record) is not None:
+                ends.append((message, record))
+        if ends:
+            await asyncio.gather(*(self._tell(*each) for each in ends))
+
+    async def _tell(self, message: Message, last: Record) -> None:
         if message.at and message.at / 1e9 < self._clock.now() - topology.ENDS_KEPT_S:
             return
         try:
-            last = decode(message, self._partitions)
             first = last if last.n == 1 else await self._first(message.subject)
-        except Corrupt as error:  # the router has set the execution aside, and says why
+        except Corrupt as error:
             log.warning("end.unreadable", seq=message.seq, error=str(error))
             return
         end = end_of(first, last)
@@ -156,10 +225,17 @@ class _Teller:
                 raise Unavailable(f"{subject} is neither stored nor taken") from None
 
     async def _first(self, subject: str) -> Record:
-        found = self._firsts.pop(subject, None) or await self._bus.find(self._stream, subject)
+        if (first := self._firsts.pop(subject, None)) is not None:
+            return first
+        found = await self._bus.find(self._stream, subject)
         if found is None:
             raise Corrupt("the execution has no beginning in the log")
         return decode(found, self._partitions)
+
+
+def _is_notable(record: Record) -> bool:
+    """A first decision or a last one."""
+    return record.writer == subjects.ROUTER and (record.n == 1 or PlaybookProcessed in map(type, record.events))
 
 
 def _key(partition: int) -> str:

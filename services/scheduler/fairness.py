@@ -155,16 +155,17 @@ class Fair(Generic[T]):
             lane.rank = (-lane.priority, len(lane.under_way), self._turn, execution_id)
             heapq.heappush(family.order, lane.rank)
         family.rank = None
-        if family.order and _best(family.order, self._lanes) is not None:
-            family.rank = (family.order[0][0], family.under_way, self._turn, family.root)
+        order = family.order
+        if order and (order[0] is lane.rank or _best(order, self._lanes) is not None):
+            family.rank = (order[0][0], family.under_way, self._turn, family.root)
             heapq.heappush(self._more if family.under_way else self._first, family.rank)
 
     def _next(self, most: int, room: int) -> Family | None:
         if self._under_way >= most or not self._held:
             return None
-        first = _best(self._first, self._families)
+        first = _best(self._first, self._families) if self._first else None
         if self._extra < room:
-            more = _best(self._more, self._families)
+            more = _best(self._more, self._families) if self._more else None
             if more is not None and (first is None or self._more[0] < self._first[0]):
                 return more
         return first

@@ -41,9 +41,10 @@ class Scheduler:
             bus, clock, settings.instance, settings.partitions, self._owns, lambda: self.partitions.members, self._knows
         )
         self.queue = CommandQueue(bus, clock, remake_queue, self, self.limits)
+        self.ends = Ends(bus, clock, settings.partitions, self._seen, Notifier(bus, plans))
         around = Surroundings(
             bus=bus, clock=clock, partitions=settings.partitions, core=self._core, plans=plans, send=self.queue.send,
-            loads=Loads(), quota=Quota(clock.now, ORIGIN),
+            loads=Loads(), quota=Quota(clock.now, ORIGIN), witness=self.ends.hear,
         )
         self.partitions: Partitions[Schedule] = Partitions(
             bus, clock, "scheduler", settings.instance, settings.partitions,
@@ -52,9 +53,6 @@ class Scheduler:
         self.automation = Automation(
             bus, clock, settings.instance, settings.partitions, lambda: frozenset(self.partitions.shells)
         )
-
-        self.ends = Ends(
-            bus, clock, settings.partitions, lambda: frozenset(self.partitions.shells), Notifier(bus, plans))
         self._count = settings.partitions
 
     def share(self) -> float:
@@ -62,6 +60,9 @@ class Scheduler:
 
     def _shell(self, execution_id: str) -> Shell[Schedule] | None:
         return self.partitions.shells.get(subjects.partition_of(execution_id, self._count))
+
+    def _seen(self) -> dict[int, int]:
+        return {partition: shell.seen for partition, shell in self.partitions.shells.items()}
 
     def _owns(self, execution_id: str) -> bool:
         return self._shell(execution_id) is not None

@@ -26,7 +26,6 @@ from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline import ownership
-from shared.engine.pipeline.driver import Driver
 from shared.engine.pipeline.effects import Effect, Flush, IsFresh, Now, Stay, Steps
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
@@ -117,28 +116,40 @@ class Interpreter:
     # -- effects -------------------------------------------------------------------------
 
     async def drive(self, steps: Steps[T]) -> T:
-        """Performs effects until the machine has ended; returns its result."""
-        with Driver(steps) as driver:
-            for effect in driver:
+        """Performs effects until the machine has ended; returns its result. (What `Driver` does, in one place: a
+        short run has eight effects, and every worker all of them.)"""
+        send, throw = steps.send, steps.throw
+        answer: Any = None
+        failed: Exception | None = None
+        try:
+            while True:
+                if failed is None:
+                    effect = send(answer)
+                else:
+                    error, failed = failed, None
+                    effect = throw(error)
                 kind = type(effect)
                 try:
                     # The frequent ones by their type: a Struct's class pattern that does not match takes long.
                     if kind is Now:
-                        driver.answer = self._clock.now()
+                        answer = self._clock.now()
                     elif kind is Flush:
-                        driver.answer = None
+                        answer = None
                         await self._journal.flush()
                     elif kind is Stay:
                         if not self._hold.is_certain(self._looked):
                             self._looked = await self._hold.stay(self._looked, self._known)
-                        driver.answer = self._looked
+                        answer = self._looked
                     elif kind is IsFresh:
-                        driver.answer = self._hold.is_fresh()
+                        answer = self._hold.is_fresh()
                     else:
-                        driver.answer = await self._do(effect)
-                except Exception as error:
-                    driver.fail(error)
-        return driver.ended
+                        answer = await self._do(effect)
+                except Exception as raised:
+                    failed = raised
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]  # a generator's, which says T
+        finally:
+            steps.close()
 
     async def _do(self, effect: Effect) -> Any:
         """The less frequent effects."""

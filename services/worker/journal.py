@@ -14,6 +14,7 @@
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ from shared.runtime.stores import results
 FLUSH_S = 0.05
 SHORT_BYTES = 4096  # of a record, up to which looking for a long text is cheaper than decoding it
 SETTLE_S = 5.0
+_LONG = re.compile(rb'[^"]{%d}' % (MAX_RECORD_NAME + 1))
 T = TypeVar("T")
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
@@ -155,4 +157,4 @@ class Journal:
 
 def _has_long_text(data: bytes) -> bool:
     """Whether a text in it may be longer than a name may be; of one that has quotes itself this cannot be told."""
-    return b'\\"' in data or max(map(len, data.split(b'"'))) > MAX_RECORD_NAME
+    return b'\\"' in data or _LONG.search(data) is not None

@@ -5,7 +5,7 @@ a broker (`shared/runtime/control/shell.py`, which tells how), a rehearsal witho
 (`shared/answers/rehearsal/deciders.py`). A core holds nothing of an execution: all it knows comes in as a state.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, TypeVar
 
 from shared.engine.scheduling.messages import Message
@@ -48,13 +48,15 @@ class Core(Protocol[S]):
     def first(self, record: Record) -> bool:
         """Nothing of the execution that matters here can be older than this record."""
 
-    def fold(self, state: S, records: Sequence[Entry]) -> S: ...
+    def fold(self, state: S, records: Sequence[Entry], fitting: set[int] | None = None) -> S:
+        """The state after more records. Sequences of leases' records that are found to fit are added to `fitting`."""
 
     def stale(self, state: S, records: Sequence[Entry]) -> bool:
         """An input speaks of something the state should know and does not: load it again."""
 
-    def unfit(self, state: S, entry: Entry) -> str:
-        """Why a record of a lease counts for nothing here, because it does not fit; empty: it does."""
+    def unfit(self, state: S, entry: Entry, fitting: Collection[int] = ()) -> str:
+        """Why a record of a lease counts for nothing here, because it does not fit; empty: it does. `fitting`: those of
+        which the fold has found that they do."""
 
     def decide(self, state: S, now: float, values: Values) -> list[Event]: ...
 

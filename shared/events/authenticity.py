@@ -77,7 +77,14 @@ def misplaced(record: "Record", under: RecordSubject, message: "Stored") -> str:
         return f"a record of {record.execution_id[:64]} by {record.writer} under {message.subject}"
     if (lease is None) is under.leased:
         return f"a record by {writer} {'with' if lease else 'without'} a lease"
-    if lease is not None and (wrong := _wrong_lease(lease, under, message)):
+    if lease is not None and (
+        lease.pool != under.pool
+        or lease.epoch[0] > message.at + bounds.MAX_AHEAD_NS  # also of one whose time is not known: it is asked below
+        or (writer == subjects.WORKER and not is_run(lease.index))
+        or not lease.worker.isprintable()
+        or (len(message.data) > _SHALLOW
+            and (len(message.data) > bounds.MAX_RECORD_BYTES or bounds.is_deep(message.data)))
+    ) and (wrong := _wrong_lease(lease, under, message)):
         return wrong
     if not is_time(record.ts):
         return f"a record with the time {record.ts!r}"
@@ -94,6 +101,7 @@ def _wrong_event(record: "Record") -> str:
 
 
 def _wrong_lease(lease: "Lease", under: RecordSubject, message: "Stored") -> str:
+    """Asked only if something is wrong with it, or its time is not known."""
     data = message.data
     if lease.pool != under.pool:
         return f"a record of the pool {lease.pool[:64]!r} under {message.subject}"
@@ -105,9 +113,7 @@ def _wrong_lease(lease: "Lease", under: RecordSubject, message: "Stored") -> str
         return "a worker whose name cannot be printed"
     if len(data) > bounds.MAX_RECORD_BYTES:
         return f"a record of {len(data)} bytes, over {bounds.MAX_RECORD_BYTES}"
-    if len(data) > _SHALLOW and bounds.is_deep(data):
-        return f"a record nested deeper than {bounds.MAX_NESTING}"
-    return ""
+    return f"a record nested deeper than {bounds.MAX_NESTING}" if bounds.is_deep(data) else ""
 
 
 def is_time(text: str) -> bool:

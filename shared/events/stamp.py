@@ -6,8 +6,8 @@ from functools import lru_cache
 
 @lru_cache(maxsize=16)  # a decision and its record have one time
 def stamp(seconds: float) -> str:
-    whole, micros = divmod(round(seconds * 1e6), 1_000_000)
-    return f"{_second(whole)}.{micros:06d}Z"
+    micros = round(seconds * 1e6)
+    return f"{_second(micros // 1_000_000)}.{micros % 1_000_000:06d}Z"
 
 
 @lru_cache(maxsize=64)

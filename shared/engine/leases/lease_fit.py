@@ -10,17 +10,19 @@ write any record there that can be read; a fold counts only those that fit, so e
 Being late is not being unfit: what an earlier lease still writes fits, and counts for nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
+from typing import Any, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from shared.events import model as ev
 from shared.events.classes import ENDS_LEASE
+from shared.events.outcome import Outcome, Result
 from shared.events.record import Lease, Record, event_type
 from shared.events.request import derive_id
-from shared.events.run_index import frame_of, is_iteration, is_run, iteration_part, part_of
+from shared.events.run_index import frame_of, is_frame, is_iteration, is_run, iteration_part, part_of
 
 Entry = tuple[int, Record]
 Kinds = frozenset[type[ev.Event]]
@@ -32,7 +34,11 @@ _OF_WAIT: Kinds = _TASKS | {ev.TaskWaiting}
 _OF_WHOLE: Kinds = _ANY | {ev.LoopHalted}
 _OF_FRAME: Kinds = _ANY | {ev.FrameClaimed, ev.FrameFailed}
 _LAST: Kinds = frozenset(get_args(ENDS_LEASE))
-_SHAPED: Kinds = frozenset({ev.TaskDone, ev.TaskRetried, ev.StepDone, ev.IterationDone})  # have a result
+_SHAPED: dict[type[ev.Event], Callable[[Any], Result | Outcome]] = {  # those with a result, and where it is
+    ev.TaskDone: attrgetter("outcome"), ev.TaskRetried: attrgetter("outcome"),
+    ev.StepDone: attrgetter("result"), ev.IterationDone: attrgetter("result"),
+}
+_OF_PLAIN = frozenset({"worker", "waiting"})  # who reports on a run that is no loop
 _WITH_CLAIMS: Kinds = frozenset({ev.FrameClaimed, ev.LoopHalted, ev.TaskWaiting})  # say more than a lease may claim
 MAX_DIGITS = 9  # of the number of a run
 MAX_SHOWN = 80  # characters of a name that a reason repeats
@@ -53,26 +59,11 @@ class Known(Struct, frozen=True):
     rows: int | None = None
 
 
-class _Latest:
-    """The answer that was given last: the fold of a record asks, and then whoever writes letters about it."""
-
-    record: Record | None = None
-    about: tuple[int, Known | None] = (0, None)
-    answer = ""
-
-
 def misfit(seq: int, record: Record, known: Known | None) -> str:
     """Why a record of a lease does not fit; empty when it does. `seq` 0: it is read in the order of the log."""
-    if record.lease is None:
+    lease = record.lease
+    if lease is None:
         return ""
-    about = (seq, known)
-    if _Latest.record is not record or _Latest.about != about:
-        _Latest.answer = _misfit(seq, record, record.lease, known)
-        _Latest.record, _Latest.about = record, about
-    return _Latest.answer
-
-
-def _misfit(seq: int, record: Record, lease: Lease, known: Known | None) -> str:
     if known is None or not known.pool:
         return f"run {_short(lease.run_id)} was not scheduled for a worker"
     if seq and seq <= known.since:
@@ -85,33 +76,34 @@ def _misfit(seq: int, record: Record, lease: Lease, known: Known | None) -> str:
 
 
 def _misplaced(record: Record, lease: Lease, known: Known) -> str:
-    writers = ("iteration",) if known.loop and not is_iteration(lease.index) else ("iteration", "waiting")
+    writer, index = record.writer, lease.index
     if not known.loop:
-        writers = ("worker", "waiting")
-    if record.writer not in writers or (not is_run(lease.index) and not known.loop):
-        return f"{_named(lease)} is not reported on by {record.writer}"
-    if is_run(lease.index) and known.loop and known.local is False:
+        right = is_run(index) and writer in _OF_PLAIN
+    else:
+        right = writer == "iteration" or (writer == "waiting" and is_iteration(index))
+    if not right:
+        return f"{_named(lease)} is not reported on by {writer}"
+    if known.loop and known.local is False and is_run(index):
         return f"loop {_short(lease.run_id)} is nobody's as a whole"
-    if known.begun is not None and lease.index >= known.begun:
+    if known.begun is not None and index >= known.begun:
         return f"{_named(lease)} was not started"
-    if known.frames is not None and frame_of(lease.index) >= known.frames:
+    if known.frames is not None and is_frame(index) and frame_of(index) >= known.frames:
         return f"{_named(lease)} was not asked for"
     return ""
 
 
 def _misspoken(record: Record, lease: Lease, known: Known) -> str:
-    sayable, events = _sayable(record, lease), record.events
-    kinds = tuple(map(type, events))
-    if not sayable.issuperset(kinds):
-        unsaid = next(event for event, kind in zip(events, kinds, strict=True) if kind not in sayable)
-        return f"{_named(lease)} has no {event_type(unsaid)}"
-    if not _LAST.isdisjoint(kinds[:-1]):
-        end = next(event for event, kind in zip(events, kinds, strict=True) if kind in _LAST)
-        return f"{_named(lease)} goes on after its {event_type(end)}"
-    for event, kind in zip(events, kinds, strict=True):
-        if kind in _SHAPED and _is_misshapen(event):  # type: ignore[arg-type]  # it is one of those
+    sayable, last = _sayable(record, lease), record.events[-1]
+    for event in record.events:
+        kind = type(event)
+        if kind not in sayable:
+            return f"{_named(lease)} has no {event_type(event)}"
+        if kind in _LAST and event is not last:
+            return f"{_named(lease)} goes on after its {event_type(event)}"
+        shaped = _SHAPED.get(kind)
+        if shaped is not None and shaped(event).shape == "loop" and _is_misshapen(shaped(event)):
             return f"{_named(lease)} has a result in the shape of a loop that is none"
-    return _wrong_end(record, lease, known) if kinds[-1] in _WITH_CLAIMS else ""
+    return _wrong_end(record, lease, known) if type(last) in _WITH_CLAIMS else ""
 
 
 def _sayable(record: Record, lease: Lease) -> Kinds:
@@ -122,14 +114,10 @@ def _sayable(record: Record, lease: Lease) -> Kinds:
     return _OF_ITERATION if is_iteration(lease.index) else _OF_FRAME
 
 
-def _is_misshapen(event: ev.TaskDone | ev.TaskRetried | ev.StepDone | ev.IterationDone) -> bool:
-    if isinstance(event, ev.StepDone | ev.IterationDone):
-        shape, ref, value = event.result.shape, event.result.ref, event.result.value
-    else:
-        shape, ref, value = event.outcome.shape, event.outcome.ref, event.outcome.result
-    if shape != "loop" or ref is not None:
-        return False
-    return not (isinstance(value, dict) and isinstance(value.get("results"), list))
+def _is_misshapen(found: Result | Outcome) -> bool:
+    """Of what says that it has the shape of a loop."""
+    value = found.value if isinstance(found, Result) else found.result
+    return found.ref is None and not (isinstance(value, dict) and isinstance(value.get("results"), list))
 
 
 def _wrong_end(record: Record, lease: Lease, known: Known) -> str:

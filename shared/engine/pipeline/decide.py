@@ -130,7 +130,6 @@ def names(command: Command, progress: Progress, values: Values) -> dict[str, Any
     )
 
 
-@one_decision
 def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any], key: str) -> list[ev.Event]:
     """What the finished attempt means. `seen` is `names(…)`; `key` seeds the jitter."""
     task = task_at(step, progress)
@@ -141,11 +140,19 @@ def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any
     if task.rules is None:
         plain = Directive("continue" if outcome.status == "ok" else "fail")
         return [_done(task, progress, outcome, plain, {}, {})]
+    return _ruled(step, task, task.rules, progress, outcome, seen, key)
+
+
+@one_decision
+def _ruled(
+    step: Step, task: Task, rules: tuple[Rule, ...], progress: Progress, outcome: Outcome, seen: dict[str, Any],
+    key: str,
+) -> list[ev.Event]:
     seen = {**seen, "outcome": outcome_view(outcome, seen["execution_id"])}
     if ENDED_AT in outcome.meta:
         seen[NOW] = outcome.meta[ENDED_AT]
     try:
-        return _by_rules(task, task.rules, progress, outcome, seen, key)
+        return _by_rules(task, rules, progress, outcome, seen, key)
     except TemplateError as error:
         whose = task.title or f"policy of task {task.name}"
         broken = failed(error.kind, f"{whose}: {error}", meta=outcome.meta)
@@ -338,9 +345,10 @@ def _next(step: Step, event: ev.TaskDone) -> dict[str, Any]:
             return {"state": "done"}
         case "fail":
             return {"state": "failed", "error": _error(event, step)}
+    if event.task == step.tasks[-1].name:
+        return {"state": "done"}
     labels = [task.name for task in step.tasks]
-    after = labels.index(event.task) + 1
-    return {"task": labels[after]} if after < len(labels) else {"state": "done"}
+    return {"task": labels[labels.index(event.task) + 1]}
 
 
 def _error(event: ev.TaskDone, step: Step) -> dict[str, Any]:

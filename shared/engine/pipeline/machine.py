@@ -99,6 +99,7 @@ class RunMachine:
         self.ended: ev.Event | None = None
         self.due = inf
         self._late: list[float] = []
+        self._now = 0.0  # when it began, until its first call
         self._elements: pipeline_call.Elements = {}
 
     def run(self) -> Steps[None]:
@@ -155,7 +156,7 @@ class RunMachine:
                 yield TakeTurn(task, begun=False)
             self.notes.note(ev.StepStarted())
         if self._timed:
-            now: float = yield Now()
+            now = self._now = yield Now()
             self._late = pipeline_call.limits(step, command, began if began is not None else now)
             self.due = min([now + MAX_RUN_S, *self._late])
         return start
@@ -223,7 +224,10 @@ class RunMachine:
     ) -> Steps[list[ev.Event]]:
         """The events that follow from the end of the call; or, when the task had to wait for it, from how
         the wait ended."""
-        began: float = yield Now()
+        began = self._now if spec.pure else 0.0  # there is nothing to wait for before the first of those
+        self._now = 0.0
+        if not began:
+            began = yield Now()
         answer, key = progress.answer, pipeline_call.key_of(self._command, progress)
         answered: Outcome | Waits | Judged
         if answer is not None and answer.outcome is not None:

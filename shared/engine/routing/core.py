@@ -30,7 +30,7 @@ run twice; an execution fails or is cancelled and ends before all that the log s
 two hold because one record consumes and makes tokens and runs together; for the third see `compensation.py`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from shared.dsl.model.plan import Plan
 from shared.engine.leases.lease_fit import was_scheduled
@@ -61,9 +61,9 @@ class RouterCore:
     def first(self, record: Record) -> bool:
         return False
 
-    def fold(self, state: Execution, records: Sequence[Entry]) -> Execution:
+    def fold(self, state: Execution, records: Sequence[Entry], fitting: set[int] | None = None) -> Execution:
         for seq, record in records:
-            state = evolve(state, record, seq)
+            state = evolve(state, record, seq, fitting)
         return state
 
     def stale(self, state: Execution, records: Sequence[Entry]) -> bool:
@@ -74,8 +74,8 @@ class RouterCore:
                     return True
         return False
 
-    def unfit(self, state: Execution, entry: Entry) -> str:
-        return execution.unfit(state, entry[1], entry[0])
+    def unfit(self, state: Execution, entry: Entry, fitting: Collection[int] = ()) -> str:
+        return "" if entry[0] in fitting else execution.unfit(state, entry[1], entry[0])
 
     def decide(self, state: Execution, now: float, values: Values) -> list[Event]:
         if state.status not in LIVE:

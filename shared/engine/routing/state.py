@@ -139,8 +139,8 @@ def draft(state: Execution) -> Execution:
     )
 
 
-def evolve(state: Execution, record: Record, seq: int) -> Execution:
-    """The state after one more record of the execution."""
+def evolve(state: Execution, record: Record, seq: int, fitting: set[int] | None = None) -> Execution:
+    """The state after one more record of the execution. Its sequence is added to `fitting` if it is found to fit."""
     new = draft(state)
     if record.writer == "router":
         if record.n != new.n + 1:
@@ -149,7 +149,8 @@ def evolve(state: Execution, record: Record, seq: int) -> Execution:
         new.n += len(record.events)
         new.seq = seq
     else:
-        _fold_input(new, record, seq)
+        if _fold_input(new, record, seq) and fitting is not None:
+            fitting.add(seq)
         new.as_of = max(new.as_of, seq)
     return new
 
@@ -248,10 +249,10 @@ def undo_of(run: Run) -> Undo:
     return Undo(run.run_id, run.step, run.args, result, len(msgspec.json.encode((run.args, result))))
 
 
-def _fold_input(state: Execution, record: Record, seq: int) -> None:
+def _fold_input(state: Execution, record: Record, seq: int) -> bool:
+    """Whether it is a worker's, and fits."""
     if record.lease is not None:
-        _fold_report(state, record, record.lease, seq)
-        return
+        return _fold_report(state, record, record.lease, seq)
     for event in record.events:
         match event:
             case ev.CancelRequested():
@@ -266,6 +267,7 @@ def _fold_input(state: Execution, record: Record, seq: int) -> None:
                 run_id, end = getattr(event, "run_id", ""), _end(event, seq)
                 if end is not None and run_id in state.runs and state.runs[run_id].end is None:
                     _change(state, run_id, end=end)
+    return False
 
 
 def _change(state: Execution, run_id: str, **fields: Any) -> None:
@@ -273,17 +275,18 @@ def _change(state: Execution, run_id: str, **fields: Any) -> None:
         state.runs[run_id] = replace(state.runs[run_id], **fields)
 
 
-def _fold_report(state: Execution, record: Record, lease: Lease, seq: int) -> None:
+def _fold_report(state: Execution, record: Record, lease: Lease, seq: int) -> bool:
     """Only the last event of a lease's record can end the run, or park it: whatever has more after it does not fit."""
     run = state.runs.get(lease.run_id)
     if run is None or run.end is not None or not is_run(lease.index) or not counts(record, run.epoch, run.n):
-        return
+        return False
     if misfit(seq, record, known(run)):
-        return
+        return False
     last = record.events[-1]
     state.runs[run.run_id] = replace(
         run, epoch=lease.epoch, n=last_number(record), end=_end(last, seq), parked=_parked(last)
     )
+    return True
 
 
 def known(run: Run) -> Known:

@@ -33,7 +33,7 @@ wait, and a worker that takes a command of something that is over finds that in 
 a run waiting for ever; `recover` and the service's sweeps (`services/scheduler/queue_loss.py`) are there for that.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -72,8 +72,8 @@ class SchedulerCore:
     def first(self, record: Record) -> bool:
         return record.writer == "router" and record.n == 1
 
-    def fold(self, state: Schedule, records: Sequence[Entry]) -> Schedule:
-        return schedule.evolve(state, list(records))
+    def fold(self, state: Schedule, records: Sequence[Entry], fitting: set[int] | None = None) -> Schedule:
+        return schedule.evolve(state, list(records), fitting)
 
     def stale(self, state: Schedule, records: Sequence[Entry]) -> bool:
         """A report about a loop or an iteration this state never started."""
@@ -84,10 +84,10 @@ class SchedulerCore:
             for _, record in records
         )
 
-    def unfit(self, state: Schedule, entry: Entry) -> str:
+    def unfit(self, state: Schedule, entry: Entry, fitting: Collection[int] = ()) -> str:
         """A wait that the plan does not have fails its run, and has a letter too."""
         seq, record = entry
-        found = schedule.unfit(state, record, seq)
+        found = "" if seq in fitting else schedule.unfit(state, record, seq)
         if not found and record.lease is not None and isinstance(record.events[-1], ev.TaskWaiting):
             return waiting.unplanned(self._plans, state, record.lease.run_id, record.events[-1])
         return found

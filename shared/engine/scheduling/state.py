@@ -158,8 +158,9 @@ def draft(state: Schedule) -> Schedule:
     return new
 
 
-def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
-    """The state after more records of the execution, in log order (one copy for the whole batch)."""
+def evolve(state: Schedule, records: list[tuple[int, Record]], fitting: set[int] | None = None) -> Schedule:
+    """The state after more records of the execution, in log order (one copy for the whole batch). The sequences of
+    those that fit are added to `fitting`."""
     new = draft(state)
     for seq, record in records:
         if record.writer == "scheduler":
@@ -180,6 +181,8 @@ def evolve(state: Schedule, records: list[tuple[int, Record]]) -> Schedule:
                     scheduling_limits.fold_granted(new, event)
         elif record.lease is not None and not misfit(seq, record, known(new, record.lease)):
             _fold_lease(new, record, record.lease, seq)
+            if fitting is not None:
+                fitting.add(seq)
         new.as_of = max(new.as_of, seq)
     return new
 
@@ -264,14 +267,16 @@ def known(state: Schedule, lease: Lease) -> Known | None:
     if loop is None:
         return None
     asked, size = (loop.claims.asked, loop.claims.size) if loop.claims is not None else (0, 0)
-    part = RUN if loop.is_local else lease.index
-    if is_frame(lease.index):
-        part = FIRST_FRAME if frame_of(lease.index) == asked - 1 else RUN
-    begun = loop.total if loop.is_local and loop.stopped else loop.next
+    local, part = loop.is_local, lease.index
+    if is_frame(part):
+        part = FIRST_FRAME if frame_of(part) == asked - 1 else RUN
+    elif local:
+        part = RUN
+    begun = loop.total if local and loop.stopped else loop.next
     since = max(loop.cause, loop.sent.get(part, 0))
     return Known(
-        step=loop.event.step, pool=loop.event.pool, loop=True, since=since, local=loop.is_local, begun=begun,
-        frames=asked, rows=size,
+        step=loop.event.step, pool=loop.event.pool, loop=True, since=since, local=local, begun=begun, frames=asked,
+        rows=size,
     )
 
 

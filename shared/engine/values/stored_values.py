@@ -102,6 +102,11 @@ _SHRINKABLE = frozenset({
 })
 
 
+def is_shrinkable(event: Event) -> bool:
+    """Whether anything in it could be stored beside the log."""
+    return type(event) in _SHRINKABLE
+
+
 def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> Event:
     match event:  # the frequent ones first
         case StepDone(result=result) | IterationDone(result=result) | LoopDone(result=result):

@@ -91,6 +91,7 @@ class Shell(Generic[S]):
         self._crowded = MAX_ACTORS
         self._open, self._seen = dict[int, None](), 0
         self._alarms = Alarms(around.clock, self._ring)
+        self._witness = around.witness
 
     async def open(self, live: Sequence[str]) -> None:
         """Before following: what the cursor says is unfinished, and what was set aside."""
@@ -123,6 +124,7 @@ class Shell(Generic[S]):
 
     async def take(self, batch: Sequence[Message]) -> None:
         touched: dict[str, Actor[S]] = {}
+        before, read = self._seen, list[tuple[Message, Record]]()
         await self.horizon.look_if_lost()
         fresh = self.horizon.fresh_times()
         for message in batch:
@@ -132,6 +134,7 @@ class Shell(Generic[S]):
             except Corrupt as error:
                 await self._unreadable(message, error)
                 continue
+            read.append((message, record))
             actor = self.actors.get(record.execution_id)
             if actor is not None and actor.aside:
                 self._skip(actor, record)
@@ -142,6 +145,8 @@ class Shell(Generic[S]):
             actor.inbox.append((message.seq, record))
             self._open[message.seq] = None
             touched[record.execution_id] = actor
+        if self._witness is not None:
+            self._witness(self.partition, before, self._seen, read)
         for actor in touched.values():
             if actor.busy:
                 self.loads.hurry(actor.execution_id)
@@ -368,6 +373,11 @@ class Shell(Generic[S]):
         self.asides.drop(actor.execution_id)
         actor.busy = False
         return await self._write(actor, found)
+
+    @property
+    def seen(self) -> int:
+        """Everything up to here was read."""
+        return self._seen
 
     @property
     def cursor(self) -> int:

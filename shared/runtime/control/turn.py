@@ -61,10 +61,11 @@ def _turn(core: Core[S], actor: Actor[S], now: float, horizon: int) -> Turn[S] |
     news = actor.news()
     if news and core.stale(actor.state, news):
         return None
-    state = core.fold(actor.state, news) if news else actor.state
+    fitting: set[int] = set()
+    state = core.fold(actor.state, news, fitting) if news else actor.state
     unfit = [
         (entry, f"a record that does not fit: {reason}") for entry in actor.inbox
-        if entry[1].lease is not None and (reason := core.unfit(state, entry))
+        if entry[1].lease is not None and (reason := core.unfit(state, entry, fitting))
     ]
     if unfit and any(seq > actor.state.as_of for (seq, _), _ in unfit):
         return None  # it may follow from a record of another instance, which is read with the whole log

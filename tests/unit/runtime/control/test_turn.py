@@ -1,6 +1,6 @@
 """A turn that was made is taken as it is, unless something has changed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -34,10 +34,10 @@ class Core:
     def stale(self, _: State, __: Sequence[Entry]) -> bool:
         return False
 
-    def fold(self, state: State, _: Sequence[Entry]) -> State:
+    def fold(self, state: State, _: Sequence[Entry], __: set[int] | None = None) -> State:
         return state
 
-    def unfit(self, _: State, __: Entry) -> str:
+    def unfit(self, _: State, __: Entry, ___: Collection[int] = ()) -> str:
         return "it was not started"
 
     def outgoing(self, *_: Any) -> list[Any]:

@@ -18,7 +18,7 @@ from shared.errors import Unavailable
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.outcome import Result
-from shared.events.record import Record, encode
+from shared.events.record import Record, decode, encode
 from shared.events.request import derive_id
 from shared.events.stamp import stamp
 from shared.runtime.stores import catalog
@@ -48,8 +48,30 @@ async def ended(world: World, name: str, by: str = "", digest: str = "", **how: 
 
 def teller(world: World, name: str) -> "asyncio.Task[None]":
     bus = MemoryBus(world.broker, name)
-    own = frozenset(range(PARTITIONS))
-    return asyncio.create_task(Ends(bus, world.clock, PARTITIONS, lambda: own, Notifier(bus, Plans(bus))).run())
+    return asyncio.create_task(ends_of(world, bus).run())
+
+
+def ends_of(world: World, bus: MemoryBus, seen: int = 2**62) -> Ends:
+    """Whoever has seen all of the log before is not listened to: all is read from the log."""
+    own = dict.fromkeys(range(PARTITIONS), seen)
+    return Ends(bus, world.clock, PARTITIONS, lambda: own, Notifier(bus, Plans(bus)))
+
+
+class Shell:
+    """Reads the partitions of a world as far as it is told to, and says so."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world, self._seen = world, dict.fromkeys(range(PARTITIONS), 0)
+        bus = MemoryBus(world.broker, name)
+        self.ends = Ends(bus, world.clock, PARTITIONS, lambda: self._seen, Notifier(bus, Plans(bus)))
+
+    async def read(self, *, silent: bool = False) -> None:
+        for partition, after in self._seen.items():
+            found = await self._world.bus.read(topology.events_stream(partition), [f"{subjects.EVENTS}.>"], after=after)
+            records = [(message, decode(message, PARTITIONS)) for message in found]
+            self._seen[partition] = seen = found[-1].seq if found else after
+            if found and not silent:
+                self.ends.hear(partition, after, seen, records)
 
 
 async def stopped(*tasks: "asyncio.Task[None]") -> None:
@@ -129,6 +151,58 @@ def test_a_refusal_though_nothing_is_stored_is_not_taken_for_an_end_that_was_tol
         await stopped(telling)
         assert [end.execution_id for _, end in await heard(world)] == ["e1"]
         assert not left
+
+    live(START, story)
+
+
+def test_what_a_shell_reads_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World) -> None:
+        shell = Shell(world, "one")
+        followed: list[str] = []
+        monkeypatch.setattr(MemoryBus, "follow", lambda *given: followed.append(given[1]))
+        telling = asyncio.create_task(shell.ends.run())
+        await asyncio.sleep(3)
+        await ended(world, "e1")
+        await shell.read()
+        await asyncio.sleep(3)
+        await stopped(telling)
+        assert [end.execution_id for _, end in await heard(world)] == ["e1"]
+        assert not followed
+
+    live(START, story)
+
+
+def test_what_a_shell_read_before_it_was_listened_to_is_told_though_nothing_follows() -> None:
+    async def story(world: World) -> None:
+        shell = Shell(world, "one")
+        telling = asyncio.create_task(shell.ends.run())
+        await asyncio.sleep(3)
+        await ended(world, "e1")
+        await shell.read(silent=True)
+        await asyncio.sleep(5)
+        assert [end.execution_id for _, end in await heard(world)] == ["e1"]
+        await ended(world, "e2")
+        await shell.read()
+        await asyncio.sleep(5)
+        await stopped(telling)
+        assert [end.execution_id for _, end in await heard(world)] == ["e1", "e2"]
+
+    live(START, story)
+
+
+def test_with_more_than_can_be_kept_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told, "MAX_HEARD", 3)
+
+    async def story(world: World) -> None:
+        shell = Shell(world, "one")
+        telling = asyncio.create_task(shell.ends.run())
+        await asyncio.sleep(3)
+        for n in range(20):
+            await ended(world, f"e{n}")
+        await shell.read()
+        await asyncio.sleep(5)
+        await stopped(telling)
+        assert {end.execution_id for _, end in await heard(world)} == {f"e{n}" for n in range(20)}
 
     live(START, story)
 
