@@ -130,7 +130,7 @@ def played(machine: Any, **answers: Any) -> Outside:
 
 def test_a_fresh_run_without_effects_is_one_record() -> None:
     outside = played(machine_of(NOOP))
-    assert outside.names == ["IsFresh", "Now", "Now", "Call", "Ended", "Stay", "Flush"]
+    assert outside.names == ["IsFresh", "Now", "Call", "Ended", "Stay", "Flush"]
     assert outside.said == [["StepStarted", "TaskStarted", "TaskDone", "StepDone"]]
 
 
