@@ -49,7 +49,7 @@ run: setup
 # Files in three processes: most tests wait for servers and processes, not for the processor. With one
 # seed for hashes, so that a world of the simulator is the same one in every process.
 test: setup
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 4 --dist loadfile
 
 # The cases that `make test` leaves out: it runs another case of each.
 long: setup

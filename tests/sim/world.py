@@ -244,8 +244,6 @@ class World:
 
     def waiting(self) -> str | None:
         """What the world still waits for; None when it is done."""
-        if self.broker.streams[topology.REQUESTS].stored:
-            return f"{len(self.broker.streams[topology.REQUESTS].stored)} requests are not answered"
         begun, over = set(), set()
         for partition in range(PARTITIONS):
             for stored in self.broker.streams[topology.events_stream(partition)].stored.values():
@@ -254,6 +252,10 @@ class World:
                     begun.add(subject)
                     if b'"playbook.processed"' in stored.message.data:
                         over.add(subject)
+        known = {subject.split(".")[3] for subject in begun}
+        asked = [each for each in self.broker.streams[topology.REQUESTS].stored.values() if not _is_early(each, known)]
+        if asked:
+            return f"{len(asked)} requests are not answered"
         left = sorted(subject.split(".")[3] for subject in begun - over)
         if left:
             return f"executions {left} are not over"
@@ -383,3 +385,11 @@ async def bury() -> None:
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(0.01)
+
+
+def _is_early(stored: Stored, known: set[str]) -> bool:
+    """A cancel of a child that has not begun, and perhaps never will: it is kept for longer than a world lasts."""
+    if stored.message.subject != subjects.CANCEL:
+        return False
+    wish = msgspec.json.decode(stored.message.data, type=Control)
+    return wish.by.startswith("execution ") and wish.execution_id not in known
