@@ -17,7 +17,7 @@ Mutant = Callable[[], AbstractContextManager[None]]
 FOUND_BY = {
     "no expected sequence": 0,
     "ack before append": 2,
-    "stale cached state": 11,
+    "stale cached state": 4,
     "no epoch fence": 6,
     "dedupe by message id alone": 0,
     "split decision": 0,
@@ -25,9 +25,9 @@ FOUND_BY = {
     "no mending": 34,
     "stops that purge": 23,
     "older leases": 16,
-    "claims that extend nothing": 89,
-    "reads that do not belong together": 66,
-    "one wait for all": 12,
+    "claims that extend nothing": 56,
+    "reads that do not belong together": 30,
+    "one wait for all": 48,
     "unknown conflict": 0,
 }
 
