@@ -38,7 +38,7 @@ STOP_S = 200.0  # a worker finishes what it holds
 LATER_S = 3 * 3600.0
 SLOW = next(book for book in BOOKS if book.name == "sim/slow")
 SLOW_ODDS = 0.35  # somebody holds it for a while: most things go wrong then
-MAX_OPERATIONS = 150_000  # of the broker, in one world
+MAX_OPERATIONS = 60_000  # of the broker, in one world
 
 
 class SimWorker(Worker):

@@ -17,7 +17,7 @@ Mutant = Callable[[], AbstractContextManager[None]]
 FOUND_BY = {
     "no expected sequence": 0,
     "ack before append": 2,
-    "stale cached state": 4,
+    "stale cached state": 23,
     "no epoch fence": 6,
     "dedupe by message id alone": 0,
     "split decision": 0,
