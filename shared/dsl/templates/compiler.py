@@ -45,7 +45,8 @@ _LEFT_OUT: dict[type[nodes.Node], str] = {
 class Program(NamedTuple):
     """`root` yields the pieces of one render; of an exact expression the one piece is its value. `cost` is paid
     for every evaluation; `path` is not empty where the
-    expression only names what is there: the name, then keys, each with whether it is an attribute."""
+    expression only names what is there: the name, then keys, each with whether it is an attribute. `places` of a SQL
+    text says for each of its expressions at which of its outputs it stands first."""
 
     source: str
     root: Callable[[Context], Iterator[Any]]
@@ -53,6 +54,7 @@ class Program(NamedTuple):
     cost: int
     path: tuple[tuple[bool, str | int], ...]
     lines: tuple[tuple[int, int], ...]  # line of the compiled code → line of the template
+    places: tuple[int, ...] = ()
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -210,15 +212,48 @@ def _meter(node: nodes.Node) -> int:
     return size
 
 
-def _bind(node: nodes.Node, known: dict[str, int]) -> None:
-    """Every output becomes a bound value, but for those of `set` blocks, which only make a value. `known` numbers the
-    expressions."""
-    if isinstance(node, nodes.AssignBlock):
-        return
-    if isinstance(node, nodes.Output):
-        node.nodes = [n if isinstance(n, nodes.TemplateData) else _bound_node(n, known) for n in node.nodes]
-    for child in node.iter_child_nodes():
-        _bind(child, known)
+def _bind(tree: nodes.Template) -> tuple[int, ...]:
+    """Every output becomes a bound value, but for those of `set` blocks, which only make a value. Returns the places of
+    the expressions."""
+    known: dict[str, int] = {}
+    places: list[int] = []
+    count = 0
+
+    def bind(node: nodes.Node, within: bool) -> None:
+        nonlocal count
+        within = within or isinstance(node, nodes.AssignBlock)
+        if isinstance(node, nodes.Output):
+            for index, each in enumerate(node.nodes):
+                if isinstance(each, nodes.TemplateData):
+                    continue
+                if not within:
+                    node.nodes[index] = _bound_node(each, known)
+                    places.extend([count] * (len(known) - len(places)))
+                count += 1
+        for child in node.iter_child_nodes():
+            bind(child, within)
+
+    bind(tree, False)
+    return tuple(places)
+
+
+@lru_cache(maxsize=CACHE)
+def spellings(source: str) -> tuple[str, ...]:
+    """Each `{{ … }}` of a text as it is written, in order; none of one that is no template."""
+    found: list[str] = []
+    inside = False
+    try:
+        lexed = list(ENVIRONMENT.lex(source))
+    except TemplateSyntaxError:
+        return ()
+    for _, kind, text in lexed:
+        if kind == "variable_begin":
+            inside = True
+            found.append("")
+        if inside:
+            found[-1] += text
+            inside = kind != "variable_end"
+    return tuple(found)
 
 
 def is_doubled(node: nodes.Expr) -> bool:
@@ -242,8 +277,7 @@ def build(source: str, sql: bool) -> Program:
     only = exact(tree)
     if only is not None:
         tree.body = [nodes.Output([only], lineno=only.lineno)]
-    if sql:
-        _bind(tree, {})
+    places = _bind(tree) if sql else ()
     _meter(tree)
     tree.set_environment(ENVIRONMENT)
     names: dict[str, Any] = dict(_NAMES)
@@ -251,7 +285,7 @@ def build(source: str, sql: bool) -> Program:
     pairs = (pair.split("=") for pair in names["debug_info"].split("&") if pair)
     lines = tuple((int(code), int(line)) for line, code in pairs)
     path = _path(only) if only is not None and not sql else ()
-    return Program(source, names["root"], only is not None, RENDER + NODE * len(found), path, lines)
+    return Program(source, names["root"], only is not None, RENDER + NODE * len(found), path, lines, places)
 
 
 @lru_cache(maxsize=CACHE)

@@ -87,7 +87,7 @@ def truth(value: Any, scope: Mapping[str, Any]) -> bool:
     if not is_template(value):
         return value.strip() not in _FALSE
     program = compiled(value)
-    _, root, exact, cost, path, _ = program
+    _, root, exact, cost, path, _, _ = program
     if not exact:
         return _render(program, scope).strip() not in _FALSE
     if path and (found := _followed(program, scope)) is not MISSING:

@@ -8,19 +8,38 @@ from jinja2 import nodes
 from msgspec import Struct
 
 from shared.dsl.model.texts import Text
-from shared.dsl.templates.compiler import Bound, compiled, exact, explain, is_doubled, parse, reading
+from shared.dsl.templates.compiler import (
+    Bound,
+    Program,
+    compiled,
+    exact,
+    explain,
+    is_doubled,
+    parse,
+    reading,
+    shown,
+    spellings,
+)
 from shared.dsl.templates.limits import Context, check_text
 from shared.dsl.templates.sql_tokens import MARK
 from shared.dsl.templates.sql_writer import Writer
 from shared.dsl.templates.values import final, pay_written
 
+_SAID = "_said"
 
-class Sql(Struct, frozen=True, omit_defaults=True):
+
+class Sql(Struct, frozen=True, omit_defaults=True, dict=True):
     """`texts` are the numbers of the parameters that stand in quotes: a number there is a text."""
 
     text: str
     params: list[Any]
     texts: tuple[int, ...] = ()
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """How the author wrote each parameter: for messages alone, and so no part of the value."""
+        found: tuple[str, ...] = self.__dict__.get(_SAID, ())
+        return found
 
 
 def render_sql(source: str, scope: Mapping[str, Any]) -> Sql:
@@ -28,14 +47,23 @@ def render_sql(source: str, scope: Mapping[str, Any]) -> Sql:
         return Sql(source, [])
     if type(source) is Text:
         with reading(source):
-            return render_sql(str(source), scope)
+            return _rendered(str(source), scope, source.written)
+    return _rendered(source, scope, "")
+
+
+def _rendered(source: str, scope: Mapping[str, Any], written: str) -> Sql:
     program = compiled(source, sql=True)
     context = Context(scope, program.cost)
     try:
         if context.left < 0:
             context.over()
         pieces = program.root(context)
-        return _command(context, pieces) if program.exact else _assemble(context, *_pieces(context, pieces))
+        if program.exact:
+            return _command(context, pieces)
+        sql, spelled = _assemble(context, *_pieces(context, pieces))
+        if sql.params:
+            sql.__dict__[_SAID] = _said(program, spelled, written)
+        return sql
     except Exception as error:
         raise explain(error, program) from None
     finally:
@@ -69,14 +97,23 @@ def _pieces(context: Context, rendered: Iterator[Any]) -> tuple[str, list[Bound]
     return "".join(parts), outputs
 
 
-def _assemble(context: Context, source: str, outputs: list[Bound]) -> Sql:
-    writer = Writer(outputs, context.spend)
+def _said(program: Program, spelled: list[tuple[int, ...]], written: str) -> tuple[str, ...]:
+    """The parameters as their author wrote them, by the expressions that each is made of."""
+    found = spellings(program.source)
+    if written:
+        own = spellings(written)
+        found = own if len(own) == len(found) else found
+    return tuple(" and ".join(shown(found[program.places[each]]) for each in dict.fromkeys(made)) for made in spelled)
+
+
+def _assemble(context: Context, source: str, bound: list[Bound]) -> tuple[Sql, list[tuple[int, ...]]]:
+    writer = Writer(bound, context.spend)
     writer.write(source)
     made = "".join(writer.made)
     check_text(len(made))
     if writer.numbered and writer.params:
         raise TypeError("a SQL text has either `{{ }}` or numbered parameters such as `$1`, not both")
-    return Sql(made, writer.params, tuple(sorted(writer.texts)))
+    return Sql(made, writer.params, tuple(sorted(writer.texts))), writer.made_of
 
 
 class Finding(NamedTuple):

@@ -67,6 +67,7 @@ class Writer:
         self.made: list[str] = []
         self.params: list[Any] = []
         self.texts: set[int] = set()  # numbers of parameters in quotes that hold no text
+        self.made_of: list[tuple[int, ...]] = []  # the expressions of each parameter
         self.named: list[Named] = []
         self.numbered = False
         self.at = -1                # the current output
@@ -246,6 +247,7 @@ class Writer:
         if shared and (number := self._known.get(key, 0)) and _is_same(self.params[number - 1], value):
             return f"${number}"
         self.params.append(value)
+        self.made_of.append(tuple(output.expression for output in outputs))
         if len(self.params) > MAX_PARAMS:
             raise Limit(f"too many parameters (limit {MAX_PARAMS})")
         if shared:

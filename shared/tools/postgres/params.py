@@ -18,30 +18,32 @@ TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
 FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 
 
-def convert(values: list[Any], types: tuple[str, ...]) -> list[Any]:
+def convert(values: list[Any], types: tuple[str, ...], said: tuple[str, ...] = ()) -> list[Any]:
+    """`said` is how the author wrote each of the values, where that is known."""
     if len(values) != len(types):
         raise BadCall(f"the statement takes {len(types)} params, {len(values)} are given")
-    return [_convert(value, kind, i) for i, (value, kind) in enumerate(zip(values, types, strict=True), 1)]
+    return [_convert(value, kind, i, said) for i, (value, kind) in enumerate(zip(values, types, strict=True), 1)]
 
 
-def _convert(value: Any, kind: str, number: int) -> Any:
+def _convert(value: Any, kind: str, number: int, said: tuple[str, ...]) -> Any:
     if value is None:
         return None
     if kind.endswith("[]"):
         if not isinstance(value, (list, tuple)):
-            raise WrongType(f"{_where(number)} must be a list, {kind}, and is a {type(value).__name__}")
-        return [_convert(item, kind[:-2] if not isinstance(item, list) else kind, number) for item in value]
+            raise WrongType(f"{_where(number, said)} must be a list, {kind}, and is a {type(value).__name__}")
+        return [_convert(item, kind[:-2] if not isinstance(item, list) else kind, number, said) for item in value]
     try:
         return _CONVERSIONS.get(kind, _as_given)(value)
     except (ValueError, TypeError, InvalidOperation, OverflowError):
         several = ": compare with a list by = ANY({{ … }})" if isinstance(value, str) and "," in value else ""
-        wrong = f"{_where(number)} must be {kind} and is a {type(value).__name__} that is none"
+        wrong = f"{_where(number, said)} must be {kind} and is a {type(value).__name__} that is none"
         raise WrongType(wrong + several) from None
 
 
-def _where(number: int) -> str:
+def _where(number: int, said: tuple[str, ...]) -> str:
     """A parameter as its author knows it."""
-    return f"the value of the {{{{ … }}}} or param ${number}"
+    known = said[number - 1] if number <= len(said) else ""
+    return f"the value of `{known}`" if known else f"the value of the {{{{ … }}}} or param ${number}"
 
 
 class WrongType(ToolError):

@@ -16,7 +16,7 @@ from shared.tools.postgres.typed import Typed
 from shared.tools.scripts.loader import Scripts
 from shared.tools.sql import call as sql_call
 from shared.tools.sql.call import BATCH, ROW_LIMIT, Results, Rows, no_rows
-from shared.tools.sql.text import TRANSACTION, Statement, inlined
+from shared.tools.sql.text import TRANSACTION, Statement, inlined, unshared
 
 if TYPE_CHECKING:
     from asyncpg import Connection, PostgresError
@@ -52,8 +52,9 @@ UNNAMED: Mapping[str, str] = MappingProxyType({})
 # Read through a cursor, which needs a transaction; what else gives rows (SHOW, EXPLAIN, CALL) gives few.
 CURSOR_VERBS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
-# What the server runs only outside a transaction.
 _AT_VALUE = re.compile(r'at or near "\$\d+"')
+_PARAM = re.compile(r'"?\$(\d+)"?')
+# What the server runs only outside a transaction.
 _ALONE = re.compile(
     r"(?:create|drop)\s+(?:database|tablespace)\b|alter\s+(?:system\b|database\s+\S+\s+set\s+tablespace\b)|vacuum\b"
     r"|(?:create\s+(?:unique\s+)?|drop\s+)index\s+concurrently\b|reindex\s+(?:\(|\w+\s+concurrently\b)",
@@ -108,7 +109,8 @@ class PostgresTool:
             return failed("postgres", str(error), pg=codes(DATA_EXCEPTION))
         except self._lib.PostgresError as error:
             if held:
-                return _failure(error, "postgres")
+                at_fault = statements[results.count] if results.count < len(statements) else None
+                return _failure(error, "postgres", statement=at_fault)
             refused = (error.sqlstate or "").startswith(LOGIN_REFUSED) and call.auth_name
             named = {"credential": call.auth_name} if refused else {}
             return _failure(error, "connect", f"{at()}: ", named)
@@ -133,16 +135,26 @@ def is_retryable(sqlstate: str) -> bool:
 
 
 def _failure(
-    error: "PostgresError", kind: str, place: str = "", named: Mapping[str, str] = UNNAMED
+    error: "PostgresError", kind: str, place: str = "", named: Mapping[str, str] = UNNAMED, *,
+    statement: Statement | None = None,
 ) -> Outcome:
     state = error.sqlstate or ""
     details = {**named, **({"detail": error.detail} if getattr(error, "detail", None) else {})}
     message = str(error.message or error)
     if getattr(error, "severity", None) is None:  # asyncpg's own, while encoding: the value comes after the colon
         message = str(error).partition(":")[0]
-    if _AT_VALUE.search(message):  # our word for it, not the author's
+    at_value = _AT_VALUE.search(message) is not None
+    if statement is not None and (at_value or len(unshared(statement).params) == len(statement.params)):
+        message = _PARAM.sub(partial(_written, statement.said), message)
+    if at_value:  # our word for it, not the author's
         message += " (where a {{ … }} stands: a value can be there, no SQL; compare with a list by = ANY({{ … }}))"
     return failed(kind, place + message, retryable=is_retryable(state), pg=codes(state or None), details=details)
+
+
+def _written(said: tuple[str, ...], param: re.Match[str]) -> str:
+    """A parameter as its author wrote it."""
+    number = int(param[1])
+    return f"`{said[number - 1]}`" if 0 < number <= len(said) and said[number - 1] else param[0]
 
 
 async def _execute(connection: "AnyConnection", statements: list[Statement], results: Results) -> None:

@@ -145,4 +145,4 @@ def _bends_text(statement: Statement, prepared: "PreparedStatement[Any]") -> boo
 
 
 def _with_values(prepared: "PreparedStatement[Any]", statement: Statement) -> "Prepared":
-    return prepared, convert(statement.params, _names(prepared))
+    return prepared, convert(statement.params, _names(prepared), statement.said)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -44,16 +45,17 @@ _encoder = msgspec.json.Encoder()
 
 def statements(
     call: Call, insert: Callable[[Any, Any, Any, Any], list[Statement]] = insert,
-    split: Callable[[str, list[Any], frozenset[int]], list[Statement]] = split,
+    own_split: Callable[[str, list[Any], frozenset[int]], list[Statement]] | None = None,
 ) -> list[Statement]:
-    """Of a call whose script, if it has one, is loaded; `insert` and `split` are those of the kind's own SQL."""
+    """Of a call whose script, if it has one, is loaded; `insert` and `own_split` are those of the kind's own SQL."""
     given = one_of(call.config, "command", "query", "table")
     if given is None:
         raise BadCall(f"one of {', '.join(ONE_OF)} is needed")
     name, value = given
     if name == "table":
         return insert(value, call.config.get("args"), call.config.get("mode"), call.config.get("key"))
-    found = split(*bound(value, call.config.get("params")), texts_of(value))
+    split_by = own_split or partial(split, said=getattr(value, "said", ()))
+    found = split_by(*bound(value, call.config.get("params")), texts_of(value))
     if not found:
         raise BadCall(f"{name} holds no statement")
     return found
@@ -90,8 +92,10 @@ class Results:
         self._last: dict[str, Any] = {}
         self._each: dict[str, Any] = {}
         self._size = 0
+        self.count = 0  # of the statements that have run
 
     def add(self, result: dict[str, Any]) -> None:
+        self.count += 1
         self._last = result
         if not self._all:
             return

@@ -35,22 +35,24 @@ _TOKEN = re.compile(
 
 class Statement(Struct, frozen=True):
     """`verb` is its first word in upper case; `params` are the values of its own `$1`, `$2` …, of which those with a
-    number in `texts` stand where a text does."""
+    number in `texts` stand where a text does. `said` is how the author wrote each, where that is known."""
 
     text: str
     verb: str
     params: list[Any]
     texts: frozenset[int] = frozenset()
+    said: tuple[str, ...] = ()
 
 
 class _Scan:
     """One pass over the text. `depth` counts what a semicolon does not end: parentheses and the bodies
     of `BEGIN ATOMIC … END`."""
 
-    def __init__(self, text: str, params: list[Any], texts: frozenset[int]) -> None:
+    def __init__(self, text: str, params: list[Any], texts: frozenset[int], said: tuple[str, ...]) -> None:
         self.text = text
         self.params = params
         self.texts = texts
+        self.said = said
         self.statements: list[Statement] = []
         self._reset(0)
 
@@ -110,13 +112,16 @@ class _Scan:
         if self.words or self.parts:
             values = [self.params[number - 1] for number in self.numbers]
             texts = frozenset(new for number, new in self.numbers.items() if number in self.texts)
-            self.statements.append(Statement(text, self.words[0] if self.words else "", values, texts))
+            said = tuple(self.said[number - 1] for number in self.numbers) if self.said else ()
+            self.statements.append(Statement(text, self.words[0] if self.words else "", values, texts, said))
         if len(self.statements) > MAX_STATEMENTS:
             raise BadCall(f"a command has at most {MAX_STATEMENTS} statements")
 
 
-def split(text: str, params: list[Any], texts: frozenset[int] = frozenset()) -> list[Statement]:
-    return _Scan(text, params, texts).run()
+def split(
+    text: str, params: list[Any], texts: frozenset[int] = frozenset(), said: tuple[str, ...] = ()
+) -> list[Statement]:
+    return _Scan(text, params, texts, said).run()
 
 
 def inlined(statement: Statement, *, escapes: bool = True) -> Statement:
@@ -145,22 +150,24 @@ def as_text(value: Any) -> Any:
 def cast(statement: Statement, types: Mapping[int, str]) -> Statement:
     """The statement with these parameters of these types."""
     made = _replaced(statement.text, lambda number: f"${number}::{types[number]}" if number in types else f"${number}")
-    return Statement(made, statement.verb, statement.params, statement.texts)
+    return Statement(made, statement.verb, statement.params, statement.texts, statement.said)
 
 
 def unshared(statement: Statement) -> Statement:
     """The statement with a parameter of its own at every place."""
     values: list[Any] = []
     texts: set[int] = set()
+    said: list[str] = []
 
     def own(number: int) -> str:
         values.append(statement.params[number - 1])
+        said.extend(statement.said[number - 1 : number])
         if number in statement.texts:
             texts.add(len(values))
         return f"${len(values)}"
 
     made = _replaced(statement.text, own)
-    return Statement(made, statement.verb, values, frozenset(texts))
+    return Statement(made, statement.verb, values, frozenset(texts), tuple(said))
 
 
 def _replaced(text: str, made: Callable[[int], str]) -> str:

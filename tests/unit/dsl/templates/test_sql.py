@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.dsl.model.texts import Text
 from shared.dsl.templates.budget import Limit
 from shared.dsl.templates.compiler import Bound
 from shared.dsl.templates.evaluate import Sql, render_sql
@@ -247,6 +248,19 @@ def test_the_same_expression_is_the_same_parameter(
 ) -> None:
     """Unless its value is another one, or a cast or quotes give one of the places a type of its own."""
     assert render_sql(source, SCOPE) == Sql(text, params, tuple(texts))
+
+
+@pytest.mark.parametrize(("source", "said"), [
+    ("SELECT {{ x }}, {{ l | first }}, {{ x }}", ["{{ x }}", "{{ l | first }}"]),
+    ("SELECT '{{ x }} of {{ s }}', {{- x -}} , {{ {'a': {'b': 1}} }}",
+     ["{{ x }} and {{ s }}", "{{ x }}", "{{ {'a': {'b': 1}} }}"]),
+    ("{% set y %}{{ s }}{% endset %}{% for i in [1, 2] %}SELECT {{ i }}, {{ y }};{% endfor %}{{ x }}",
+     ["{{ i }}", "{{ y }}", "{{ i }}", "{{ x }}"]),
+    (Text("SELECT {{ iter.start_x }}, {{ s }}", "SELECT {{ x }}, {{ s }}"), ["{{ x }}", "{{ s }}"]),
+    (Text("SELECT {{ s }}", "data.items"), ["{{ s }}"]), ("SELECT {{ t | identifier }}", []),
+])
+def test_each_parameter_is_known_as_its_author_wrote_it(source: str, said: list[str]) -> None:
+    assert list(render_sql(source, {**SCOPE, "iter": {"start_x": 1}}).said) == said
 
 
 @pytest.mark.parametrize(("source", "text"), [
