@@ -4,9 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from shared.dsl.lower.auth import lower_auth
 from shared.dsl.lower.commands import lower_commands
-from shared.dsl.lower.name_meanings import condition
+from shared.dsl.lower.name_meanings import condition, in_rules
 from shared.dsl.lower.names import Names, expression, mapped_node, renamed_node
 from shared.dsl.lower.nodes import Env, build, changed, get, is_map, items, listed, renamed, text_of, without
 from shared.dsl.lower.program import lower_program
@@ -28,6 +30,7 @@ _RAW = re.compile(r"\{\{-?\s*`([^`]*)`\s*-?\}\}")
 _BODIES = ("body", "json", "data", "payload", "form")
 RULES = "<rules>"  # of a sink: those that try again; no author can write such a key
 _TIMEOUTS = ("timeout_s", "timeout_seconds")
+_BY_RULE = "{{ dict(kind='policy', message='a rule of the sink says fail', retryable=false, sink=_task) }}"
 
 
 def rule(when: Any, then: dict[str, Any]) -> dict[str, Any]:
@@ -157,9 +160,13 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
     if body is None:
         return []
     body = lower_program(env, lower_commands(env, _stored(env, own_keys(env, _inserted(_logged(_sent(env, body)))))))
-    rules = [*(fails or [rule(ERROR, directive("fail"))]), otherwise(after)]
+    failing = fails or [rule(ERROR, directive("fail"))]
     first = listed(get(body, RULES))
-    store = with_rules(named(renamed_task(env, without(body, (RULES,)), names), label), first, rules)
+    store = named(renamed_task(env, without(body, (RULES,)), names), label)
+    if env.edition > 3 and (spec := get(body, "spec")) is not None:
+        store = changed(store, {"spec": renamed_node(mapped_node(spec, without_raw), _in_own_rules(env, names))})
+        store = _led_on(env, store, after, failing)
+    store = with_rules(store, first, [*failing, otherwise(after)])
     env.mark(label, "sink")
     when = get(sink, "when")
     if when is None:
@@ -170,6 +177,62 @@ def sink_task(env: Env, sink: Node, label: str, names: Names, after: dict[str, A
     keep: dict[str, Any] = {"result": "_prev"}
     return [noop(sink.position, gate, [rule(test, directive("jump", to=label, **keep)), otherwise({**after, **keep})]),
             store]
+
+
+def _in_own_rules(env: Env, names: Names) -> Names:
+    """There `outcome` is that of the sink's own call."""
+    of_step = {pair: text for pair, text in names.dotted.items() if pair[0] not in ("outcome", "output")}
+    return replace(names, dotted={**of_step, **in_rules(env.edition).dotted})
+
+
+def _led_on(env: Env, store: Node, after: dict[str, Any], failing: list[dict[str, Any]]) -> Node:
+    """The sink's own rules with the way on after it: what they let pass goes there, and their failures say which sink
+    it was."""
+    own = get(store, "spec", "policy", "rules")
+    spec, policy = get(store, "spec"), get(store, "spec", "policy")
+    if own is None or spec is None or policy is None or not isinstance(own.value, list):
+        return store
+    rules = [more for each in own.value for more in _rules_on(env, each, after, failing)]
+    if not any(get(each, "else") is not None for each in own.value):
+        rules += [build(store.position, each) for each in (*failing, otherwise(after))]
+    return changed(store, {"spec": changed(spec, {"policy": changed(policy, {"rules": Node(own.position, rules)})})})
+
+
+def _rules_on(env: Env, each: Node, after: dict[str, Any], failing: list[dict[str, Any]]) -> list[Node]:
+    other = get(each, "else")
+    then = get(other if is_map(other) else each, "then")
+    do = text_of(get(then, "do"))
+    if then is None or not is_map(then) or (do == "fail" and get(then, "error") is not None):
+        return [each]
+    if do in ("continue", "break"):
+        put = {**after, **{scope: {**dict(items(get(then, scope))), **after.get(scope, {})}
+                           for scope in ("set_ctx", "set_iter") if scope in after or get(then, scope) is not None}}
+        return [_then(each, changed(then, {name: build(then.position, value) for name, value in put.items()}))]
+    if do == "jump":
+        env.error(then, "DSL301", "a rule of a sink cannot jump: it is known by then where its step leads",
+                  "write do: continue, retry or fail")
+    if do != "fail":
+        return [each]
+    split = [build(each.position, {"when": _both(get(each, "when"), test["when"]), "then": changed(
+        then, {name: build(then.position, value) for name, value in test["then"].items() if name == "error"})})
+        for test in failing]
+    return [*split, _then(each, changed(then, {"error": build(then.position, _BY_RULE)}))]
+
+
+def _then(each: Node, then: Node) -> Node:
+    """The rule with another `then`, in either shape of `else`."""
+    below = get(each, "else")
+    if below is not None and is_map(below):
+        return changed(each, {"else": changed(below, {"then": then})})
+    return changed(each, {"then": then})
+
+
+def _both(when: Node | None, test: str) -> Any:
+    """Both conditions; `else` has none of its own."""
+    inner = expression(text_of(when)) if when is not None else None
+    if inner is None:
+        return test if when is None or when.value else "{{ false }}"
+    return "{{ (" + inner + ") and (" + (expression(test) or test) + ") }}"
 
 
 def _sent(env: Env, body: Node) -> Node:
