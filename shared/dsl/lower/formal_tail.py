@@ -52,6 +52,11 @@ class Parts(Struct, kw_only=True):
         return get(self.node, "loop") is not None
 
     @property
+    def retried(self) -> bool:
+        """Whether rules ask if the call is made again."""
+        return get(self.node, "retry") is not None or any(case.retry is not None for case in self.cases)
+
+    @property
     def policies(self) -> list[Node]:
         """Those of a `retry` that is a list (FX §6)."""
         return listed(get(self.node, "retry"))

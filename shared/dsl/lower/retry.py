@@ -140,7 +140,8 @@ def _formal(env: Env, retry: Retry, node: Node) -> None:
             return
         parts.append(f"not ({inner})" if name == "stop_when" else f"({inner})")
     test = " and ".join(parts) or "outcome.status == 'error'"
-    said = next((text_of(get(node, name)) for name in ("retry_when", "stop_when") if get(node, name) is not None), "")
+    said = ", ".join(f"{name}: {text_of(get(node, name))}" for name in ("retry_when", "stop_when")
+                     if get(node, name) is not None)
     retry.rules.append(rule(Text("{{ " + test + " }}", said), _try_again(env, retry, node)))
 
 

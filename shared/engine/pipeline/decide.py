@@ -5,8 +5,10 @@
   outcome goes on to the next rule whose own `when` matches; `else` does not take it, and if there is none the run
   fails.
 - No rule matches: continue; if the outcome was an error, `policy.unmatched` says so.
-- An expression that fails in a rule fails the run with kind `template`; after a failed call the run's error stays the
-  call's, with that of the rule beside it.
+- An expression that fails in a rule fails the run with kind `template`. What the call came to is kept: after a success
+  the outcome has its result, and `error.call` says ok; after a failure the run's error stays the call's, with that of
+  the rule beside it (`rule_error`). The rules of a noop are about the call before it, so that a rule which is to handle
+  a failure does not hide it.
 
 `Progress` is the fold of the lease's `task.*` events: a worker that takes over folds them and continues
 after the last finished task.
@@ -44,6 +46,7 @@ MAX_DELAY_S = 300.0
 MAX_TASK_RUNS = 100_000  # per step-run: a jump cycle without a break must end
 MAX_ERROR_BYTES = 16_384  # of a run's error, which routing and loops pass on; the task's outcome keeps it whole
 MAX_ERROR_TEXT = 2_000
+NOOP = "noop"
 ENDED_AT = "now"  # in the meta of an outcome whose rules may ask for the time
 _ITER_KEY = re.compile(r"\{\{\s*iter\.(\w+)\s*\}\}")
 
@@ -64,6 +67,7 @@ class Progress(Struct, frozen=True):
     waiting: str = ""
     answer: ev.TaskResumed | None = None
     each: Each | None = None
+    handled: dict[str, Any] | None = None  # the failure of the last call, where a rule jumps on from it
 
     @property
     def wait(self) -> str:
@@ -156,9 +160,19 @@ def _ruled(
     except TemplateError as error:
         whose = task.title or f"policy of task {task.name}"
         broken = failed(error.kind, f"{whose}: {error}", meta=outcome.meta)
-        if outcome.error is not None and not step.hides:
-            broken = replace(outcome, error={**outcome.error, "rule_error": broken.error})
+        if not step.hides:
+            broken = _beside(outcome, broken.error or {}, task, progress)
         return [_done(task, progress, broken, Directive("fail"), {}, {})]
+
+
+def _beside(outcome: Outcome, wrong: dict[str, Any], task: Task, progress: Progress) -> Outcome:
+    """The outcome of the call, with what is wrong with its rules."""
+    failure = outcome.error if outcome.error is not None or task.kind != NOOP else progress.handled
+    if failure is not None:
+        error = {**failure, "rule_error": wrong}
+    else:
+        error = wrong if task.kind == NOOP else {**wrong, "call": outcome.status}
+    return replace(outcome, status="error", error=error)
 
 
 def _by_rules(
@@ -299,7 +313,8 @@ def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
                 result = listed(each, result) if event.element >= 0 else result
             return replace(
                 moved, attempt=1, ran=progress.ran + 1, waiting="", answer=None, prev=result,
-                results={**progress.results, event.task: result}, **_next(step, event),
+                results={**progress.results, event.task: result}, handled=_handled(step, progress, event),
+                **_next(step, event),
             )
         case ev.TaskWaiting(wait=wait):
             over = progress.answer is not None and progress.answer.wait == wait
@@ -336,6 +351,13 @@ def _patched(progress: Progress, event: ev.TaskRetried | ev.TaskDone) -> Progres
     )
 
 
+def _handled(step: Step, progress: Progress, event: ev.TaskDone) -> dict[str, Any] | None:
+    """A noop makes no call: what is handled stays so behind it."""
+    if event.outcome.error is not None:
+        return _error(event, step) if event.do == "jump" else None
+    return progress.handled if progress.handled is not None and task_at(step, progress).kind == NOOP else None
+
+
 def _next(step: Step, event: ev.TaskDone) -> dict[str, Any]:
     """Where the progress is then."""
     match event.do:
@@ -357,7 +379,8 @@ def _error(event: ev.TaskDone, step: Step) -> dict[str, Any]:
         short = shortened(error, MAX_ERROR_TEXT)
         error = {**short, "message": short["message"] + "…", "retryable": error.get("retryable", False)}
     at = {"element": event.element} if event.element >= 0 else {}
-    codes = {} if "sink_error" in error and not step.hides else _codes(event.outcome)  # the sink's are not the call's
+    # those of a sink are not the call's, and a call that went well has failed by none
+    codes = {} if not step.hides and ("sink_error" in error or "call" in error) else _codes(event.outcome)
     return {**codes, "task": event.task, "attempt": event.attempt, **at, **error}
 
 

@@ -3,8 +3,8 @@
 A `next` of the rule that matched the call's event stands; otherwise that of the rule that matched `step.exit`;
 otherwise, after a success, the step's own. Where the worker has asked the rules about a success, arcs read the number
 of the rule. A failure is looked at here: the step may have failed where no rule was asked. That of a sink comes after
-routing (FS §3.4), so no rule takes it but one that names `step.failed`. Nor does one take the failure of what rules and
-`vars` themselves do: it is none of the call, and its handler would hide it.
+routing (FS §3.4), so no rule takes it but one that names `step.failed`. Nor does one take the failure of what rules,
+retry policies and `vars` themselves ask or do: it is none of the call, and its handler would hide it.
 
 A rule that only sends a token (`call`) leaves it to others where the step leads. A router takes one arc, so each arc
 that may be taken at the same time stands there a second time, to the called step too."""
@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from shared.dsl.lower.build import has_policy
 from shared.dsl.lower.case import Case, fallback
 from shared.dsl.lower.formal.events import Which, asked, may_fail, passes
 from shared.dsl.lower.formal_tail import Parts
@@ -42,7 +43,7 @@ class Sent(Struct, frozen=True):
 class Arcs:
     def __init__(self, parts: Parts, names: Names) -> None:
         self._parts, self._names = parts, replace(names, spelled=parts.env.edition > 3)
-        self._around = parts.around if parts.env.edition > 3 else []
+        self._of_call = list(_of_call(parts)) if parts.env.edition > 3 else []
         self._targets: dict[tuple[int, ...], Target | None] = {}
         self._sent: list[Sent] = []
         self.found: list[Node] = []
@@ -94,7 +95,7 @@ class Arcs:
             if inner is None or any(sent.number == number for sent in self._sent):
                 continue
             if case.sends:
-                only = _only(when, case, failures=decided, stores=stores, around=self._around)
+                only = _only(when, case, failures=decided, stores=stores, of_call=self._of_call)
                 tests = [_joined([*before, *only], when)] if not decided or fires(when, FAILED) is not False else []
                 tests += ["{{ event.error is none and ctx." + f"{at} == {number}" + " }}"] if at else []
                 test = " or ".join(f"({expression(each)})" for each in tests)
@@ -129,7 +130,7 @@ class Arcs:
             if when is None or (failures and fires(when, FAILED) is False):
                 continue
             if case.next is not None:
-                only = _only(when, case, failures=failures, stores=stores, around=self._around)
+                only = _only(when, case, failures=failures, stores=stores, of_call=self._of_call)
                 self._add(number, case, _joined([*before, *only], when))
             elif case.retry is None and not self._parts.looped and (inner := expression(when)) is not None:
                 before.append(f"not ({inner})")
@@ -160,7 +161,7 @@ class Arcs:
         return target
 
 
-def _only(when: str, case: Case, *, failures: bool, stores: bool, around: list[str]) -> Iterator[str]:
+def _only(when: str, case: Case, *, failures: bool, stores: bool, of_call: list[str]) -> Iterator[str]:
     """What an arc asks beside the condition of its rule."""
     if failures and fires(when, DONE) is not False:
         yield "event.error is not none"
@@ -168,8 +169,18 @@ def _only(when: str, case: Case, *, failures: bool, stores: bool, around: list[s
         return
     if stores:
         yield "event.error.sink is not defined"
-    if around:
-        yield f"event.error.task not in {around}"
+    yield from of_call
+
+
+def _of_call(parts: Parts) -> Iterator[str]:
+    """What tells a failure of the call from one of what was generated around it, or of rules that cannot be asked."""
+    asked = parts.retried or any(has_policy(task) for task in parts.tasks)
+    if parts.around:
+        yield f"event.error.task not in {parts.around}"
+    if parts.around or asked:
+        yield "event.error.rule_error is not defined"
+    if asked:
+        yield "event.error.call is not defined"
 
 
 def _covered(when: str, sent: list[Sent]) -> bool:

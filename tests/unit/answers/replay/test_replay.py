@@ -282,3 +282,16 @@ def test_histories_of_other_orders_and_faults_are_identical_to_themselves(seed: 
     conditions = Conditions(chooser=Seeded(seed), seed=seed, faults=Faults(crash=0.3, dup=0.3))
     found = rehearse(plan, answer, KINDS, Opening(execution_id="e1"), conditions)
     assert replayed(plan, plan, found).verdict == "identical"
+
+
+MISTAKE = "spec: {policy: {rules: [{when: \"{{ outcome.status == 'ok' and _attempt.foo() }}\", then: {do: fail}}]}}"
+
+
+@pytest.mark.parametrize("step", [
+    '{step: start, tool: {kind: http, url: "http://x"}, retry: {retry_when: "{{ success and data.total.foo() }}"}}',
+    '{step: start, tool: {kind: http, url: "http://x"}, sink: {tool: {kind: http, url: "http://y", SPEC}, args: {}}}',
+], ids=["retry", "sink"])
+def test_a_rule_that_could_not_be_asked_is_identical_to_itself(step: str) -> None:
+    plan = plan_of(f"- {step.replace('SPEC', MISTAKE)}")
+    found = replayed(plan, plan)
+    assert (found.verdict, found.recorded, found.status) == ("identical", "failed", "failed"), shape(found)
