@@ -21,7 +21,7 @@ from typing import TypeVar
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
 from shared.engine.pipeline.notes import Notes
-from shared.engine.values.stored_values import MAX_RECORD_BYTES, Unstorable
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, Unstorable, unwritable
 from shared.errors import Forged, Unavailable
 from shared.events import subjects
 from shared.events.bounds import MAX_RECORD_NAME, is_deep
@@ -93,7 +93,7 @@ class Journal:
         )
         data = encode(record)
         subject = subjects.event(self._partition, notes.execution_id, notes.writer, notes.lease.pool)
-        if wrong := self._wrong(Kept(subject, data)):
+        if wrong := self._wrong(Kept(subject, data), events):
             if len(events) == 1:
                 raise Unstorable(wrong)
             half = len(events) // 2
@@ -103,11 +103,11 @@ class Journal:
         await self._append(subject, data, events)
         notes.count(events)
 
-    def _wrong(self, message: Kept) -> str:
+    def _wrong(self, message: Kept, events: list[Event]) -> str:
         """Why readers would reject it. A short record without a long text that is not deeply nested is not decoded:
         nothing in it can be too long, and numbers and times are our own."""
         if len(message.data) > MAX_RECORD_BYTES:
-            return f"a record of {len(message.data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx"
+            return unwritable(events)
         if len(message.data) <= SHORT_BYTES and not _has_long_text(message.data) and not is_deep(message.data):
             return ""
         try:

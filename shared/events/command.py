@@ -31,7 +31,8 @@ class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     record of the scheduler that the history must show: the end of a wait. `iter` is that of an iteration of loops
     within loops, whose `item` it holds. Of an iteration, nothing is older than `cause`. With `local` the command is for
     all iterations of a loop; with the index of a frame (`run_index.py`) it is for the claim of at most `count` rows.
-    `root` is the execution that this one descends from; empty: it is nobody's child."""
+    `root` is the execution that this one descends from; empty: it is nobody's child. `due_by` is the key of the
+    playbook that the deadline comes from."""
 
     execution_id: str
     run_id: str
@@ -54,6 +55,7 @@ class Command(Struct, frozen=True, omit_defaults=True, gc=False):
     local: Local | None = None
     at: float = 0.0
     root: str = ""
+    due_by: str = ""
 
 
 FRESH_S = 10.0  # the record that caused it is not older: otherwise another scheduler may have handled it before

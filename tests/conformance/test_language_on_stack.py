@@ -132,6 +132,7 @@ async def test_a_step_over_its_time_fails_with_kind_timeout(lab: Lab, extra: str
     began = time.monotonic()
     ran = await lab.run(playbook(workflow))
     assert (ran.status, ran.error["kind"]) == ("failed", "timeout")
+    assert f"lifecycle.{lifecycle.partition(':')[0]} (" in ran.error["message"]
     assert time.monotonic() - began < 15
 
 
@@ -153,6 +154,7 @@ async def test_the_executor_bounds_every_step_and_the_whole_execution(lab: Lab, 
     root = f"executor: {{kind: distributed, spec: {{policy: {{defaults: {{timeouts: {{{limit}: 1}}}}}}}}}}\n"
     ran = await lab.run(playbook(f"- {{step: start, tool: {SLEEP}}}", root=root))
     assert (ran.status, ran.error["kind"]) == ("failed", "timeout")
+    assert f"timeouts.{limit} of the executor" in ran.error["message"]
 
 
 # -- large values -----------------------------------------------------------------------------
@@ -223,6 +225,7 @@ async def test_what_is_over_an_absolute_limit_fails_the_step_with_kind_limit(lab
     assert (ran.status, ran.error["kind"]) == ("failed", "limit"), ran.error
     if limit == "ctx":
         assert str(MAX_CTX_BYTES) in ran.error["message"]
+    assert limit == "result" or f"{limit}.all of " in ran.error["message"]
 
 
 async def test_a_loop_whose_iterations_fail_at_length_still_ends(lab: Lab) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from shared.answers.rehearsal.types import Entry
-from shared.engine.values.stored_values import MAX_RECORD_BYTES, Blobs, Unstorable, shrink
+from shared.engine.values.stored_values import MAX_RECORD_BYTES, Blobs, Unstorable, shrink, unwritable
 from shared.errors import Forged
 from shared.events import model as ev
 from shared.events.record import Kept, Lease, Record, Writer, decode, encode, subject_of
@@ -46,7 +46,7 @@ class Log:
         )
         data = encode(record)
         if len(data) > MAX_RECORD_BYTES:
-            raise Unstorable(f"a record of {len(data)} bytes is over {MAX_RECORD_BYTES}: keep less in iter and ctx")
+            raise Unstorable(unwritable(events))
         try:
             return self.add(decode(Kept(subject_of(record, 1), data), 1))
         except Forged as error:  # no worker writes what readers do not take

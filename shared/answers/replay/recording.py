@@ -11,7 +11,7 @@ from shared.answers.history.history import History, Key
 from shared.answers.rehearsal.types import Entry, Wish
 from shared.answers.verify.pipelines import CUT_SHORT
 from shared.dsl.model.plan import Plan, Task
-from shared.engine.pipeline import call as pipeline_call
+from shared.engine.values.time_limits import OVER
 from shared.events import model as ev
 from shared.events.failure import CANCELLED, LIMIT, TEMPLATE, kind_of, message_of
 from shared.events.record import Writer
@@ -19,6 +19,7 @@ from shared.events.run_index import is_iteration
 from shared.events.stamp import seconds
 
 TICK_S = 1e-6
+LATE = (OVER, "the step-run is over its time", "no worker holds a run for more than ")
 Call = tuple[str, int, str, int, int]  # run, iteration, task, attempt, element
 
 
@@ -157,7 +158,7 @@ def is_opaque(task: Task | None, event: ev.TaskDone | ev.TaskRetried) -> bool:
     if isinstance(event, ev.TaskRetried):
         return False
     error = event.outcome.error or {}
-    if error.get("message") == (pipeline_call.late().error or {})["message"] or kind_of(error) == LIMIT:
+    if message_of(error).startswith(LATE) or kind_of(error) == LIMIT:
         return True
     if kind_of(error) in (TEMPLATE, LIMIT) and message_of(error).startswith("policy of task "):
         return True

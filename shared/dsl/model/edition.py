@@ -15,7 +15,9 @@ The log names the plan of an execution by the digest of its source, and from the
 3. After a failed call a formal `response`, `this` and `result` were nothing. An iterator's bare name gave way to a
    key of `ctx` or `args` of the same name. A single task that waits `until` was called `task_0`. The error of a failed
    sink named it only where a rule leads on after failures. A rule with `call` alone took the step's own `next` with it.
-   An error of a rule or an arc took the place of the failure it was asked about.
+   An error of a rule or an arc took the place of the failure it was asked about, and that of a retry the place of a
+   call's success. Rules of a sink's own tool replaced the way on from it. What ended by its time or by the size of ctx
+   did not say by which key.
 4. `docs/dsl.md`.
 """
 

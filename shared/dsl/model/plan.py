@@ -175,7 +175,7 @@ class Step(Struct, frozen=True):
     `all_may_fail`: a best-effort loop is done even if no iteration succeeded, as in the first edition. `former`: as in
     the second, `step.exit` is a success in its arcs, and its admission sees no event. `hides`: as in the third, an
     error of a rule takes the place of the failure that it is asked about, and the name of an event has no methods.
-    `case`: its arcs are the rules of a case (FX §7.1)."""
+    `case`: its arcs are the rules of a case (FX §7.1). `timed_by_executor`: its `timeout_s` is the executor's."""
 
     name: str
     tasks: tuple[Task, ...] = ()
@@ -185,6 +185,7 @@ class Step(Struct, frozen=True):
     loop: Loop | None = None
     pool: str = "default"
     timeout_s: float | None = None
+    timed_by_executor: bool = False
     deadline_s: float | None = None
     max_leases: int = MAX_LEASES
     failure: Literal["fail_fast", "best_effort"] = "fail_fast"

@@ -57,7 +57,8 @@ def read_step(reader: Reader, body: dict[str, Any], path: Path, name: str, aroun
     needs = names_used([_of_loop(loop), rendered, policy.limit.key if policy.limit else None])
     return Step(
         name=name, tasks=pipeline, arcs=arcs, mode=cast(Any, mode), admit=policy.admit, loop=loop, pool=pool,
-        timeout_s=policy.timeout_s or around.defaults.step_timeout_s, deadline_s=policy.deadline_s,
+        timeout_s=policy.timeout_s or around.defaults.step_timeout_s, timed_by_executor=not policy.timeout_s,
+        deadline_s=policy.deadline_s,
         max_leases=policy.max_leases, failure=cast(Any, policy.failure), tolerate=policy.tolerate,
         max_payload_bytes=policy.max_payload_bytes or around.defaults.max_payload_bytes,
         needs=replace(needs, caller=starts), task_needs=replace(names_used(rendered), caller=starts),

@@ -2,6 +2,7 @@
 Shared by the worker and the rehearsal."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline.decide import Progress
 from shared.engine.pipeline.rendering import Rendered
 from shared.engine.pipeline.task_loop import elements
+from shared.engine.values import time_limits
 from shared.engine.values.stored_values import Unstorable, Values, stored_ref
 from shared.errors import Unreadable
 from shared.events import model as ev
@@ -111,8 +113,19 @@ def rendered(task: Task, keys: Mapping[str, KeySpec], names: Mapping[str, Any]) 
     return Asked(found.config, evaluate(task.spec, names), auth, found.credentials)
 
 
-def late(**fields: Any) -> Outcome:
-    return failed(TIMEOUT, "the step-run is over its time", **fields)
+def late(said: str = time_limits.OVER, **fields: Any) -> Outcome:
+    return failed(TIMEOUT, said, **fields)
+
+
+def overtime(step: Step, command: Command, due: float, began: float) -> str:
+    """What is said of a run that is over its time at `due`, by the key of the playbook that says so."""
+    if step.timeout_s is not None and not is_iteration(command.index) and due == began + step.timeout_s:
+        return time_limits.over(time_limits.TIMEOUT, step)
+    if command.deadline and due == seconds(command.deadline):
+        return time_limits.over(command.due_by, step)
+    if due == inf:  # played again, by whoever knows that it was over
+        return time_limits.over(command.due_by or (time_limits.TIMEOUT if step.timeout_s is not None else ""), step)
+    return f"no worker holds a run for more than {MAX_RUN_S:g} s: give its tasks a timeout, or make it several steps"
 
 
 def with_blocks(outcome: Outcome, spec: ToolSpec) -> Outcome:
@@ -133,15 +146,15 @@ class Times(Struct, frozen=True):
 
 
 def judged(
-    step: Step, progress: Progress, outcome: Outcome, names: dict[str, Any], key: str, times: Times, *, over: bool
+    step: Step, progress: Progress, outcome: Outcome, names: dict[str, Any], key: str, times: Times, *, over: str
 ) -> list[ev.Event]:
-    """What the end of a call means; `over`: it came after the run's time."""
+    """What the end of a call means; `over`: it came after the run's time, in these words."""
     meta = {**outcome.meta, "attempt": progress.attempt, "duration_s": round(times.ended - times.began, 6),
             "started_at": stamp(times.began), "ended_at": stamp(times.ended)}
     if times.queued >= NOTABLE_S:
         meta["queued_s"] = round(times.queued, 6)
     if over:
-        return [ev.TaskDone(progress.task, progress.attempt, late(meta=meta), "fail")]
+        return [ev.TaskDone(progress.task, progress.attempt, late(over, meta=meta), "fail")]
     return pipeline.decide(step, progress, replace(outcome, meta=meta), names, key)
 
 

@@ -19,7 +19,7 @@ from shared.engine.leases import lost_leases
 from shared.engine.leases.lost_leases import Lost
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import frame_claim, ownership
-from shared.engine.pipeline.call import MAX_RUN_S
+from shared.engine.pipeline.call import MAX_RUN_S, late
 from shared.engine.pipeline.effects import (
     Claimed,
     ClaimRows,
@@ -39,11 +39,12 @@ from shared.engine.pipeline.machine import SpecOf
 from shared.engine.pipeline.notes import Notes
 from shared.engine.pipeline.ownership import Fenced
 from shared.engine.pipeline.preparation import prepare
+from shared.engine.values import time_limits
 from shared.errors import NoetlError, Unavailable
 from shared.events import model as ev
 from shared.events.command import Command
-from shared.events.failure import TIMEOUT, is_retryable
-from shared.events.outcome import Outcome, failed, ok
+from shared.events.failure import is_retryable
+from shared.events.outcome import Outcome, ok
 from shared.events.record import Lease
 from shared.events.stamp import seconds
 
@@ -129,7 +130,7 @@ class FrameMachine:
         now: float = yield Now()
         left = min(MAX_RUN_S, self.due - now)
         if left <= 0:
-            return failed(TIMEOUT, "the step is over its time")
+            return late(time_limits.over(command.due_by, self._step))
         names = yield from brought(self._values, lambda: frame_claim.names(command, self._values))
         prepared = yield from prepare(task, self._spec_of(task.kind), names, "loop.cursor")
         if isinstance(prepared, Outcome):

@@ -97,7 +97,7 @@ class RunMachine:
         self._values, self._timed = values, timed
         self.notes = Notes(command.execution_id, lease, step.max_payload_bytes)
         self.ended: ev.Event | None = None
-        self.due = inf
+        self.due, self._began = inf, 0.0
         self._late: list[float] = []
         self._now = 0.0  # when it began, until its first call
         self._elements: pipeline_call.Elements = {}
@@ -157,7 +157,8 @@ class RunMachine:
             self.notes.note(ev.StepStarted())
         if self._timed:
             now = self._now = yield Now()
-            self._late = pipeline_call.limits(step, command, began if began is not None else now)
+            self._began = began if began is not None else now
+            self._late = pipeline_call.limits(step, command, self._began)
             self.due = min([now + MAX_RUN_S, *self._late])
         return start
 
@@ -246,13 +247,14 @@ class RunMachine:
         outcome = pipeline_call.with_blocks(outcome, spec)
         if NOW in names:  # rules are decided on when the call has ended, and whoever decides again reads it here
             outcome = replace(outcome, meta={**outcome.meta, ENDED_AT: stamp(ended)})
-        return pipeline_call.judged(self._step, progress, outcome, names, key, times, over=ended >= self.due)
+        over = self._overtime() if ended >= self.due else ""
+        return pipeline_call.judged(self._step, progress, outcome, names, key, times, over=over)
 
     def _call(
         self, task: Task, spec: ToolSpec, progress: Progress, names: dict[str, Any], key: str, left: float
     ) -> Steps[Outcome | Waits | Judged]:
         if left <= 0:
-            return pipeline_call.late()
+            return pipeline_call.late(self._overtime())
         limit = pipeline_call.time_for(task, left, bounded=bool(self._late) or not self._timed)
         prepared = yield from prepare(task, spec, names, str(task))
         if not isinstance(prepared, Prepared):
@@ -264,8 +266,11 @@ class RunMachine:
         answered: Outcome | Waits | Judged | None = yield Call(
             task, progress, names, prepared, key, limit, spec.pure)
         if answered is None:
-            return pipeline_call.unanswered(limit) if limit < left else pipeline_call.late()
+            return pipeline_call.unanswered(limit) if limit < left else pipeline_call.late(self._overtime())
         return answered
+
+    def _overtime(self) -> str:
+        return pipeline_call.overtime(self._step, self._command, self.due, self._began)
 
     def _whole(self, outcome: Outcome) -> Steps[Outcome]:
         ref = outcome.ref

@@ -21,6 +21,7 @@ from shared.dsl.model.plan import Compensate, Plan, Step
 from shared.dsl.templates.evaluate import evaluate
 from shared.dsl.templates.needs import names_used
 from shared.engine.routing.state import End, Execution, Fate, Run, Undo, is_at_work, undo_of
+from shared.engine.values import time_limits
 from shared.engine.values.scope import narrow, visible
 from shared.engine.values.stored_values import Values, resolve_scope
 from shared.errors import TemplateError
@@ -143,10 +144,11 @@ def _begin(turn: Turn, undo: Undo) -> None:
         message = f"args of {size} bytes, over {MAX_CALL_BYTES}: give compensate smaller args"
         turn.emit(ev.CompensationFailed(undo.run_id, step.name, Failure(LIMIT, message).error()))
         return
+    deadline, by = time_limits.first(turn.plan, step, turn.now)
     turn.emit(ev.StepScheduled(
         run_id=run_id, step=step.name, tokens=(), digest=turn.plan.digest, pool=state.pools.get(step.name, step.pool),
         loop=step.loop is not None, args=args, scope=_scope(turn, step, undo),
-        deadline=stamp(turn.now + step.deadline_s) if step.deadline_s is not None else "", compensates=undo.run_id,
+        deadline=deadline, due_by=by, compensates=undo.run_id,
         limited=step.limit is not None,
     ))
 

@@ -31,7 +31,8 @@ from shared.engine.routing.request_terms import missing_step, priority_of
 from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, Token, apply, draft, ended, is_over
 from shared.engine.routing.workload import merge_workload, whole_scope
 from shared.engine.scheduling.limits import limited
-from shared.engine.values.ctx_patch import MAX_CTX_BYTES, apply_patch, refuse_stored, work_of
+from shared.engine.values import time_limits
+from shared.engine.values.ctx_patch import MAX_CTX_BYTES, apply_patch, over_limit, refuse_stored, work_of
 from shared.engine.values.scope import narrow, visible
 from shared.engine.values.stored_values import (
     MAX_RECORD_BYTES,
@@ -260,7 +261,7 @@ class _Turn:
                 spend(size >> ENCODED if size != bound else 1)
                 bound = size
                 if size > MAX_CTX_BYTES:
-                    message = f"ctx would grow to {size} bytes, over {MAX_CTX_BYTES}: store it and keep a reference"
+                    message = over_limit(patched, patch, size, bare=self.plan.edition < 4)
                     return End("step.failed", end.seq, error=Failure(LIMIT, message).error())
                 self.emit(ev.CtxPatched(run.run_id, patch))
         except TemplateError as error:
@@ -363,15 +364,13 @@ class _Turn:
 
     def schedule(self, step: Step, run_id: str, ids: tuple[str, ...], args: dict[str, Any]) -> None:
         state = self.state
-        limits = [self.now + step.deadline_s] if step.deadline_s is not None else []
-        if self.plan.timeout_s is not None:
-            limits.append(state.started + self.plan.timeout_s)
+        deadline, by = time_limits.first(self.plan, step, self.now, state.started)
         self.emit(
             ev.StepScheduled(
                 run_id=run_id, step=step.name, tokens=ids, digest=self.plan.digest,
                 pool=state.pools.get(step.name, step.pool), loop=step.loop is not None, args=args,
                 scope=narrow(step.needs, state.workload, state.ctx, state.results, self.caller),
-                deadline=stamp(min(limits)) if limits else "", wave=wave_of(step, state),
+                deadline=deadline, due_by=by, wave=wave_of(step, state),
                 undo=step.compensate is not None, limited=step.limit is not None,
             )
         )

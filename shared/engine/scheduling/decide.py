@@ -26,6 +26,7 @@ from shared.engine.scheduling import loops as scheduling_loops
 from shared.engine.scheduling import waits as waiting
 from shared.engine.scheduling.nesting import iter_at
 from shared.engine.scheduling.state import Dispatch, Loop, Schedule, apply, draft
+from shared.engine.values import time_limits
 from shared.engine.values.scope import narrow
 from shared.engine.values.stored_values import MAX_INLINE_BYTES, Values, value_of
 from shared.events import model as ev
@@ -55,7 +56,7 @@ def _may_decide(state: Schedule) -> bool:
 
 @one_decision
 def _decide(plans: Plans, state: Schedule, now: float, values: Values, rule: signals.Rule) -> list[ev.Event]:
-    failed = [*_late(state, now)]
+    failed = [*_late(plans, state, now)]
     gone = {event.run_id for event in failed}
     if state.waits:
         failed += [event for event in _unplanned(plans, state) if event.run_id not in gone]
@@ -95,12 +96,20 @@ def _has_bounds(state: Schedule) -> bool:
     return any(dispatch.event.deadline or dispatch.event.limited for dispatch in state.runs.values())
 
 
-def _late(state: Schedule, now: float) -> Iterable[ev.StepFailed]:
+def _late(plans: Plans, state: Schedule, now: float) -> Iterable[ev.StepFailed]:
     """Runs past their deadline that no worker has ended."""
     for event, deadline in deadlines(state):
         if now >= seconds(deadline) + LATE_S:
-            failure = Failure(TIMEOUT, "the step is over its time", retryable=False)
+            failure = Failure(TIMEOUT, time_limits.over(*_due_by(plans, event, deadline)), retryable=False)
             yield ev.StepFailed(failure.error(), (), event.run_id, event.step, event.pool)
+
+
+def _due_by(plans: Plans, event: ev.StepScheduled, deadline: str) -> tuple[str, Step | None]:
+    """The key that the deadline comes from: of a loop it may be `timeout_s`."""
+    if deadline == event.deadline:
+        return event.due_by, None
+    plan = plans(event.digest)
+    return (time_limits.TIMEOUT, plan.steps[event.step]) if plan.edition > 3 else ("", None)
 
 
 def _unplanned(plans: Plans, state: Schedule) -> Iterable[ev.StepFailed]:
@@ -148,7 +157,7 @@ def run_command(state: Schedule, dispatch: Dispatch, *, fresh: bool, since: int 
     return Command(
         execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
         cause=dispatch.cause, args=event.args, scope=event.scope, scope_ref=event.scope_ref, deadline=event.deadline,
-        fresh=fresh, since=since, priority=state.priority, root=state.root,
+        fresh=fresh, since=since, priority=state.priority, root=state.root, due_by=event.due_by,
     )
 
 
@@ -174,7 +183,7 @@ def loop_commands(
             execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest,
             pool=event.pool, cause=loop.sent.get(index, loop.cause), args=event.args, scope=scope, scope_ref=ref,
             deadline=started.deadline, fresh=fresh, index=index, count=started.count, item=item, ctx=ctx, since=since,
-            iter=within, priority=state.priority, root=state.root,
+            iter=within, priority=state.priority, root=state.root, due_by=_loop_due_by(loop),
         ))
     return commands
 
@@ -210,7 +219,13 @@ def local_command(
         execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
         cause=loop.sent.get(RUN, loop.cause), args=event.args, scope=scope, scope_ref=ref, deadline=started.deadline,
         fresh=fresh, count=started.count, since=since, priority=state.priority, local=local, root=state.root,
+        due_by=_loop_due_by(loop),
     )
+
+
+def _loop_due_by(loop: Loop) -> str:
+    started = loop.started.deadline if loop.started is not None else ""
+    return loop.event.due_by if started == loop.event.deadline else time_limits.TIMEOUT
 
 
 def frame_command(state: Schedule, loop: Loop, *, fresh: bool) -> Command:
@@ -222,7 +237,7 @@ def frame_command(state: Schedule, loop: Loop, *, fresh: bool) -> Command:
         execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
         cause=loop.sent.get(FIRST_FRAME, loop.cause), args=event.args, scope=event.scope, scope_ref=event.scope_ref,
         deadline=started.deadline, fresh=fresh, index=of_frame(claims.asked - 1), count=claims.size,
-        priority=state.priority, root=state.root,
+        priority=state.priority, root=state.root, due_by=_loop_due_by(loop),
     )
 
 

@@ -37,7 +37,7 @@ from shared.engine.scheduling import carried_loop, cursor_rows
 from shared.engine.scheduling.limits import limit_of
 from shared.engine.scheduling.nesting import Grown, Unusable, iter_at, nested
 from shared.engine.scheduling.state import Loop
-from shared.engine.values.ctx_patch import MAX_CTX_BYTES
+from shared.engine.values.ctx_patch import MAX_CTX_BYTES, largest
 from shared.engine.values.scope import visible
 from shared.engine.values.stored_values import Values, item, manifest_item, resolve, resolve_scope, value_of
 from shared.errors import TemplateError
@@ -166,7 +166,8 @@ def failure(step: Step, loop: Loop) -> ev.StepFailed | None:
     assert started is not None
     if loop.patched_bytes > MAX_CTX_BYTES:
         what = f"the iterations wrote {loop.patched_bytes} bytes to ctx"
-        return _failed(step, loop, LIMIT, f"{what}, over {MAX_CTX_BYTES}: keep them as results")
+        most = "" if step.hides else " (most of them ctx.{}, {} bytes)".format(*largest(loop.patches))
+        return _failed(step, loop, LIMIT, f"{what}{most}, over {MAX_CTX_BYTES}: keep them as results")
     if (broken := _broken(loop)) is not None:
         return ev.StepFailed(broken, loop.patches, loop.event.run_id, step.name, loop.event.pool)
     tolerated = step.tolerate.of(loop.total)

@@ -6,7 +6,8 @@ parallel iterations may all use them; a plain key may be written once per step-r
 that is too large for the log stands in a patch, and in ctx, as a reference to it (`$stored`).
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from shared.errors import TemplateError
 
 STORED = "$stored"
 MAX_CTX_BYTES = 262_144
+AS_RESULT = "let it be the result of its step, which may be large, and read it by the step's name"
 
 
 def _append(old: Any, new: Any) -> Any:
@@ -108,6 +110,23 @@ def plain_keys(patch: Mapping[str, Any]) -> set[str]:
 def size_of(patches: tuple[Mapping[str, Any], ...]) -> int:
     """In bytes of the log."""
     return len(msgspec.json.encode(patches)) if patches else 0
+
+
+def over_limit(ctx: Mapping[str, Any], patch: Mapping[str, Any], size: int, *, bare: bool = False) -> str:
+    """What is said of a patch that makes ctx too large: which of its keys is the largest. `bare`: as before the fourth
+    edition of the language."""
+    if bare:
+        return f"ctx would grow to {size} bytes, over {MAX_CTX_BYTES}: store it and keep a reference"
+    key, own = largest([{key: ctx[key] for key in patch}])
+    return f"ctx.{key} of {own} bytes would make ctx {size} bytes large, over its limit of {MAX_CTX_BYTES}: {AS_RESULT}"
+
+
+def largest(patches: Iterable[Mapping[str, Any]]) -> tuple[str, int]:
+    """The key of which most is written, and how many bytes."""
+    sizes = Counter[str]()
+    for patch in patches:
+        sizes.update({key: len(msgspec.json.encode(value)) for key, value in patch.items()})
+    return sizes.most_common(1)[0] if sizes else ("", 0)
 
 
 def lasting(patches: tuple[dict[str, Any], ...], size: int) -> tuple[dict[str, Any], ...]:

@@ -5,12 +5,12 @@ does both over the results stream. Names are content hashes, so storing twice is
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from shared.engine.values.ctx_patch import STORED, is_stored
+from shared.engine.values.ctx_patch import AS_RESULT, MAX_CTX_BYTES, STORED, is_stored, largest
 from shared.errors import Signal
 from shared.events import bounds
 from shared.events.fields import Growth, Patch
@@ -55,6 +55,25 @@ class Missing(Signal):
 
 class Unstorable(Signal):
     """A value over MAX_VALUE_BYTES."""
+
+
+def unwritable(events: Iterable[Event]) -> str:
+    """What is said of events that do not fit into a record: the largest value that they write. The size of the record
+    itself is not the same for whoever plays it again."""
+    found = list[tuple[int, str, str]]()
+    for event in events:
+        if isinstance(event, TaskDone | TaskRetried):
+            patches = [("ctx", [event.set_ctx]), ("iter", [event.set_iter])]
+        else:
+            patches = [("ctx", list(getattr(event, "ctx", ())))]
+        for where, written in patches:
+            key, size = largest(written)
+            found.append((size, where, key))
+    size, where, key = max(found, default=(0, "", ""))
+    if not key:
+        return f"a record of more than {MAX_RECORD_BYTES} bytes cannot be written: keep less in iter and ctx"
+    limit = f"the {MAX_CTX_BYTES} that ctx may have" if where == "ctx" else f"the {MAX_RECORD_BYTES} of a record"
+    return f"{where}.{key} of {size} bytes is over {limit}: {AS_RESULT}"
 
 
 def refer(execution_id: str, data: bytes, hint: str, blobs: Blobs) -> Ref:

@@ -154,7 +154,8 @@ class StepScheduled(Base, frozen=True, tag="step.scheduled"):
 
     `wave` counts the waves of tokens where a join lets each enter once. `undo`: it is compensated when the
     execution fails or is cancelled after it. `compensates` is the run that this one undoes; no token leads here.
-    `limited`: it, or each iteration of it, waits for a place.
+    `limited`: it, or each iteration of it, waits for a place. `due_by` is the key of the playbook that its deadline
+    comes from; nothing before the fourth edition of the language.
     """
 
     run_id: Name
@@ -167,6 +168,7 @@ class StepScheduled(Base, frozen=True, tag="step.scheduled"):
     scope: Scope = Scope()
     scope_ref: Ref | None = None
     deadline: Time = ""
+    due_by: Text = ""
     wave: Seq = 0
     undo: bool = False
     compensates: Text = ""

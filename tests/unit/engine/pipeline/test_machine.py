@@ -234,10 +234,16 @@ def test_a_long_pause_is_spent_without_a_worker_unless_a_loop_holds_the_run(
 
 
 @pytest.mark.parametrize(("limits", "message"), [
-    ({}, "spec.timeout"), ({"deadline": "2027-01-15T08:00:10.000000Z"}, "over its time"),
+    ({}, "spec.timeout"), ({"deadline": "2027-01-15T08:00:10.000000Z"}, "the step is over its time"),
+    ({"deadline": "2027-01-15T08:00:10.000000Z", "due_by": "deadline_s"}, "lifecycle.deadline_s (20 s)"),
+    ({"deadline": "2027-01-15T08:00:10.000000Z", "due_by": "execution_s"}, "timeouts.execution_s of the executor"),
+    ({"deadline": "2027-01-15T08:00:10.000000Z", "due_by": "timeout_s", "index": 0}, "lifecycle.timeout_s (30 s)"),
+    ({"deadline": "2027-01-15T09:00:10.000000Z", "due_by": "deadline_s"}, "lifecycle.timeout_s (30 s)"),
 ])
 def test_a_call_without_an_answer_is_over_by_its_own_time_or_the_runs(limits: dict[str, Any], message: str) -> None:
-    outside = played(machine_of(PYTHON, **limits), Call=None)
+    lifecycle = "spec: {policy: {lifecycle: {timeout_s: 30, deadline_s: 20}}}"
+    timed = PYTHON.replace("{step: start,", "{step: start, " + lifecycle + ",")
+    outside = played(machine_of(timed if limits else PYTHON, **limits), Call=None)
     assert message in outside.machine.ended.error["message"]
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from shared.engine.scheduling import decide as scheduling
 from shared.engine.scheduling.state import Schedule, evolve, unfit
 from shared.events import model as ev
@@ -262,3 +264,19 @@ def test_ctx_writes_over_the_limit_fail_the_loop() -> None:
     run = Driver(plan_of(text, "{items: [1, 2, 3]}"), lambda *_: ok("x" * 200_000)).run()
     assert run.state.error is not None
     assert run.state.error["kind"] == "limit"
+
+
+@pytest.mark.parametrize(("lifecycle", "by", "said"), [
+    ("timeout_s: 5", "timeout_s", "lifecycle.timeout_s (5 s)"), ("deadline_s: 5", "deadline_s", "lifecycle.deadline_s"),
+    ("timeout_s: 5, deadline_s: 3", "deadline_s", "lifecycle.deadline_s"),
+    ("timeout_s: 3, deadline_s: 5", "timeout_s", "lifecycle.timeout_s (3 s)"),
+])
+def test_a_loop_over_its_time_says_by_which_key(lifecycle: str, by: str, said: str) -> None:
+    spec = f"spec: {{policy: {{lifecycle: {{{lifecycle}}}}}}}"
+    plan = plan_of(f"- {{step: start, {spec}, loop: {{in: [1, 2], iterator: n}}, tool: {{kind: noop}}}}")
+    run = Driver(plan, echo)
+    run.control()
+    assert [command.due_by for command in run.queue] == [by]
+    (late,) = scheduling.decide(lambda _: plan, run.schedule, NOW + 100)
+    assert isinstance(late, ev.StepFailed)
+    assert said in late.error["message"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from shared.engine.leases.lease_fit import child_of
@@ -166,15 +167,20 @@ def test_a_failed_child_is_an_error_with_its_own_inside() -> None:
     assert resumed.outcome == failed("playbook", message, details=details)
 
 
-def test_a_run_over_its_deadline_fails_though_nobody_took_it() -> None:
+@pytest.mark.parametrize(("by", "message"), [
+    ("", "the step is over its time"), ("deadline_s", "the step is over its time: lifecycle.deadline_s"),
+    ("execution_s", "the step is over its time: timeouts.execution_s of the executor"),
+])
+def test_a_run_over_its_deadline_fails_though_nobody_took_it(by: str, message: str) -> None:
     bench = Bench()
-    late = ev.StepScheduled("late:1", "late", ("t2",), "digest", "gpu", deadline=stamp(NOW + 1))
+    late = ev.StepScheduled("late:1", "late", ("t2",), "digest", "gpu", deadline=stamp(NOW + 1), due_by=by)
     bench.put("router", late)
     assert scheduling.due(bench.state) == NOW + 1 + scheduling.LATE_S
     bench.now = NOW + 1 + scheduling.LATE_S
     (failure,) = bench.decided()
     assert isinstance(failure, ev.StepFailed)
     assert (failure.run_id, failure.error["kind"], failure.pool) == ("late:1", "timeout", "gpu")
+    assert failure.error["message"] == message
     assert bench.decided() == []
 
 
