@@ -44,7 +44,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a break fails": Mutant(
         ("DSL2 §6.5", "DSL2 §11"), f"{PIPELINE}::test_jump_skips_to_its_target_and_break_ends_the_run_well",
-        Edit(f"{DECIDE}:_next", 'return {"state": "done"}\n', 'return {"state": "failed"}\n'),
+        Edit(f"{DECIDE}:_next", '"break":\n            return {"state": "done"}',
+             '"break":\n            return {"state": "failed"}'),
     ),
     "the last task's result is lost": Mutant(
         ("DSL2 §3.4", "PIPE variables"),

@@ -14,6 +14,9 @@ FORMAL = "tests/unit/answers/history/test_formal.py"
 QUANTUM = "tests/unit/tools/quantum/test_quantum.py"
 RETRY = "tests/unit/dsl/lower/test_retry.py"
 STEPS = "tests/unit/dsl/lower/test_steps.py"
+COLLECTED = "tests/unit/dsl/lower/test_collected.py"
+MISTAKES = "tests/unit/dsl/lower/test_rules_that_fail.py"
+EVENTS = "tests/unit/dsl/lower/test_case_events.py"
 TURN = "shared.engine.routing.decide:_Turn"
 ROUTE = "shared.engine.routing.decide"
 STATE = "shared.engine.scheduling.state"
@@ -82,6 +85,18 @@ MUTANTS: dict[str, Mutant] = {
         ("FX §6.2",), f"{RETRY}::test_pages_are_fetched_stored_and_collected_with_errors_tried_again_on_the_way",
         Edit(f"{LOWER}.retry:policy", "patch |= gather(env, retry, collect, names)", "pass"),
     ),
+    "a step that collects shows its last page": Mutant(
+        ("FX §6.2",), f"{COLLECTED}::test_vars_and_the_steps_own_sink_see_the_whole",
+        Edit(f"{LOWER}.formal_tail:Parts.after", "self.env.edition > 3 and not page", "False and not page"),
+    ),
+    "where a step that collects leads is asked of the whole": Mutant(
+        ("FX §6.2",), f"{COLLECTED}::test_a_rule_decides_by_the_whole_whether_it_acts_or_only_leads",
+        Edit(f"{LOWER}.formal.tail:on_worker", "parts.env.edition > 3 and repeats", "False and repeats"),
+    ),
+    "a mistake in a retry fails its call": Mutant(
+        ("FX §6.2",), f"{MISTAKES}::test_a_mistake_in_a_retry_is_no_failure_of_a_call_that_went_well",
+        Edit(f"{LOWER}.formal.arcs:_of_call", "    if asked:\n", "    if False:\n"),
+    ),
     "retries count from zero": Mutant(
         ("FX §6.3",), f"{RETRY}::test_every_call_knows_its_number",
         Edit(f"{LOWER}.retry:start", 'key(step, "index"): 1', 'key(step, "index"): 0'),
@@ -90,6 +105,18 @@ MUTANTS: dict[str, Mutant] = {
         ("FX §7.1", "FS §8.2"), f"{ORDER}::test_of_two_rules_of_a_case_that_match_the_first_acts",
         Edit(f"{LOWER}.formal.tail:_Tail._pass", "rules.append(rule(build(case.position, when)",
              "rules.insert(0, rule(build(case.position, when)"),
+    ),
+    "a handler hides what it handles": Mutant(
+        ("FX §7.1",), f"{MISTAKES}::test_a_mistake_in_a_handler_does_not_hide_what_it_handles",
+        Edit("shared.engine.pipeline.decide:_handled", '_error(event, step) if event.do == "jump" else None', "None"),
+    ),
+    "a handler takes its own mistake": Mutant(
+        ("FX §7.1",), f"{MISTAKES}::test_a_mistake_in_a_handler_does_not_hide_what_it_handles",
+        Edit(f"{LOWER}.formal.arcs:_of_call", "if parts.around or asked:", "if False:"),
+    ),
+    "a call is where the step leads": Mutant(
+        ("FX §7.1",), f"{EVENTS}::test_a_call_leaves_it_to_the_exit_where_the_step_leads",
+        Edit(f"{LOWER}.case:with_calls", "env.edition > 3 and case.next is None", "False and case.next is None"),
     ),
     "a list of steps is a choice": Mutant(
         ("FX §7.2", "FS §9.1"), f"{STEPS}::test_next_in_every_short_shape_becomes_arcs",
@@ -106,8 +133,15 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a failed sink is passed over": Mutant(
         ("FX §7.3",), f"{CASE}::test_a_failed_step_stores_nothing_and_a_failed_sink_fails_the_step",
-        Edit(f"{LOWER}.build:sink_task", '[*(fails or [rule(ERROR, directive("fail"))]), otherwise(after)]',
-             "[otherwise(after)]"),
+        Edit(f"{LOWER}.build:sink_task", "[*failing, otherwise(after)]", "[otherwise(after)]"),
+    ),
+    "rules of a sink lead nowhere": Mutant(
+        ("FX §7.3",), f"{MISTAKES}::test_what_the_rules_of_a_sink_let_pass_goes_the_way_of_its_step",
+        Edit(f"{LOWER}.build:sink_task", "if env.edition > 3 and", "if False and"),
+    ),
+    "a failed sink has no name": Mutant(
+        ("FX §7.3",), f"{EVENTS}::test_the_error_of_a_failed_sink_names_it",
+        Edit(f"{LOWER}.formal.tail:_Tail._fails", "self.parts.env.edition > 3 or", "False or"),
     ),
     "vars are forgotten": Mutant(
         ("FX §8.1", "FS §11.2", "FS App. B", "FX §10.1"), f"{PLACES}::test_vars_of_a_step_read_its_result",

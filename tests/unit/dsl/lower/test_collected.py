@@ -21,12 +21,15 @@ PAGES = """
 """
 
 
-def collected(rest: str) -> Ran:
+SINK = '        sink: {tool: noop, args: {page: "{{ page.data.page }}"}}\n'
+
+
+def collected(rest: str, *, sink: bool = True) -> Ran:
     def answer(keys: dict[str, Any]) -> Any:
         n = keys["params"]["page"]
         return page({"page": n, "items": [n * 10, n * 10 + 1], "more": n < 3})
 
-    return run(PAGES.replace("REST", rest), {"start_task": answer})
+    return run(PAGES.replace("REST", rest).replace(SINK, SINK if sink else ""), {"start_task": answer})
 
 
 def test_vars_and_the_steps_own_sink_see_the_whole() -> None:
@@ -45,6 +48,28 @@ def test_a_rule_decides_by_the_whole_whether_it_acts_or_only_leads() -> None:
     rule = "case: [{when: \"{{ event.name == 'call.done' and result | length == 6 ALSO}}\", then: {SET next: six}}]"
     for also in ("", "and response.data.page == 3 "):
         for act in ("", 'set: {n: "{{ result | length }}"},'):
-            ran = collected(rule.replace("ALSO", also).replace("SET", act))
-            assert ran.steps == ["start", "six"], (also, act)
-            assert ran.ctx.get("n", 6) == 6
+            for sink in (True, False):
+                ran = collected(rule.replace("ALSO", also).replace("SET", act), sink=sink)
+                assert ran.steps == ["start", "six"], (also, act, sink)
+                assert ran.ctx.get("n", 6) == 6
+
+
+def test_a_rule_that_ends_the_pages_collects_the_last_one_and_not_the_whole_again() -> None:
+    def answer(keys: dict[str, Any]) -> Any:
+        n = keys["params"]["page"]
+        return page({"page": n, "more": n < 3})
+
+    ran = run("""
+    - step: start
+      tool: {kind: http, url: "http://x", params: {page: 1}}
+      case:
+        - when: "{{ event.name == 'call.done' and response.data.more }}"
+          then:
+            retry: {max_attempts: 9, next_call: {params: {page: "{{ response.data.page + 1 }}"}}}
+            collect: {strategy: append, into: pages}
+        - when: "{{ event.name == 'call.done' }}"
+          then: {collect: {strategy: append, into: pages}, next: last}
+    - {step: last, tool: {kind: noop, args: {all: "{{ start }}"}}}
+    """, {"start_task": answer})
+    (last,) = ran.args("last_task")
+    assert [each["page"] for each in last["all"]] == [1, 2, 3]
