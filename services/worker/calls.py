@@ -15,16 +15,16 @@ from shared.errors import TemplateError
 from shared.events.bounds import MAX_CREDENTIAL_NAME
 from shared.events.failure import AUTH
 from shared.events.outcome import Outcome, failed
-from shared.tools.base.contract import Call
+from shared.tools.base.contract import Call, Printing
 
 LARGE_BYTES = 262_144
 
 
-def call_of(effect: ef.Call | ef.ClaimRows) -> Call:
+def call_of(effect: ef.Call | ef.ClaimRows, printing: Printing | None = None) -> Call:
     asked, found = effect.prepared.asked, effect.prepared.found
     return Call(
         asked.config, asked.spec, found.auth, effect.key, effect.limit, effect.prepared.secrets, found.others,
-        asked.auth if isinstance(asked.auth, str) else "")
+        asked.auth if isinstance(asked.auth, str) else "", printing)
 
 
 async def find(bus: Bus, effect: ef.FindCredentials) -> ef.Found | Outcome:

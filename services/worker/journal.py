@@ -25,7 +25,7 @@ from shared.engine.values.stored_values import MAX_RECORD_BYTES, Unstorable, unw
 from shared.errors import Forged, Unavailable
 from shared.events import subjects
 from shared.events.bounds import MAX_RECORD_NAME, is_deep
-from shared.events.model import Event
+from shared.events.model import Event, Printed
 from shared.events.record import Kept, Record, decode, encode, readable
 from shared.events.stamp import stamp
 from shared.runtime.stores import results
@@ -65,10 +65,10 @@ class Journal:
         self._sent = None
         self._notes.count(events)
 
-    async def release(self, why: str) -> None:
-        """The lease is handed back on purpose."""
+    async def release(self, why: str, printed: Printed | None = None) -> None:
+        """The lease is handed back on purpose; `printed` by the call that was under way."""
         await self.settle()
-        if self._notes.release(why):
+        if self._notes.release(why, printed):
             await self.flush()
 
     async def flush(self) -> None:

@@ -15,10 +15,11 @@ from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline.effects import Effect
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.machine import RunMachine
+from shared.engine.values.printed import last_words, with_last_words
 from shared.events import model as ev
 from shared.events.command import Command
 from shared.events.outcome import Outcome
-from shared.tools.base.contract import Waits
+from shared.tools.base.contract import Printing, Waits
 from shared.tools.base.turns import in_a_hurry
 
 
@@ -41,6 +42,7 @@ class StepRun(Interpreter):
             before=within.before if within is not None else None)
         super().__init__(outside, plan, command, hold, machine, hold.mark if within is None else within.looked)
         self._tools, self._run, self._within = outside.tools, machine, within
+        self._calling: tuple[ef.Call, Printing] | None = None  # the call that is under way, or was cut short
         patient, first = (in_a_hurry, False) if within is None else (within.patient, within.first)
         self._turn = Turn(outside.tools, outside.clock, command, hold.epoch[1], patient, first=first)
 
@@ -57,10 +59,20 @@ class StepRun(Interpreter):
         finally:
             self._turn.leave()
 
+    async def stopped(self) -> None:
+        await self.drive(self._run.stopped(await self._last_words()))
+
     async def release(self, why: str) -> None:
         """An iteration that has written nothing has no lease of its own."""
         if self._within is None or self._journal.has_spoken:
-            await super().release(why)
+            await self._journal.release(self._said(why), await self._last_words())
+
+    async def _last_words(self) -> ev.Printed | None:
+        """What the call that was cut short had printed."""
+        if self._calling is None or (stopped := self._calling[1].stopped) is None:
+            return None
+        progress = self._calling[0].progress
+        return last_words(progress.task, progress.attempt, await self._hidden(stopped))
 
     async def _read(self) -> History:
         return await self._outside.histories.read(self._command, in_local=self._within is not None)
@@ -77,7 +89,10 @@ class StepRun(Interpreter):
             return await self._call(effect)
         if type(effect) is ef.Ended:
             self._turn.leave()
-            return self._clock.now(), await self._hidden(effect.outcome) if self._secrets else effect.outcome
+            outcome = effect.outcome
+            if self._calling is not None:
+                outcome, self._calling = with_last_words(outcome, self._calling[1].stopped), None
+            return self._clock.now(), await self._hidden(outcome) if self._secrets else outcome
         if type(effect) is ef.TakeTurn:
             await self._turn.take(effect.task, begun=effect.begun)
             return self._turn.waited
@@ -93,9 +108,11 @@ class StepRun(Interpreter):
         return None
 
     async def _call(self, effect: ef.Call) -> Outcome | Waits | None:
-        tool, call = self._tools.get(effect.task.kind), calls.call_of(effect)
+        tool = self._tools.get(effect.task.kind)
         if effect.pure:
-            return await tool.run(call)
+            return await tool.run(calls.call_of(effect))
+        printing = Printing()
+        call, self._calling = calls.call_of(effect, printing), (effect, printing)
         self._tools.under_way += 1
         try:
             async with asyncio.timeout(effect.limit):

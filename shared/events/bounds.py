@@ -25,6 +25,7 @@ MAX_LETTER_PLACE = 512
 MAX_LETTER_REASON = 1_000
 MAX_NESTING = 200              # lists and mappings within each other, in what a worker writes
 MAX_PATH = 256                 # characters of a playbook's path
+MAX_PRINTED = 32_768           # characters of each stream of a call that was cut short
 MAX_RECORD_BYTES = 900_000     # below the broker's 1 MiB message limit
 MAX_RECORD_NAME = 512          # of a step, a run, a task, a worker, in a record; where names enter they are shorter
 MAX_RECORD_TEXT = 4_096        # of a wait, a path, a reason, in a record
@@ -53,6 +54,7 @@ ExecutionId = Annotated[str, Meta(pattern=rf"\A{EXECUTION_ID.pattern}\Z")]
 Index = Annotated[int, Meta(ge=-MAX_COUNT, le=MAX_COUNT)]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_RECORD_NAME)]
 Positive = Annotated[int, Meta(ge=1, le=MAX_WHOLE)]
+PrintedText = Annotated[str, Meta(max_length=MAX_PRINTED)]
 ResultKey = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}/[0-9a-f]{64}\Z")]
 Seq = Annotated[int, Meta(ge=0, le=MAX_WHOLE)]
 Size = Annotated[int, Meta(ge=0, le=MAX_STORED_BYTES)]

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from shared.events.bounds import Count, ExecutionId, Index, Name, Text
+from shared.events.bounds import Attempt, Count, ExecutionId, Index, Name, PrintedText, Text
 from shared.events.outcome import Ref, Result
 
 Patch = dict[str, Any]
@@ -12,6 +12,7 @@ Path = tuple[str | int, ...]  # of keys and places, from the outside in
 PRIORITY = 5  # from 0 to MAX_PRIORITY; the highest goes first
 MAX_PRIORITY = 9
 Ending = Literal["completed", "failed", "cancelled"]
+Stream = Literal["stdout", "stderr", "output"]  # of a program; a job has one
 
 
 class Growth(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -74,6 +75,14 @@ class Limited(Struct, frozen=True, omit_defaults=True, gc=False):
     max: int = 0
     count: int = 0
     period_s: float = 0.0
+
+
+class Printed(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a call that was cut short had printed until then, the last of each stream."""
+
+    task: Name
+    attempt: Attempt = 1
+    streams: dict[Stream, PrintedText] = {}
 
 
 class Base(Struct, frozen=True, omit_defaults=True, gc=False, tag_field="event_type"):

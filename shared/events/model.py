@@ -60,7 +60,7 @@ from shared.events.event_types.scheduler import (
     SignalRejected,
     TaskResumed,
 )
-from shared.events.fields import Base, Child, Ending, Limited, Parent, Patch, Restart, Scope, Taken
+from shared.events.fields import Base, Child, Ending, Limited, Parent, Patch, Printed, Restart, Scope, Taken
 
 __all__ = [
     "Base",
@@ -97,6 +97,7 @@ __all__ = [
     "PlaybookResumed",
     "PlaybookStarted",
     "PolicyUnmatched",
+    "Printed",
     "RequestEvaluated",
     "Restart",
     "ResumeRequested",

@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
             return False
         if self.since is not None and times.parsed(line.ts) < self.since:
             return False
-        from shared.answers.history.failures import PRINTED  # late: with the engine's values
+        from shared.engine.values.printed import PRINTED  # late: with the engine's values
 
         return not self.printed or line.stream in PRINTED
 
@@ -55,7 +55,8 @@ def command(
 ) -> int:
     """Print what tasks printed and what happened, line by line.
 
-    Python tasks and programs are heard when a task ends: stdout and stderr are in what it reports to the log.
+    Python tasks and programs are heard when a task ends, or is cut short: stdout and stderr are in what it reports to
+    the log.
     """
     from services.cli.console import run_async
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.answers.history.failures import evidence, printed
+from shared.answers.history.failures import evidence
 from shared.answers.history.summary import awaited
+from shared.engine.values.printed import printed
 from shared.engine.values.stored_values import value_of
 from shared.events import model as ev
 from shared.events.record import Record
@@ -54,10 +55,10 @@ class Teller:
         index = max(-1, lease.index if lease is not None else getattr(event, "index", -1))
         task, attempt = getattr(event, "task", ""), getattr(event, "attempt", 0)
 
-        def line(text: str, stream: str = "") -> Line:
+        def line(text: str, stream: str = "", call: tuple[str, int] = (task, attempt)) -> Line:
             return Line(
-                seq=seq, ts=record.ts, text=text, stream=stream, step=step, iteration=index, task=task,
-                attempt=attempt,
+                seq=seq, ts=record.ts, text=text, stream=stream, step=step, iteration=index, task=call[0],
+                attempt=call[1],
             )
 
         if isinstance(event, ev.TaskWaiting) and event.child is not None:
@@ -71,6 +72,10 @@ class Teller:
                 yield from (line(each, stream) for each in text.splitlines())
             for name, text in evidence(outcome, self._values).items() if outcome.error is not None else ():
                 yield from (line(each, name) for each in text.splitlines() if name in KNOWN)
+        elif isinstance(event, ev.StepFailed | ev.IterationFailed | ev.LeaseReleased) and event.printed is not None:
+            cut = event.printed
+            for stream, text in cut.streams.items():
+                yield from (line(each, stream, (cut.task, cut.attempt)) for each in text.splitlines())
         if text := said(event):
             yield line(text)
 

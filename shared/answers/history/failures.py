@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from shared.engine.values.printed import printed, tail
 from shared.engine.values.stored_values import Values, value_of
 from shared.events import model as ev
 from shared.events.outcome import Outcome
@@ -16,7 +17,6 @@ from shared.events.run_index import is_iteration
 MAX_BODY = 1024      # characters of an answer, the first ones
 MAX_PRINTED = 2048   # characters of what was printed, the last ones
 MAX_KEPT = 200       # runs and their tasks
-PRINTED = ("stdout", "stderr", "output")  # the streams of a program's result
 
 
 class Failed(Struct, frozen=True):
@@ -76,21 +76,8 @@ def evidence(outcome: Outcome, values: Values | None = None) -> dict[str, str]:
         result = value_of(outcome.ref, values)
     if outcome.shape == "http" and isinstance(result, dict):
         found["body"] = _beginning(result.get("data"))
-    found |= {stream: _end(text) for stream, text in printed(outcome, result)}
+    found |= {stream: tail(text, MAX_PRINTED) for stream, text in printed(outcome, result)}
     return {name: text.rstrip() for name, text in found.items() if isinstance(text, str) and text.strip()}
-
-
-def printed(outcome: Outcome, result: Any) -> list[tuple[str, str]]:
-    """What a task printed: `meta.stdout` of a python task, the streams of a program's or a job's result."""
-    found = [("stdout", outcome.meta.get("stdout"))]
-    if isinstance(result, dict) and ("exit_code" in result or _is_cut_short(outcome, result)):
-        found += [(stream, result.get(stream)) for stream in PRINTED]
-    return [(stream, text) for stream, text in found if isinstance(text, str) and text]
-
-
-def _is_cut_short(outcome: Outcome, result: Mapping[str, Any]) -> bool:
-    """A program that was ended with its call has no exit code."""
-    return outcome.error is not None and set(result) == {"stdout", "stderr"}
 
 
 def _beginning(body: Any) -> str:
@@ -98,7 +85,3 @@ def _beginning(body: Any) -> str:
         return ""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     return text if len(text) <= MAX_BODY else f"{text[:MAX_BODY]}… ({len(text)} characters)"
-
-
-def _end(text: str) -> str:
-    return text if len(text) <= MAX_PRINTED else "…" + text[-MAX_PRINTED:]

@@ -154,7 +154,8 @@ def judged(
     if times.queued >= NOTABLE_S:
         meta["queued_s"] = round(times.queued, 6)
     if over:
-        return [ev.TaskDone(progress.task, progress.attempt, late(over, meta=meta), "fail")]
+        left = outcome.result if outcome.error is not None else None  # what it printed, or was answered, until then
+        return [ev.TaskDone(progress.task, progress.attempt, late(over, meta=meta, result=left), "fail")]
     return pipeline.decide(step, progress, replace(outcome, meta=meta), names, key)
 
 
@@ -193,9 +194,10 @@ def cut_short(progress: Progress, error: Unstorable) -> Progress:
     return replace(progress, state="failed", error=limit, patches=())
 
 
-def stopped(*, iteration: bool) -> list[ev.Event]:
-    """What a worker reports of a run that it was told to stop."""
-    return [ev.StepStarted(), ev.IterationFailed(STOPPED) if iteration else ev.StepFailed(STOPPED)]
+def stopped(*, iteration: bool, printed: ev.Printed | None = None) -> list[ev.Event]:
+    """What a worker reports of a run that it was told to stop; `printed` by the call that was under way."""
+    ended = ev.IterationFailed(STOPPED, printed=printed) if iteration else ev.StepFailed(STOPPED, printed=printed)
+    return [ev.StepStarted(), ended]
 
 
 def internal(error: Exception) -> dict[str, Any]:

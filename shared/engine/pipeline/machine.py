@@ -122,12 +122,12 @@ class RunMachine:
             self.notes.note(ev.StepStarted())
         yield from self._end(Progress(self._step.tasks[0].name, state="failed", error=error))
 
-    def stopped(self) -> Steps[None]:
-        """Ends the run because it was told to stop."""
+    def stopped(self, printed: ev.Printed | None = None) -> Steps[None]:
+        """Ends the run because it was told to stop; `printed` by the call that was under way."""
         yield Settle()
         self.notes.forget()
         if not self.notes.over:
-            self.notes.note(*pipeline_call.stopped(iteration=is_iteration(self._command.index)))
+            self.notes.note(*pipeline_call.stopped(iteration=is_iteration(self._command.index), printed=printed))
             yield Flush()
 
     def _end(self, progress: Progress) -> Steps[None]:

@@ -45,7 +45,7 @@ class Notes:
         self.note(event)
         self.writer = "waiting"
 
-    def release(self, why: str) -> bool:
+    def release(self, why: str, printed: ev.Printed | None = None) -> bool:
         """Notes that the lease is handed back on purpose; whether there is anything to write. What was noted is true
         all the same; a wait that was not written is not begun. A lease without any event writes nothing: a first record
         would be a claim, and fence the run's holder."""
@@ -54,7 +54,7 @@ class Notes:
         if self.writer != self._own:
             self.forget()
         begun = self.n or self.unwritten
-        self.note(*(() if begun else (ev.StepStarted(),)), ev.LeaseReleased(why[:MAX_WHY]))
+        self.note(*(() if begun else (ev.StepStarted(),)), ev.LeaseReleased(why[:MAX_WHY], printed))
         return True
 
     def forget(self) -> None:

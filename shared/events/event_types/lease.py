@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from shared.events.bounds import Attempt, Count, Delay, Index, Name, Text, Time
-from shared.events.fields import Base, Child, Growth, Patch
+from shared.events.fields import Base, Child, Growth, Patch, Printed
 from shared.events.outcome import Outcome, Ref, Result
 
 
@@ -15,9 +15,11 @@ class StepStarted(Base, frozen=True, tag="step.started"):
 
 
 class LeaseReleased(Base, frozen=True, tag="lease.released"):
-    """The worker handed the run back on purpose: the lease is over and was not lost, and another one continues."""
+    """The worker handed the run back on purpose: the lease is over and was not lost, and another one continues.
+    `printed`: by the call that was under way."""
 
     why: Text = ""
+    printed: Printed | None = None
 
 
 class TaskStarted(Base, frozen=True, tag="task.started"):
@@ -89,13 +91,15 @@ class StepDone(Base, frozen=True, tag="step.done"):
 
 
 class StepFailed(Base, frozen=True, tag="step.failed"):
-    """From a worker about its lease; from the scheduler about the loop named by `run_id`."""
+    """From a worker about its lease; from the scheduler about the loop named by `run_id`. `printed`: by the call that
+    was under way when the run was told to stop."""
 
     error: dict[str, Any]
     ctx: tuple[Patch, ...] = ()
     run_id: Text = ""
     step: Text = ""
     pool: Text = ""
+    printed: Printed | None = None
     state = "error"
 
 
@@ -107,12 +111,14 @@ class IterationDone(Base, frozen=True, tag="loop.iteration.done"):
 
 
 class IterationFailed(Base, frozen=True, tag="loop.iteration.failed"):
-    """From a worker about its lease; from the scheduler (`run_id`, `index`) when ctx writes clash."""
+    """From a worker about its lease; from the scheduler (`run_id`, `index`) when ctx writes clash. `printed`: as of a
+    step."""
 
     error: dict[str, Any]
     ctx: tuple[Patch, ...] = ()
     run_id: Text = ""
     index: Index = -1
+    printed: Printed | None = None
     entity = "loop"
     state = "error"
 

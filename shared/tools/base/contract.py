@@ -11,10 +11,21 @@ from shared.errors import Unavailable
 from shared.events.outcome import Outcome, Ref
 from shared.events.waits import Waits
 
-__all__ = ["RESULT_DEPTH", "RESULT_LIMIT", "Call", "Claiming", "KeySpec", "Tool", "ToolOptions", "ToolSpec", "Waits"]
+__all__ = ["RESULT_DEPTH", "RESULT_LIMIT", "Call", "Claiming", "KeySpec", "Printing", "Tool", "ToolOptions",
+           "ToolSpec", "Waits"]
 
 RESULT_LIMIT = 32 * 1024 * 1024  # bytes of one result, whatever the kind
 RESULT_DEPTH = 100  # lists and mappings within each other in one result
+
+
+class Printing:
+    """What a call says that has not ended. `stopped`: the outcome of one that was cut short and that nobody waits for
+    any more, with what it had printed."""
+
+    __slots__ = ("stopped",)
+
+    def __init__(self) -> None:
+        self.stopped: Outcome | None = None
 
 
 class Call(Struct, frozen=True):
@@ -26,6 +37,7 @@ class Call(Struct, frozen=True):
     of credentials, out of it.
     `credentials` are those that keys of the tool name, by path (`target.auth`), with the promises of `auth`.
     `auth_name` is what the task calls its credential, if it has one name: errors may say it.
+    `printing` is for what it says before its end; nobody listens if there is none.
     """
 
     config: Mapping[str, Any]
@@ -36,6 +48,7 @@ class Call(Struct, frozen=True):
     secrets: Mapping[str, Any] = {}
     credentials: Mapping[str, Mapping[str, Any]] = {}
     auth_name: str = ""
+    printing: Printing | None = None
 
 
 async def no_store(ref: Ref) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from shared.errors import ToolError
-from shared.events.failure import CONFIG, DECODE, INTERNAL, LIMIT, TIMEOUT
+from shared.events.failure import CANCELLED, CONFIG, DECODE, INTERNAL, LIMIT, TIMEOUT
 from shared.events.outcome import Outcome, failed
 from shared.tools.base.contract import RESULT_DEPTH, Call
 
@@ -51,6 +51,11 @@ async def guarded(
     try:
         await asyncio.wait({task}, timeout=limit)
         late = not task.done()
+    except asyncio.CancelledError:
+        await _stop(task, abandon)
+        if call.printing is not None:
+            call.printing.stopped = _stopped(task, blank)
+        raise
     finally:
         if not task.done():
             await _stop(task, abandon)
@@ -66,6 +71,13 @@ async def _stop(task: "asyncio.Task[Outcome]", abandon: Callable[[], None]) -> N
         abandon()
     elif not task.cancelled():
         task.exception()  # what broke while it was stopping is no news
+
+
+def _stopped(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:
+    """Of a call that was cut short: its tool may have kept what it said."""
+    if task.done() and not task.cancelled() and task.exception() is None:
+        return task.result()
+    return failed(CANCELLED, "cut short", **blank)
 
 
 def _outcome(task: "asyncio.Task[Outcome]", blank: dict[str, Any]) -> Outcome:

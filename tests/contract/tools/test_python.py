@@ -10,7 +10,9 @@ import time
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from shared.tools.base.contract import Printing
 from shared.tools.python import child as python_child
 from shared.tools.python import code as python_code
 from tests.support.calls import call, recorded
@@ -294,3 +296,12 @@ async def test_a_call_on_a_warm_process_costs_far_less_than_a_millisecond(opened
         await _run(tool, "result = n + 1", args={"n": n})
         times.append(time.perf_counter() - started)
     assert statistics.median(times) < 0.002  # measured: about 0.3 ms; room for a busy machine
+
+
+async def test_a_call_that_is_cut_short_leaves_what_it_printed(opened) -> None:
+    given = replace(call({"code": "print('reading', flush=True)\nwhile True: pass"}), printing=Printing())
+    running_call = asyncio.create_task(opened("python").run(given))
+    await asyncio.sleep(2.0)
+    running_call.cancel()
+    await asyncio.wait({running_call})
+    assert (running_call.cancelled(), given.printing.stopped.meta) == (True, {"stdout": "reading\n"})

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.dsl.templates.evaluate import render_shell
+from shared.tools.base.contract import Printing
 from shared.tools.shell import process as shell_process
 from shared.tools.shell import tool as shell
 from tests.support.calls import call, recorded
@@ -260,3 +261,13 @@ async def test_nothing_is_left_open(opened) -> None:
         await _run(tool, "echo a")
         await _run(tool, "sleep 60", _timeout=0.05)
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+async def test_a_call_that_is_cut_short_leaves_what_it_said(opened) -> None:
+    given = replace(call({"cmds": "trap 'echo bye; exit' TERM; echo begun; sleep 60 & wait"}), printing=Printing())
+    running_call = asyncio.create_task(opened("shell").run(given))
+    await asyncio.sleep(2.0)
+    running_call.cancel()
+    await asyncio.wait({running_call})
+    said = {"stdout": "begun\nbye\n", "stderr": ""}
+    assert (running_call.cancelled(), given.printing.stopped.result) == (True, said)

@@ -1,10 +1,13 @@
-"""What `noetlctl logs` says of loops."""
+"""What `noetlctl logs` says of loops, and of calls that were cut short."""
 
 import pytest
 
-from services.cli.executions.log_lines import said
+from services.cli.executions.log_lines import Teller, said
 from shared.events import model as ev
+from shared.events.record import Lease, Record
+from shared.events.stamp import stamp
 
+CUT = ev.Printed("load", 2, {"stdout": "a\nb\n", "stderr": "oh"})
 TAKEN = ev.Taken("abc", 5, 3)
 
 
@@ -19,3 +22,15 @@ TAKEN = ev.Taken("abc", 5, 3)
 ])
 def test_a_loop_is_told_in_words(event: ev.Event, text: str) -> None:
     assert said(event) == text
+
+
+@pytest.mark.parametrize("event", [
+    ev.StepFailed({"kind": "cancelled"}, printed=CUT), ev.IterationFailed({"kind": "cancelled"}, printed=CUT),
+    ev.LeaseReleased("the worker stops", CUT),
+])
+def test_what_a_call_that_was_cut_short_had_printed_is_told(event: ev.Event) -> None:
+    record = Record("x1", "worker", 1, stamp(0.0), (event,), 0, Lease("r:1", "r", (1, 1), "w1"))
+    lines = Teller({}).lines(7, record)
+    assert [(line.text, line.stream, line.task, line.attempt) for line in lines[:-1]] == [
+        ("a", "stdout", "load", 2), ("b", "stdout", "load", 2), ("oh", "stderr", "load", 2)]
+    assert (lines[-1].stream, lines[-1].task) == ("", "")
