@@ -10,12 +10,15 @@ from shared.dsl.check.plan_paths import Sites
 from shared.dsl.model.plan import Loop, Plan, Step, Task
 from shared.dsl.model.texts import as_written
 from shared.dsl.model.tool_spec import ToolSpec
+from shared.dsl.read import template_hints
 from shared.dsl.read.reader import Reader, short
 from shared.dsl.read.template_fields import strings
 from shared.dsl.source.nodes import Path
 from shared.dsl.templates.analysis import facts
 from shared.dsl.templates.conditions import constants
 from shared.dsl.templates.evaluate import is_template
+from shared.dsl.templates.filters import FILTERS
+from shared.dsl.templates.methods import FUNCTIONS
 from shared.dsl.templates.names import NOW, Read
 from shared.events.aliases import BOUNDARY
 
@@ -85,6 +88,9 @@ def check_names(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, To
 def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs: bool, written: str) -> None:
     """Without a `workload` section its keys are not known: then only a name much like another is reported. `written` is
     the template as its author knows it, who may not have written the name."""
+    if read.called and read.name not in _MISPLACED:
+        _no_function(reader, read, path)
+        return
     formal = read.space == "" and "outcome" in names and read.name in written and "outcome" not in written
     near = reader.nearest(read.name, sorted({*names, *(_FORMAL if formal else ())}))
     if formal and not near and read.name == "status":
@@ -105,6 +111,17 @@ def _tell(reader: Reader, read: Read, path: Path, names: frozenset[str], inputs:
         "args": "pass it in the args of an arc that leads here",
     }.get(read.space, f"set it with set_{read.space}: {{{read.name}: …}} in a rule")
     reader.at(position, "DSL911", f"{read.space} has no key {short(read.name)}", fix[:200], warning=True)
+
+
+def _no_function(reader: Reader, read: Read, path: Path) -> None:
+    """No value can be called: functions are the language's own. What others call one may be a filter here."""
+    filtered = read.name if read.name in FILTERS else template_hints.CALLED.get(read.name, "")
+    near = "" if filtered else reader.nearest(read.name, sorted(FUNCTIONS))
+    filtered = filtered or ("" if near else reader.nearest(read.name, sorted(FILTERS)))
+    fix = f"did you mean {near}?" if near else template_hints.LISTED
+    fix = f"write {{{{ value | {filtered} }}}}" if filtered else fix
+    reader.at(reader.document.text_line(path, read.line), "DSL910", f"there is no function {short(read.name)}", fix,
+              warning=True)
 
 
 def _templates_as_keys(value: Any) -> Iterator[str]:

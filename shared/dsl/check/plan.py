@@ -1,5 +1,6 @@
 """Checks beyond the shape: what a playbook that compiles would still do wrong. They run on the finished
-plan, and only when nothing else is wrong: a mistyped arc would make every step after it look unreachable."""
+plan, and only when nothing else is wrong: a mistyped arc would make every step after it look unreachable. Literals and
+programs are looked at all the same: what is wrong with one has nothing to do with the rest."""
 
 from collections.abc import Collection, Mapping
 
@@ -22,9 +23,11 @@ def check_plan(reader: Reader, plan: Plan, steps: Mapping[str, Path], kinds: Map
                credentials: Collection[str] | None = None) -> None:
     """`steps` says where each step of the plan stands in the reader's document; `strict` tells what an earlier edition
     of the language took otherwise."""
-    if reader.errors or plan.start not in plan.steps:
+    sites, sound = Sites(reader.document.data, steps), not reader.errors and plan.start in plan.steps
+    if programs:
+        check_programs(reader, plan, sites, kinds)
+    if not sound:
         return
-    sites = Sites(reader.document.data, steps)
     check_net(reader, plan, sites)
     if strict:
         check_failures(reader, plan, sites)
@@ -35,5 +38,3 @@ def check_plan(reader: Reader, plan: Plan, steps: Mapping[str, Path], kinds: Map
         check_pools(reader, plan, sites, pools)
     if credentials is not None:
         check_credentials(reader, plan, sites, credentials)
-    if programs:
-        check_programs(reader, plan, sites, kinds)

@@ -1,4 +1,4 @@
-"""Where the parts of a plan are in the document they were read from. Only for a document without
+"""Where the parts of a plan are in the document they were read from. But for `own` only for a document without
 errors: its shapes are taken for granted."""
 
 from collections.abc import Mapping, Sequence
@@ -44,6 +44,14 @@ class Sites:
         item = tool[index]
         labelled = "name" not in item and "kind" not in item and len(item) == 1
         return (*path, index, next(iter(item))) if labelled else (*path, index)
+
+    def own(self, step: str, index: int, key: str, value: Any) -> Path | None:
+        """The place of a task's key with this very value; in a document with errors there may be none."""
+        try:
+            path = (*self.task(step, index), key)
+            return path if self._at(path) is value else None
+        except (LookupError, TypeError, AttributeError, StopIteration):
+            return None
 
     def rule(self, step: str, task: int, index: int) -> Path:
         return (*self.task(step, task), "spec", "policy", "rules", index)

@@ -17,29 +17,31 @@ from shared.dsl.templates.evaluate import is_template
 
 
 def check_programs(reader: Reader, plan: Plan, sites: Sites, kinds: Mapping[str, ToolSpec]) -> None:
+    """Also of a document in which other things are wrong."""
     for step in plan.steps.values():
         for index, task in enumerate(step.tasks):
             keys = kinds[task.kind].keys if task.kind in kinds else {}
-            _literals(reader, task.config, keys, sites.task(step.name, index), sites)
-            for key in (key for key, spec in keys.items() if spec.python):
-                code, path = task.config.get(key), (*sites.task(step.name, index), key)
-                error = wrong(code) if isinstance(code, str) and sites.has(path) else None
-                if error is not None:
-                    what = f"the program of {short(step.name)} is not Python: {error.msg}"
-                    place = f"line {error.lineno} of it" if error.lineno else "it"
-                    reader.at(_position(reader, path, error), "DSL415", what, f"mend {place}")
+            for key, value in task.config.items():
+                path = sites.own(step.name, index, key, value) if key in keys else None
+                if path is not None:
+                    _literal(reader, value, keys[key], path)
+                    _program(reader, value, keys[key], path, step.name)
 
 
-def _literals(reader: Reader, config: Mapping[str, Any], keys: Mapping[str, KeySpec], path: Path,
-              sites: Sites) -> None:
+def _literal(reader: Reader, value: Any, spec: KeySpec, path: Path) -> None:
     """What has a template in it is known when it is rendered."""
-    for key, spec in keys.items():
-        if spec.wrong is None or key not in config or not sites.has((*path, key)):
-            continue
-        value = config[key]
-        templated = spec.template and any(is_template(text) for text, _ in strings(value, ()))
-        if not templated and (why := spec.wrong(value)):
-            reader.value((*path, key), "DSL204", why[:300], spec.doc[:200])
+    if spec.wrong is None or (spec.template and any(is_template(text) for text, _ in strings(value, ()))):
+        return
+    if why := spec.wrong(value):
+        reader.value(path, "DSL204", why[:300], spec.doc[:200])
+
+
+def _program(reader: Reader, code: Any, spec: KeySpec, path: Path, step: str) -> None:
+    error = wrong(code) if spec.python and isinstance(code, str) else None
+    if error is not None:
+        what = f"the program of {short(step)} is not Python: {error.msg}"
+        place = f"line {error.lineno} of it" if error.lineno else "it"
+        reader.at(_position(reader, path, error), "DSL415", what, f"mend {place}")
 
 
 def wrong(code: str) -> SyntaxError | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shared.dsl.model.texts import as_written
+from shared.dsl.read import template_hints
 from shared.dsl.read.reader import Reader, named, short
 from shared.dsl.source.nodes import Path
 from shared.dsl.templates import evaluate as template
@@ -35,7 +36,7 @@ def check_templates(reader: Reader, value: Any, path: Path, *, secrets: bool = T
         if wrong is not None:
             message, offset = wrong
             reader.at(reader.document.text_line(at, offset), "DSL601", f"template: {message}",
-                      "a template is text with {{ expression }} in it")
+                      template_hints.fix(text, message, reader.nearest))
         elif not secrets and "keychain" in text and "keychain" in names_used(text).names:
             # What lowering makes of a condition may stand in several places, none of which its author wrote.
             what = short(as_written(text)) if path[-1] == "when" else named(path)

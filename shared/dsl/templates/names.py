@@ -20,11 +20,12 @@ NOW = "_now"  # the time of the decision, as text; authors write `now()`
 
 
 class Read(Struct, frozen=True):
-    """`space` is empty for a bare name. `line` counts from 0."""
+    """`space` is empty for a bare name. `line` counts from 0. `called`: as a function."""
 
     name: str
     line: int
     space: str = ""
+    called: bool = False
 
 
 def reads_of(found: list[nodes.Node], free: set[str]) -> tuple[Read, ...]:
@@ -32,9 +33,10 @@ def reads_of(found: list[nodes.Node], free: set[str]) -> tuple[Read, ...]:
     spared = _spared(found)
     cared_for = {node.name for node in found if isinstance(node, nodes.Name) and id(node) in spared}
     reads: dict[tuple[str, str], Read] = {}
+    called = {id(node.node) for node in found if isinstance(node, nodes.Call)}
     for node in found:
         if isinstance(node, nodes.Name) and node.name in free and node.name not in cared_for:
-            reads.setdefault(("", node.name), Read(node.name, node.lineno - 1))
+            reads.setdefault(("", node.name), Read(node.name, node.lineno - 1, called=id(node) in called))
     for access, space, key in _keys(found):
         if space in free and id(access) not in spared:
             reads.setdefault((space, key), Read(key, access.lineno - 1, space))

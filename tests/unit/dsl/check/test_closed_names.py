@@ -98,3 +98,20 @@ def test_fields_of_messages_and_schedules_are_told(kind: str, spec: str, fix: st
     source = f"apiVersion: noetl.io/v2\nkind: {kind}\nmetadata: {{name: t}}\nspec: {spec}\n"
     found = compile_document(source, kind=kind).diagnostics
     assert [(each.code, fix in each.fix) for each in found] == [("DSL911", True)]
+
+
+@pytest.mark.parametrize(("tool", "codes"), [
+    ("kind: http, method: FETCH", ["DSL202", "DSL204"]),
+    ("kind: wait, for: 1 fortnight, nope: 1", ["DSL201", "DSL204"]),
+    ("kind: signal, schema: {type: objekt}", ["DSL202", "DSL204"]),
+    ("kind: signal, signal: go, schema: 5", ["DSL204"]),
+    ("kind: python, code: 'return (', args: 5", ["DSL203", "DSL415"]),
+])
+def test_a_literal_that_can_never_work_is_told_beside_another_mistake(tool: str, codes: list[str]) -> None:
+    assert sorted(code for code, _ in told(f"  - {{step: start, tool: {{{tool}}}}}\n")) == codes
+
+
+@pytest.mark.parametrize(
+    "tool", ["[3]", "text", "[{kind: http}, 4, {kind: http, method: FETCH}]", "[{fetch: 3}]", "{}"])
+def test_what_is_no_task_is_no_riddle(tool: str) -> None:
+    assert told(f"  - {{step: start, tool: {tool}}}\n")

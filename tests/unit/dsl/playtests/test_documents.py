@@ -102,7 +102,7 @@ def test_mistakes_of_the_file_are_told(test: str, expected: str) -> None:
     ("{step: start, result: 1, when: 5}",
      "4:61 DSL602 cases.mocks.when is 5, not an expression (write when: \"{{ … }}\", or true or false)"),
     ('{step: start, result: "{{ a b }}"}', "4:52 DSL601 template: expected token 'end of print statement', got 'b' "
-     "(a template is text with {{ expression }} in it)"),
+     "(write an operator before b; ~ joins texts)"),
     ('{step: start, result: "{{ keychain.db.password }}"}', "4:52 DSL603 cases.mocks.result may not read the keychain: "
      "its value is recorded (use auth: <name>, or read keychain in the task's own keys)"),
     ("{step: start, error: {retryable: maybe}}", "4:63 DSL203 mocks.error.retryable must be true or false, not text "
