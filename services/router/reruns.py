@@ -1,30 +1,43 @@
 """A new execution that continues where an earlier one failed, or from a step of it."""
 
 import asyncio
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from shared.answers.rerun import rerun
+from shared.answers.rerun import other_version, rerun
 from shared.bus import topology
 from shared.bus.ports import Bus
 from shared.dsl.model.edition import plan_name, source_of
 from shared.dsl.model.plan import Plan
 from shared.engine.routing.state import Execution, evolve, is_over
 from shared.engine.values.stored_values import MAX_RECORD_BYTES, MAX_WORKLOAD_BYTES, Unstorable, shrink
+from shared.errors import Corrupt, Refused
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.readers import FOLDED
 from shared.events.record import Writer, readable
 from shared.events.request import Control, Request
-from shared.runtime.stores import results
+from shared.runtime.stores import catalog, results
 from shared.runtime.stores.plans import Plans
+
+LATEST = "latest"
+MAX_RERUNS = 50  # of each other, that are followed to the first request
+
+
+class Chosen(Struct, frozen=True):
+    """The playbook of the new execution, under which version it is asked for, and its workload."""
+
+    plan: Plan
+    version: str
+    workload: dict[str, Any]
 
 
 class Prepared(Struct, frozen=True):
-    """What the new execution starts with: the playbook as it was then, and what it takes over."""
+    """What the new execution starts with: its playbook, and what it takes over."""
 
     request: Request
     plan: Plan
@@ -53,6 +66,9 @@ class Reruns:
             return found
         first = entries[0][1].events[0]
         assert isinstance(first, ev.ExecutionRequested)
+        chosen = await self._chosen(asked, first, state, rerun.kept(entries, found, asked.name), found)
+        if isinstance(chosen, str):
+            return f"execution {asked.execution_id} cannot continue: {chosen}"
         try:
             (restored,), blobs = shrink(execution_id, [found])
         except Unstorable as error:
@@ -62,8 +78,43 @@ class Reruns:
         if size > MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES:
             return f"execution {asked.execution_id} cannot be taken over: {size} bytes of ctx and args"
         await results.store(self._bus, execution_id, blobs)
-        request = Request(first.path, first.version, state.workload, execution_id, labels=first.labels, by=asked.by)
-        return Prepared(request, await self._plans.load(plan_name(source_of(state.digest))), restored)
+        request = Request(
+            first.path, chosen.version, chosen.workload, execution_id, labels=first.labels, by=asked.by)
+        return Prepared(request, chosen.plan, restored)
+
+    async def _chosen(
+        self, asked: Control, first: ev.ExecutionRequested, state: Execution, kept: Collection[str],
+        found: ev.PlaybookRestored,
+    ) -> Chosen | str:
+        """The playbook as it was then; or in the version that is asked for, if what is kept fits it."""
+        old = await self._plans.load(plan_name(source_of(state.digest)))
+        if not asked.version:
+            return Chosen(old, first.version, state.workload)
+        version = "" if asked.version == LATEST else asked.version
+        try:
+            entry = await catalog.find(self._bus, first.path, version)
+            new = await self._plans.load(plan_name(entry.digest))
+        except (catalog.NotRegistered, Corrupt, Refused) as error:
+            return str(error)
+        given = await self._given(first.payload, found)
+        if why_not := other_version.refusal(old, new, kept, found, given):
+            return f"version {entry.version} of {entry.path} {why_not}"
+        return Chosen(new, entry.version, other_version.workload(old, new, state.workload, given))
+
+    async def _given(self, payload: dict[str, Any], found: ev.PlaybookRestored) -> dict[str, Any]:
+        """What the request gave that the work began with: a rerun is given the whole workload of the one before."""
+        of = found.of
+        for _ in range(MAX_RERUNS):
+            entries = await self._entries(of)
+            if not entries:  # purged: what is known of it is what was handed on
+                break
+            events = entries[0][1].events
+            payload = next((each.payload for each in events if isinstance(each, ev.ExecutionRequested)), payload)
+            before = next((each for each in events if isinstance(each, ev.PlaybookRestored)), None)
+            if before is None:
+                break
+            of = before.of
+        return payload
 
     async def _what_failed(self, execution_id: str) -> ev.PlaybookRestored | str:
         """What the iterations of loops left is read for this alone; a large loop takes a second or two to fold."""

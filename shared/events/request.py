@@ -60,7 +60,8 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
 class Control(Struct, frozen=True, omit_defaults=True):
     """What someone wants of an existing execution. `name` and `payload` are a signal's; of a rerun, `name`
-    is the step to continue from; none: from what failed."""
+    is the step to continue from; none: from what failed; and `version` that of the playbook to continue with, or
+    `latest`; none: as it was."""
 
     execution_id: str
     reason: str = ""
@@ -68,6 +69,7 @@ class Control(Struct, frozen=True, omit_defaults=True):
     grace_s: float = 10.0
     name: str = ""
     payload: Any = None
+    version: str = ""
 
 
 BY_EXECUTION = "execution "  # and its id: who asks, when a scheduler does for one
@@ -157,7 +159,7 @@ def decode_control(data: bytes) -> Control:
         raise Corrupt(reason)
     for name, value, most in (
         ("reason", asked.reason, MAX_REQUEST_REASON), ("by", asked.by, MAX_REQUEST_BY),
-        ("name", asked.name, MAX_STEP_NAME),
+        ("name", asked.name, MAX_STEP_NAME), ("version", asked.version, MAX_VERSION),
     ):
         if len(value) > most:
             raise Corrupt(f"`{name}` has {len(value)} characters; the limit is {most}")

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from shared.dsl.model.edition import plan_name
 from shared.events import subjects
 from shared.events.headers import MESSAGE_ID, REPLY_TO
 from shared.events.request import Control, derive_id
@@ -16,9 +17,9 @@ from tests.support.servers.postgres import execute
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def rerun(lab: Lab, ran: Ran, step: str = "") -> Running:
+async def rerun(lab: Lab, ran: Ran, step: str = "", version: str = "") -> Running:
     key = uuid.uuid4().hex
-    asked = Control(ran.summary.execution_id, by="test", name=step)
+    asked = Control(ran.summary.execution_id, by="test", name=step, version=version)
     await lab.bus.append(subjects.RERUN, msgspec.json.encode(asked), headers={MESSAGE_ID: key})
     return Running(lab, derive_id("id", key))
 
@@ -98,16 +99,67 @@ async def test_a_large_result_is_taken_over_by_reference(lab: Lab) -> None:
     assert "task.started" in await run.types()
 
 
-@pytest.mark.parametrize(
-    ("step", "says"), [("", "is completed: nothing of it failed"), ("nowhere", "never came to a step 'nowhere'")]
-)
-async def test_a_rerun_that_cannot_be_is_refused_with_the_reason(lab: Lab, step: str, says: str) -> None:
-    ran = await lab.run(playbook("- step: start\n  tool: {kind: noop}\n"))
+BROKEN = """
+- step: start
+  tool: {kind: python, code: "result = {'n': 5}"}
+  next: {arcs: [{step: middle}]}
+- step: middle
+  tool: {kind: noop, args: {m: "{{ start.nn + 1 }}"}}
+  next: {arcs: [{step: last}]}
+- step: last
+  tool: {kind: noop, args: {all: "{{ middle.m }} {{ workload.unit }}"}}
+"""
+MENDED = BROKEN.replace("start.nn", "start.n")
+
+
+async def test_a_mended_version_continues_with_what_is_done(lab: Lab) -> None:
+    """The stand proves every log in the end: this one with the plan of the mended version."""
+    ran = await lab.run(playbook(BROKEN, workload="{unit: kg}"))
+    assert (ran.status, ran.error["kind"]) == ("failed", "template")
+    entry = await lab.register(playbook(MENDED, workload="{unit: g}"))
+    run = await rerun(lab, ran, version="latest")
+    summary = await run.over()
+    assert (summary.status, summary.as_dict()["result"]) == ("completed", {"all": "6 g"})
+    assert summary.digest == plan_name(entry.digest)
+    assert (await run.types()).count("step.scheduled") == 2
+    again = await rerun(lab, await lab.finish(run.id), "last", entry.version)
+    assert (await again.over()).as_dict()["result"] == {"all": "6 g"}
+
+
+async def test_a_value_that_the_first_request_gave_stays_through_reruns(lab: Lab) -> None:
+    ran = await lab.run(playbook(BROKEN, workload="{unit: kg}"), {"unit": "lb"})
+    await lab.register(playbook(BROKEN + "# still broken", workload="{unit: g}"))
+    failed = await lab.finish((await rerun(lab, ran, version="latest")).id)
+    assert failed.status == "failed"
+    await lab.register(playbook(MENDED, workload="{unit: mg}"))
+    summary = await (await rerun(lab, failed, version="latest")).over()
+    assert summary.as_dict()["result"] == {"all": "6 lb"}
+
+
+async def test_a_version_in_which_what_is_done_is_another_is_refused_by_its_step(lab: Lab) -> None:
+    ran = await lab.run(playbook(BROKEN, workload="{unit: kg}"))
+    entry = await lab.register(playbook(MENDED.replace("'n': 5", "'n': 6"), workload="{unit: kg}"))
+    for version, says in (
+        ("latest", f"version {entry.version} of {entry.path} has another step 'start', which is done: its tasks"),
+        ("nope", "no playbook 'tests/conformance' version 'nope' is registered"),
+    ):
+        answer = await refused(lab, Control(ran.summary.execution_id, version=version))
+        assert answer.startswith(f"execution {ran.summary.execution_id} cannot continue: {says}")
+
+
+async def refused(lab: Lab, asked: Control) -> str:
     inbox = await lab.bus.subscribe("_INBOX_admin.rerun")
-    asked = Control(ran.summary.execution_id, name=step)
     headers = {REPLY_TO: "_INBOX_admin.rerun"}
     await lab.bus.append(subjects.RERUN, msgspec.json.encode(asked), headers=headers)
     answer = msgspec.json.decode(await inbox.next())
     await inbox.close()
     assert answer["status"] == "failed"
-    assert says in answer["error"]["message"]
+    return str(answer["error"]["message"])
+
+
+@pytest.mark.parametrize(
+    ("step", "says"), [("", "is completed: nothing of it failed"), ("nowhere", "never came to a step 'nowhere'")]
+)
+async def test_a_rerun_that_cannot_be_is_refused_with_the_reason(lab: Lab, step: str, says: str) -> None:
+    ran = await lab.run(playbook("- step: start\n  tool: {kind: noop}\n"))
+    assert says in await refused(lab, Control(ran.summary.execution_id, name=step))

@@ -19,7 +19,10 @@ Ctl = Callable[..., Result]
 TASK = "workflow:\n  - step: start\n    tool:\n      - name: work\n        "
 RETRY = "\n        spec: {{policy: {{rules: [{{when: \"{{{{ outcome.status == 'error' }}}}\", " \
         "then: {{do: retry, attempts: 3, delay: {delay}}}}}]}}}}\n"
-HUNG = TASK + "kind: python\n        code: |\n          import time\n          time.sleep(3600)\n"
+HUNG = TASK + "kind: python\n        code: |\n          import time\n          print('before the hang')\n" \
+    "          time.sleep(3600)\n"
+BROKEN = "workflow:\n  - step: start\n    tool: {kind: python, code: \"result = {'n': 1}\"}\n" \
+    "    next: {arcs: [{step: last}]}\n  - {step: last, tool: {kind: noop, args: {m: '{{ start.nn + 1 }}'}}}\n"
 SLOW = TASK + "kind: http\n        url: http://127.0.0.1:{port}/slow\n"
 DOWN = TASK + "kind: postgres\n        auth: warehouse\n        command: SELECT 1" + RETRY.format(delay=300)
 AWAY = TASK + "kind: http\n        url: http://127.0.0.1:9/orders" + RETRY.format(delay=300)
@@ -86,6 +89,25 @@ def test_a_call_that_does_not_end_is_named_and_ended(ctl: Ctl, up: Up, silence: 
         assert f"task work {needle}" in reason["text"]
         typed(ctl, reason["remedy"])
         assert ctl("watch", execution).returncode == 5
+        assert ("before the hang" in ctl("logs", execution, "--printed").stdout) == (name == "hung")
+
+
+def test_a_failure_of_the_source_is_mended_and_continues(ctl: Ctl, up: Up) -> None:
+    execution = started(ctl, up, "broken", BROKEN)
+    assert ctl("watch", execution).returncode == 4
+    remedy = why(ctl, execution, "over")["remedy"]
+    rerun = f"noetlctl rerun {execution} --failed --version latest"
+    assert remedy == f"mend step last (line 8) of the playbook, noetlctl register FILE, then {rerun}"
+    file = up.folder / "broken.yaml"
+    file.write_text(file.read_text().replace("start.nn", "start.n").replace("'n': 1", "'n': 2"))
+    assert ctl("register", "broken.yaml").returncode == 0
+    refused = ctl(*rerun.split()[1:])
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "version 2 of stuck/broken has another step 'start', which is done: its tasks" in refused.stderr
+    file.write_text(file.read_text().replace("'n': 2", "'n': 1"))
+    assert ctl("register", "broken.yaml").returncode == 0
+    done = ctl(*rerun.split()[1:], "--wait", "-o", "json")
+    assert (done.returncode, json.loads(done.stdout)["result"]) == (0, {"m": 2})
 
 
 def test_a_target_that_is_away_is_named_while_it_is_waited_for(ctl: Ctl, up: Up) -> None:

@@ -1,7 +1,7 @@
 """noetlctl rerun: new executions that take over what earlier ones have."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -20,16 +20,19 @@ WAIT = click.option("--wait", is_flag=True, help="Follow the new execution to it
 
 
 @click.command("rerun", epilog="Examples: noetlctl rerun 4f1c… --from load   noetlctl rerun 4f1c… --failed --wait   "
+               "noetlctl rerun 4f1c… --failed --version latest   "
                "noetlctl rerun --from load --path 'etl/*' --status failed --dry-run")
 @bulk.arguments
 @click.option("--from", "step", metavar="STEP", help="Everything as it was when this step was last entered.")
 @click.option("--failed", is_flag=True, help="Everything as it was in the end; only what failed runs again.")
+@click.option("--version", default="", metavar="latest|VERSION",
+              help="Go on with that version of the playbook; what is done has to be written the same there.")
 @WAIT
 @render.option()
 @options.timeout
 @context.option
 def command(
-    what: bulk.Chosen, step: str | None, failed: bool, wait: bool, output: str, timeout: float | None,
+    what: bulk.Chosen, step: str | None, failed: bool, version: str, wait: bool, output: str, timeout: float | None,
     context_file: Path | None,
 ) -> int:
     """Start a new execution from a step of an earlier one, or from what failed in it.
@@ -39,24 +42,30 @@ def command(
     if bool(step) == failed:
         raise CliError("say where to begin: --from STEP, or --failed", exits.USAGE)
     statuses = ("failed", "cancelled") if failed else selection.OVER
-    return again(step or "", what, statuses, wait, output, timeout, context_file)
+    return again(Start(step or "", version), what, statuses, wait, output, timeout, context_file)
+
+
+class Start(NamedTuple):
+    """From the step, or without one from what failed; with a version of the playbook, or without one as it was."""
+
+    step: str = ""
+    version: str = ""
 
 
 def again(
-    step: str, what: bulk.Chosen, statuses: tuple[str, ...], wait: bool, output: str, timeout: float | None,
+    start: Start, what: bulk.Chosen, statuses: tuple[str, ...], wait: bool, output: str, timeout: float | None,
     context_file: Path | None,
 ) -> int:
-    """From the step, or without one from what failed."""
     from services.cli.console import run_async
 
     if wait and len(what.names) == 1 and not what.dry_run:
-        return run_async.run(_followed(what.names[0], step, output, timeout, context_file))
+        return run_async.run(_followed(what.names[0], start, output, timeout, context_file))
 
     async def ask(bus: "Bus", settings: "Settings", name: str) -> bulk.Row:
         from services.cli.executions import requests
 
-        new = await _start(bus, settings, name, step)
-        if len(what.names) == 1:
+        new = await _start(bus, settings, name, start)
+        if len(what.names) == 1 and not start.version:
             await _tell_newer(bus, settings, name)
         status, error = "started", None
         if wait:
@@ -67,14 +76,14 @@ def again(
     return run_async.run(bulk.carry_out(bulk.Wish("rerun", subjects.RERUN, statuses, ask), what, output, context_file))
 
 
-async def _start(bus: "Bus", settings: "Settings", name: str, step: str) -> str:
+async def _start(bus: "Bus", settings: "Settings", name: str, start: Start) -> str:
     from services.cli.executions import logbook
     from services.cli.why import steps
     from shared.events.request import Control
 
-    if step:
-        await steps.expect(await logbook.read(bus, name, settings.partitions), step)
-    asked = Control(name, by=control_requests.me(), name=step)
+    if start.step:
+        await steps.expect(await logbook.read(bus, name, settings.partitions), start.step)
+    asked = Control(name, by=control_requests.me(), name=start.step, version=start.version)
     return await control_requests.send(bus, settings, subjects.RERUN, asked)
 
 
@@ -95,16 +104,17 @@ async def _tell_newer(bus: "Bus", settings: "Settings", name: str) -> None:
         return
     if latest.digest != source_of(summary.digest):
         click.echo(f"it runs the source that {name} ran; version {latest.version} of {summary.path} is another: "
-                   f"noetlctl execute {summary.path} runs that from its start", err=True)
+                   "--version latest goes on with that", err=True)
 
 
-async def _followed(name: str, step: str, output: str, timeout: float | None, context_file: Path | None) -> int:
+async def _followed(name: str, start: Start, output: str, timeout: float | None, context_file: Path | None) -> int:
     from services.cli.executions import generated_names, requests
     from services.cli.executions.result_output import show
 
     settings = context.find(context_file)
     async with context.connected(settings, Patience(timeout)) as bus:
-        started = await _start(bus, settings, name, step)
-        await _tell_newer(bus, settings, name)
+        started = await _start(bus, settings, name, start)
+        if not start.version:
+            await _tell_newer(bus, settings, name)
         summary = await requests.finish_within(bus, started, settings.partitions, timeout)
         return await show(bus, summary, output, await generated_names.of(bus, summary.digest))

@@ -24,4 +24,4 @@ def command(
 
     Several may be named; or they are chosen by what they are, of those that failed or were cancelled.
     """
-    return rerun.again("", what, ("failed", "cancelled"), wait, output, timeout, context_file)
+    return rerun.again(rerun.Start(), what, ("failed", "cancelled"), wait, output, timeout, context_file)

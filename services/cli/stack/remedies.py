@@ -47,9 +47,10 @@ WORDS: Final[dict["Code", str]] = {
     "execute_mended": "when that is mended: noetlctl execute {path}",
     "renew_credential": "noetlctl credential {credential}=JSON, then {also}",
     "rerun_failed": "noetlctl rerun {execution_id} --failed",
-    "mend": "mend {place}, noetlctl register FILE, then noetlctl execute {path}; a rerun would keep the source",
+    "rerun_mended": "noetlctl rerun {execution_id} --failed --version latest",
+    "mend": "mend {place}, noetlctl register FILE, then {also}",
     "unless_source": "{also}, with the same source; if that is at fault, mend it, noetlctl register FILE, then "
-                     "noetlctl execute {path}",
+                     "noetlctl rerun {execution_id} --failed --version latest",
     "resume": "noetlctl resume {execution_id}",
     "signal": "noetlctl signal {execution_id} {signal}",
     "signal_payload": "noetlctl signal {execution_id} {signal} --payload JSON",
@@ -59,6 +60,7 @@ WORDS: Final[dict["Code", str]] = {
     "change_rule": "a refused token is gone: change what the rule reads, or the rule, and run it again",
     "change_join": "let more arcs lead to {step}, or lower its admit.join, and run it again",
     "change_arc": "that is how it is written: change what the arc reads, or the arc, and run it again",
+    "list_failures": "noetlctl logs {execution_id} --step {step} lists them",
     "start_anew": "noetlctl dlq list shows what was set aside; start it anew: noetlctl execute {path}",
     "wait_for_start": "it is tried again when the {service} starts, which helps after an upgrade; or cancel what waits "
                       "for it and start it anew: noetlctl execute {path}",

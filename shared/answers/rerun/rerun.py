@@ -34,6 +34,15 @@ def from_step(execution_id: str, entries: Sequence[Entry], step: str) -> ev.Play
     return _restored(before, [ev.Restart(step, entered.args)])
 
 
+def kept(entries: Sequence[Entry], restored: ev.PlaybookRestored, step: str) -> frozenset[str]:
+    """The steps that were entered before and do not run again. Without a `step`, all that were entered."""
+    entered = [event.step for _, record in entries if record.writer == "router" for event in record.events
+               if isinstance(event, ev.StepScheduled)]
+    if step:
+        entered = entered[:len(entered) - 1 - entered[::-1].index(step)]
+    return frozenset({*entered, *restored.results} - {token.step for token in restored.tokens})
+
+
 def _until(state: Execution, record: Record, at: int) -> Execution:
     """The state in the middle of a decision."""
     state = draft(state)

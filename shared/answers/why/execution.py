@@ -39,7 +39,7 @@ from shared.events.record import event_type
 from shared.events.stamp import seconds, stamp
 
 Service = Literal["router", "scheduler"]
-# What only another source mends: a rerun keeps the one that failed.
+# What only another source mends.
 OF_THE_SOURCE = frozenset({TEMPLATE, CONFIG, ASSERT, LOOP, CTX, CTX_CONFLICT})
 OUTSIDE = frozenset({AUTH, PLAYBOOK, POOL, TIMEOUT, WORKER_LOST, DISABLED, CAPACITY})  # what is mended elsewhere
 
@@ -87,16 +87,17 @@ def _after_end(view: View) -> Remedy | None:
     if view.state.status == "completed":
         return None
     error = view.state.error or {}
-    if view.state.status == "failed" and kind_of(error) in OF_THE_SOURCE:
-        return remedy("mend", place=_source_place(view, str(error.get("step", ""))), path=view.path)
     again = remedy("rerun_failed", execution_id=view.execution_id)
+    mended = remedy("rerun_mended", execution_id=view.execution_id)
     if rerun.refusal(view.state, stopped=view.stopped):
-        again = remedy("execute", path=view.path)
+        again = mended = remedy("execute", path=view.path)
+    if view.state.status == "failed" and kind_of(error) in OF_THE_SOURCE:
+        return remedy("mend", mended, place=_source_place(view, str(error.get("step", ""))))
     if isinstance(credential := error.get("credential"), str):
         return remedy("renew_credential", again, credential=credential)
     if again.code == "execute" or view.state.status == "cancelled" or kind_of(error) in OUTSIDE or is_retryable(error):
         return again
-    return remedy("unless_source", again, path=view.path)
+    return remedy("unless_source", again, execution_id=view.execution_id)
 
 
 def _source_place(view: View, step: str) -> str:

@@ -14,9 +14,10 @@ Code = Literal[
     "resume_consumer", "requests_made", "end_process",
     "look_at_pool", "look_at_log", "set_clock", "make_room", "after_store",
     # The execution
-    "execute", "execute_otherwise", "execute_mended", "rerun_failed", "mend", "unless_source", "renew_credential",
+    "execute", "execute_otherwise", "execute_mended", "rerun_failed", "rerun_mended", "mend", "unless_source",
+    "renew_credential",
     "resume", "signal", "signal_payload", "register", "register_and_execute", "register_same", "change_rule",
-    "change_join", "change_arc",
+    "change_join", "change_arc", "list_failures",
     # What a shell finds beside the log
     "start_anew", "wait_for_start", "show_letter",
 ]

@@ -130,7 +130,7 @@ UNDONE = """
 
 
 AGAIN = remedy("rerun_failed", execution_id="x1")
-MEND = remedy("mend", place="step start (line 6) of the playbook", path="tests/test")
+MEND = remedy("mend", remedy("rerun_mended", execution_id="x1"), place="step start (line 6) of the playbook")
 
 
 @pytest.mark.parametrize(("workflow", "helps"), [
@@ -148,8 +148,8 @@ def test_what_is_suggested_after_the_end_is_not_refused(workflow: str, helps: Re
 
 @pytest.mark.parametrize(("outcome", "helps"), [
     (failed("template", "'nn' is undefined"), MEND), (failed("config", "no such key"), MEND),
-    (failed("python", "KeyError: 'cost'"), remedy("unless_source", AGAIN, path="tests/test")),
-    (failed("http", "404"), remedy("unless_source", AGAIN, path="tests/test")),
+    (failed("python", "KeyError: 'cost'"), remedy("unless_source", AGAIN, execution_id="x1")),
+    (failed("http", "404"), remedy("unless_source", AGAIN, execution_id="x1")),
     (failed("connect", "refused", retryable=True), AGAIN), (failed("timeout", "no result within 1 s"), AGAIN),
 ])
 def test_a_failure_of_the_source_is_not_run_again_with_the_same_source(outcome: Outcome, helps: Remedy) -> None:

@@ -57,12 +57,13 @@ SAID: list[tuple[Remedy, str]] = [
     (remedy("execute_otherwise", path="a/b"), "noetlctl execute a/b with another payload"),
     (remedy("execute_mended", path="a/b"), "when that is mended: noetlctl execute a/b"),
     (remedy("rerun_failed", execution_id="x1"), "noetlctl rerun x1 --failed"),
-    (remedy("mend", place="step load (line 7) of the playbook", path="a/b"),
-     "mend step load (line 7) of the playbook, noetlctl register FILE, then noetlctl execute a/b; a rerun would keep "
-     "the source"),
-    (remedy("unless_source", remedy("rerun_failed", execution_id="x1"), path="a/b"),
+    (remedy("rerun_mended", execution_id="x1"), "noetlctl rerun x1 --failed --version latest"),
+    (remedy("mend", remedy("execute", path="a/b"), place="step load (line 7) of the playbook"),
+     "mend step load (line 7) of the playbook, noetlctl register FILE, then noetlctl execute a/b"),
+    (remedy("unless_source", remedy("rerun_failed", execution_id="x1"), execution_id="x1"),
      "noetlctl rerun x1 --failed, with the same source; if that is at fault, mend it, noetlctl register FILE, then "
-     "noetlctl execute a/b"),
+     "noetlctl rerun x1 --failed --version latest"),
+    (remedy("list_failures", execution_id="x1", step="load"), "noetlctl logs x1 --step load lists them"),
     (remedy("renew_credential", remedy("rerun_failed", execution_id="x1"), credential="crm"),
      "noetlctl credential crm=JSON, then noetlctl rerun x1 --failed"),
     (remedy("call_ends", execution_id="x1"),
