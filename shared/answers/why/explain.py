@@ -2,7 +2,8 @@
 world around it. The same folds and deciders that run it are asked: what they would send or write now, and who does
 not let them.
 
-1. What is over says how it ended; a request that was refused, why.
+1. What is over says how it ended, which iterations failed all the same and which steps it never came to; a request
+   that was refused, why.
 2. What a worker should have by the log is with one, or waits in its pool, or for its turn.
 3. What waits without a worker says for what: a time, a signal, a child, an attempt, a place of a key.
 4. Loops whose window is full, tokens that wait for others, and tokens that were refused.
@@ -68,6 +69,7 @@ def _reasons(view: View, world: World, plans: Plans, values: Values) -> Iterator
     yield from why_control.over(view)
     yield from why_tokens.denied(view.denials)
     if is_over(view.state):
+        yield from why_loops.tolerated(view)
         yield from why_dead_ends.not_reached(view.dead_ends, frozenset(view.entered))
         return
     yield from why_pauses.paused(view, world)

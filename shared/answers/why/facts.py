@@ -17,7 +17,7 @@ CAUSES = frozenset({
     "arcs.none",
     "join.waits", "paused", "cancelling", "compensating", "pool.unknown", "pool.paused", "pool.no_workers", "pool.full",
     "pool.queued", "tool.busy", "turn", "command.lost", "command.stranded",
-    "loop.window", "loop.stopped", "backoff", "wait.time", "wait.signal", "wait.child",
+    "loop.window", "loop.stopped", "loop.failures", "backoff", "wait.time", "wait.signal", "wait.child",
     "limit.places", "limit.execution", "limit.rate", "lease.silent", "router.deciding", "scheduler.deciding",
     "router.gone", "scheduler.gone", "router.behind", "scheduler.behind", "router.silent", "scheduler.silent",
     "router.aside", "scheduler.aside",

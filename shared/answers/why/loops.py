@@ -6,11 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from shared.answers.history import failures
 from shared.answers.why.facts import Reason
 from shared.answers.why.remedies import remedy
 from shared.answers.why.view import View
 from shared.engine.scheduling.loops import WINDOWS
 from shared.engine.scheduling.state import Loop
+from shared.events.failure import kind_of, message_of
 from shared.events.run_index import is_iteration
 
 MAX_LISTED = 20
@@ -28,6 +30,21 @@ def windows(view: View) -> Iterator[Reason]:
             yield Reason("loop.stopped", "note", text, loop.event.step, run_id, values=common, since=loop.at)
         elif started.max_in_flight - len(loop.live) < max(1, started.max_in_flight // WINDOWS):
             yield _full(run_id, loop, common)
+
+
+def tolerated(view: View) -> Iterator[Reason]:
+    """Loops that were done although iterations of them failed: an execution that completed does not tell."""
+    for at, loop in view.tolerated:
+        first = loop.failures[0] if loop.failures else {}
+        error = {**(first.get("error") or {}), "step": loop.step}
+        said = f"; the first, iteration {first['index']}: {kind_of(error)}: {message_of(error)}" if first else ""
+        yield Reason(
+            "loop.failures", "note", f"{loop.failed} of {loop.count} iterations of {loop.run_id} failed, and the loop "
+            f"was done all the same{said}", loop.step, loop.run_id, task=str(error.get("task", "")),
+            values={"count": loop.count, "failed": loop.failed, "failures": loop.failures[:MAX_LISTED],
+                    "failure": failures.shown(view.failures.behind(error))},
+            since=at, remedy=remedy("list_failures", execution_id=view.execution_id, step=loop.step),
+        )
 
 
 def progress(view: View, run_id: str) -> dict[str, Any]:

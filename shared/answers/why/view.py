@@ -55,7 +55,8 @@ class Hold(Struct):
 class View(Struct):
     """`times` are when things were said: `paused`, `cancelling`, `compensating`, `ended`; those of runs and tokens
     are under their ids. `heard` is the last record, with its time, that each control service reads from others.
-    `stopped`: a run ended so that nothing follows it. `failures` are the calls that runs failed with."""
+    `stopped`: a run ended so that nothing follows it. `failures` are the calls that runs failed with, `tolerated` the
+    loops that were done with iterations that failed, and when."""
 
     execution_id: str
     state: Execution
@@ -74,6 +75,7 @@ class View(Struct):
     pause: ev.PlaybookPaused | None = None
     cancelling: ev.PlaybookCancelling | None = None
     refused_signals: list[ev.SignalRejected] = []
+    tolerated: list[tuple[str, ev.LoopDone]] = []
     heard: dict[str, tuple[int, str]] = {}
     leases: dict[RunKey, Leases] = {}
     stopped: bool = False
@@ -101,7 +103,7 @@ class BrokenHistory(Corrupt):
 def viewed(execution_id: str, entries: Sequence[Entry], plans: Plans | None, values: Values = NO_VALUES) -> View:
     """Raises BrokenHistory; and what `plans` and missing values raise. Without plans, what the log alone says."""
     view = View(execution_id, Execution(execution_id), Schedule(execution_id), holds={}, denials=[], dead_ends={},
-                entered=set(), times={}, refused_signals=[], heard={}, leases={})
+                entered=set(), times={}, refused_signals=[], tolerated=[], heard={}, leases={})
     fence = Fence()
     for seq, record in entries:
         try:
@@ -148,6 +150,8 @@ def _fold(view: View, seq: int, record: Record, plans: Plans | None, values: Val
     for event in record.events:
         if isinstance(event, ev.SignalRejected):
             view.refused_signals.append(event)
+        elif isinstance(event, ev.LoopDone) and event.failed:
+            view.tolerated.append((record.ts, event))
     if record.writer in FOLDED["router"]:
         view.state = execution.evolve(view.state, record, seq)
     for decider, inputs in INPUTS.items():
@@ -162,8 +166,9 @@ def _said(view: View, event: ev.Event, ts: str, plans: Plans | None) -> None:
             view.by = f"execution {parent.execution_id}" if parent is not None else by
         case ev.RequestEvaluated(digest=digest, error=error):
             view.plan, view.request_error = plans(digest) if digest and plans is not None else None, error
-        case ev.StepScheduled(step=step):
+        case ev.StepScheduled(step=step, run_id=run_id):
             view.entered.add(step)
+            view.times[run_id] = ts
         case ev.PlaybookPaused():
             view.pause, view.times["paused"] = event, ts
         case ev.PlaybookCancelling():
@@ -172,8 +177,6 @@ def _said(view: View, event: ev.Event, ts: str, plans: Plans | None) -> None:
             view.times["compensating"] = ts
         case ev.PlaybookProcessed():
             view.times["ended"] = ts
-        case ev.StepScheduled(run_id=run_id):
-            view.times[run_id] = ts
         case ev.TokenCreated(token_id=token_id):
             view.times[token_id] = ts
 
