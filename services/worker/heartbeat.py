@@ -7,9 +7,10 @@ lasts, so that the schedulers, which give a dead worker's runs to others, know o
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
+from itertools import islice
 
 import msgspec
 import structlog
@@ -19,7 +20,8 @@ from services.worker.hold import Around, Hold
 from services.worker.presence import BEAT_S
 from shared.bus import topology
 from shared.errors import Conflict, NoetlError
-from shared.events.beat import Beat, Key, key_of
+from shared.events.beat import Beat, Key, Saying, key_of
+from shared.events.bounds import MAX_BEAT_SAYINGS
 from shared.runtime.service.settings import Settings
 from shared.tools.toolbox import Tools
 
@@ -91,8 +93,13 @@ class Beating:
             host=socket.gethostname(), pid=os.getpid(), started=self._started, version=self._version,
             provides=settings.provides, draining=self._draining(),
             seqs=[hold.delivery.seq for hold in self._holds.values()], skew=round(self._clock.skew, 1),
-            busy=self._tools.busy(),
+            busy=self._tools.busy(), says=list(islice(self._sayings(), MAX_BEAT_SAYINGS)),
         )
+
+    def _sayings(self) -> Iterator[Saying]:
+        for hold in self._holds.values():
+            if hold.run is not None:
+                yield from hold.run.saying()
 
     async def goodbye(self) -> None:
         """A last beat, with nothing held, for those who follow beats; then the entry is deleted. If another process

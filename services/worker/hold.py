@@ -24,7 +24,7 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
@@ -38,7 +38,7 @@ from shared.bus.ports import Bus, Clock, Delivery
 from shared.engine.pipeline.ownership import Fenced
 from shared.errors import NoetlError, Unavailable
 from shared.events import subjects
-from shared.events.beat import Key
+from shared.events.beat import Key, Saying
 from shared.events.claim import Claim
 from shared.events.command import Command, is_fresh
 from shared.events.record import Epoch
@@ -69,6 +69,9 @@ class Run(Protocol):
 
     async def released(self, why: str) -> int | None:
         """How many times in a row it was handed back for this reason; None if nothing of this lease is in the log."""
+
+    def saying(self) -> Iterable[Saying]:
+        """What its calls that last have printed last."""
 
     def pause(self, at: int) -> None:
         """Its execution pauses."""

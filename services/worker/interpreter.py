@@ -13,6 +13,7 @@
    place: a machine has nothing to write that it was not told.
 """
 
+from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -33,6 +34,7 @@ from shared.engine.pipeline.notes import MAX_WHY, Notes
 from shared.engine.values.redaction import Secrets
 from shared.engine.values.stored_values import owner_of
 from shared.errors import Unreadable
+from shared.events.beat import Saying
 from shared.events.command import Command
 from shared.events.outcome import Outcome, Ref
 from shared.events.record import Lease
@@ -104,6 +106,10 @@ class Interpreter:
 
     def _said(self, why: str) -> str:
         return str(self._secrets.value(why)) if self._secrets else why
+
+    def saying(self) -> Iterable[Saying]:
+        """What its calls have printed last."""
+        return ()
 
     def pause(self, at: int) -> None:
         """Its execution pauses. What is in flight finishes: most leases have nothing to do."""

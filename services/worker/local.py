@@ -1,8 +1,9 @@
 """A local loop on this worker: its iterations are concurrent tasks of the event loop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from services.worker import local_history
@@ -19,6 +20,7 @@ from shared.engine.pipeline.local_machine import LocalMachine
 from shared.engine.pipeline.ownership import Fenced
 from shared.errors import NoetlError, Unreadable
 from shared.events import model as ev
+from shared.events.beat import Saying
 from shared.events.command import Command
 
 MAX_CRASHES = 3  # deliveries of a command that end in an error of the worker itself
@@ -57,6 +59,9 @@ class LocalRun(Interpreter):
         """Also for the iterations that were cut short."""
         await asyncio.gather(*(run.release(why) for run in self._cut), return_exceptions=True)
         await super().release(why)
+
+    def saying(self) -> Iterable[Saying]:
+        return chain.from_iterable(run.saying() for _, run in self._running.values())
 
     def pause(self, at: int) -> None:
         """What is in flight finishes, and nothing more begins. A pause from before this command is an old one."""

@@ -1,7 +1,8 @@
 """One step-run, or one iteration, on this worker: its tools are called here, in their turn and within their time."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -15,12 +16,16 @@ from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline.effects import Effect
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.machine import RunMachine
-from shared.engine.values.printed import last_words, with_last_words
+from shared.engine.values.printed import last_lines, last_words, with_last_words
 from shared.events import model as ev
+from shared.events.beat import Saying
 from shared.events.command import Command
 from shared.events.outcome import Outcome
 from shared.tools.base.contract import Printing, Waits
 from shared.tools.base.turns import in_a_hurry
+
+LASTS_S = 1.0
+LAST_BYTES = 16_384  # of what a call under way prints: more than is shown, so that no secret in it is cut in half
 
 
 class Within(Struct, frozen=True):
@@ -42,7 +47,7 @@ class StepRun(Interpreter):
             before=within.before if within is not None else None)
         super().__init__(outside, plan, command, hold, machine, hold.mark if within is None else within.looked)
         self._tools, self._run, self._within = outside.tools, machine, within
-        self._calling: tuple[ef.Call, Printing] | None = None  # the call that is under way, or was cut short
+        self._calling: tuple[ef.Call, Printing, float] | None = None  # under way since, or cut short
         patient, first = (in_a_hurry, False) if within is None else (within.patient, within.first)
         self._turn = Turn(outside.tools, outside.clock, command, hold.epoch[1], patient, first=first)
 
@@ -73,6 +78,22 @@ class StepRun(Interpreter):
             return None
         progress = self._calling[0].progress
         return last_words(progress.task, progress.attempt, await self._hidden(stopped))
+
+    def saying(self) -> Iterable[Saying]:
+        """A call that has lasted for a moment; a short one is in the log before anyone asks."""
+        if self._calling is None or (so_far := self._calling[1].so_far) is None:
+            return
+        effect, _, since = self._calling
+        if self._clock.now() - since < LASTS_S:
+            return
+        with suppress(OSError, ValueError):  # its process may be gone
+            found = {stream: self._lines(text) for stream, text in so_far(LAST_BYTES).items() if text.strip()}
+            if found:
+                at, command = effect.progress, self._command
+                yield Saying(command.execution_id, command.run_id, command.index, at.task, at.attempt, found)
+
+    def _lines(self, text: str) -> tuple[str, ...]:
+        return last_lines(self._secrets.part(text) if self._secrets else text, cut=len(text) >= LAST_BYTES)
 
     async def _read(self) -> History:
         return await self._outside.histories.read(self._command, in_local=self._within is not None)
@@ -112,7 +133,7 @@ class StepRun(Interpreter):
         if effect.pure:
             return await tool.run(calls.call_of(effect))
         printing = Printing()
-        call, self._calling = calls.call_of(effect, printing), (effect, printing)
+        call, self._calling = calls.call_of(effect, printing), (effect, printing, self._clock.now())
         self._tools.under_way += 1
         try:
             async with asyncio.timeout(effect.limit):

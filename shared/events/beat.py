@@ -11,9 +11,12 @@ from shared.events.bounds import (
     MAX_BEAT_BYTES,
     MAX_BEAT_CALLS,
     MAX_BEAT_KINDS,
+    MAX_BEAT_LINES,
+    MAX_BEAT_SAYINGS,
     MAX_BEAT_SLOTS,
     POOL,
     WORKER,
+    Attempt,
     BeatText,
     Count,
     ExecutionId,
@@ -23,6 +26,7 @@ from shared.events.bounds import (
     Unix,
 )
 from shared.events.decoding import read
+from shared.events.fields import Stream
 
 Key = tuple[str, str, int]  # execution, run, iteration (-1: none)
 Slots = Annotated[int, Meta(ge=0, le=MAX_BEAT_SLOTS)]
@@ -45,6 +49,17 @@ class Calling(Struct, frozen=True, omit_defaults=True):
     since: Unix
 
 
+class Saying(Struct, frozen=True, omit_defaults=True):
+    """What a call that lasts has printed last: lines of each stream, without secrets."""
+
+    execution_id: ExecutionId
+    run_id: Name
+    index: Index
+    task: Name
+    attempt: Attempt = 1
+    streams: dict[Stream, Annotated[tuple[BeatText, ...], Meta(max_length=MAX_BEAT_LINES)]] = {}
+
+
 class Busy(Struct, frozen=True, omit_defaults=True):
     """A kind of tool of which a worker makes `size` calls at a time: how many are made, how many runs wait for a turn,
     and some of the calls."""
@@ -63,7 +78,7 @@ class Busy(Struct, frozen=True, omit_defaults=True):
 class Beat(Struct, frozen=True, omit_defaults=True):
     """`room`: how many commands it wants to have, beyond the first of each execution. `seqs` names the message of the
     queue by which each of `held` is held, in the same order. `skew`: by how many seconds its host's clock is ahead of
-    the broker's. `busy` are the kinds of tools that take turns."""
+    the broker's. `busy` are the kinds of tools that take turns, `says` what some of the calls have printed."""
 
     worker: str
     pool: str
@@ -79,6 +94,7 @@ class Beat(Struct, frozen=True, omit_defaults=True):
     seqs: Annotated[list[Seq], Meta(max_length=MAX_BEAT_SLOTS)] = []
     skew: Skew = 0.0
     busy: Annotated[list[Busy], Meta(max_length=MAX_BEAT_KINDS)] = []
+    says: Annotated[list[Saying], Meta(max_length=MAX_BEAT_SAYINGS)] = []
 
 
 _decoder = msgspec.json.Decoder(Beat)

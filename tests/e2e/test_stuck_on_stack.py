@@ -87,6 +87,10 @@ def test_a_call_that_does_not_end_is_named_and_ended(ctl: Ctl, up: Up, silence: 
         wait_until(lambda execution=execution: "task work" in ctl("why", execution).stdout, "its task has begun", 60)
         reason = why(ctl, execution, "running")
         assert f"task work {needle}" in reason["text"]
+        if name == "hung":
+            wait_until(lambda execution=execution: ctl("why", execution).stdout, "why shows what it printed", 30,
+                       so=lambda found: "    printed: before the hang\n" in found)
+            assert "before the hang" in ctl("logs", execution, "--printed").stdout
         typed(ctl, reason["remedy"])
         assert ctl("watch", execution).returncode == 5
         assert ("before the hang" in ctl("logs", execution, "--printed").stdout) == (name == "hung")

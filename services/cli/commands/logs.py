@@ -17,6 +17,7 @@ from shared.events.run_index import in_brackets
 
 if TYPE_CHECKING:
     from services.cli.executions.log_lines import Line, Teller
+    from shared.bus.ports import Bus
     from shared.events.record import Record
 
 
@@ -56,7 +57,7 @@ def command(
     """Print what tasks printed and what happened, line by line.
 
     Python tasks and programs are heard when a task ends, or is cut short: stdout and stderr are in what it reports to
-    the log.
+    the log. Of those that run, the last lines are shown, without -f.
     """
     from services.cli.console import run_async
 
@@ -73,13 +74,14 @@ async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, co
 
     settings = context.find(context_file)
     async with context.connected(settings, Patience() if follow else None) as bus:
-        await requests.expect(bus, execution_id, settings.partitions)
+        standing = await requests.expect(bus, execution_id, settings.partitions)
         if wanted.step:
             await steps.expect(await logbook.read(bus, execution_id, settings.partitions), wanted.step)
         if not follow:
             book = await logbook.read(bus, execution_id, settings.partitions)
             teller = Teller(book.values)
             found = [line for seq, record in book.entries for line in await book.ask(_told(teller, seq, record))]
+            found += await _under_way(bus, execution_id) if standing != "over" else []
             _print(wanted.last(filter(wanted.takes, found)), output)
             return exits.OK
         known = (await logbook.read(bus, execution_id, settings.partitions)).entries if wanted.tail is not None else []
@@ -100,6 +102,15 @@ async def _logs(execution_id: str, wanted: Wanted, follow: bool, output: str, co
                     if summary.over:
                         break
     return exits.OK
+
+
+async def _under_way(bus: "Bus", execution_id: str) -> "list[Line]":
+    from services.cli.executions.log_lines import under_way
+    from shared.events.stamp import stamp
+    from shared.runtime.stores import heartbeats
+
+    says = (each for beat in (await heartbeats.read_all(bus)).values() for each in beat.says)
+    return list(under_way((each for each in says if each.execution_id == execution_id), stamp(await bus.time())))
 
 
 def _told(teller: "Teller", seq: int, record: "Record") -> "Callable[[], list[Line]]":

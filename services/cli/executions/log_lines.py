@@ -3,7 +3,7 @@
 What a task printed is in its outcome, and so is what is known of its failure. A result that lies outside the log is
 asked for by raising Missing."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -13,8 +13,10 @@ from shared.answers.history.summary import awaited
 from shared.engine.values.printed import printed
 from shared.engine.values.stored_values import value_of
 from shared.events import model as ev
+from shared.events.beat import Saying
 from shared.events.record import Record
 
+NOT_IN_LOG = 0  # the sequence of a line that is not there
 KNOWN = ("detail", "traceback", "body")  # of a failure, beside what was printed
 
 
@@ -78,6 +80,14 @@ class Teller:
                 yield from (line(each, stream, (cut.task, cut.attempt)) for each in text.splitlines())
         if text := said(event):
             yield line(text)
+
+
+def under_way(says: Iterable[Saying], now: str) -> Iterator[Line]:
+    """What calls that run have printed last, as their workers say it: nothing of it is in the log yet."""
+    for each in says:
+        step, index = each.run_id.rpartition(":")[0], max(-1, each.index)
+        for stream, texts in each.streams.items():
+            yield from (Line(NOT_IN_LOG, now, text, stream, step, index, each.task, each.attempt) for text in texts)
 
 
 def said(event: ev.Event) -> str:

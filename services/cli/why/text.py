@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"blocked": "red", "denied": "yellow", "running": "cyan", "over": None, "note": None}
 MAX_INDEXES = 10
+SHOWN = ("failure", "printed")  # values that stand below the text, line by line
 
 
 def shape(answer: "Answer") -> dict[str, Any]:
@@ -59,7 +60,8 @@ def _told(reason: "Reason", now: datetime, wide: bool) -> Iterator[str]:
     where = f" {_place(reason)}" if _place(reason) else ""
     yield f"{kind}{where}  [{reason.cause}]"
     yield f"  {times.localized(reason.text)}"
-    yield from failure_lines.lines(reason.values.get("failure"), "    ")
+    for name in SHOWN:
+        yield from failure_lines.lines(reason.values.get(name), "    ")
     when = [f"since {times.local(times.parsed(reason.since))} ({_ago(reason.since, now)})"] if reason.since else []
     when += [f"until {times.local(times.parsed(reason.until))} ({_ago(reason.until, now)})"] if reason.until else []
     if when:
@@ -67,7 +69,7 @@ def _told(reason: "Reason", now: datetime, wide: bool) -> Iterator[str]:
     if reason.remedy is not None:
         yield f"  → {words(reason.remedy)}"
     for name, value in reason.values.items() if wide else ():
-        if name == "failure":
+        if name in SHOWN:
             continue  # it stands above
         yield f"    {name}: {json.dumps(value, ensure_ascii=False, default=str)}"
     for answer in reason.because:

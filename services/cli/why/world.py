@@ -60,7 +60,7 @@ class Around:
                 found.append(Worker(
                     name=beat.worker, pool=beat.pool, slots=beat.slots, held=frozenset(beat.held), room=beat.room,
                     heard=at / 1e9, draining=beat.draining, started=beat.started, skew=beat.skew,
-                    busy=tuple(beat.busy),
+                    busy=tuple(beat.busy), says=tuple(beat.says),
                 ))
         return tuple(found)
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from shared.answers.why.remedies import Remedy
 from shared.engine.scheduling.limit_ledger import Ledger
-from shared.events.beat import Busy, Key
+from shared.events.beat import Busy, Key, Saying
 
 Kind = Literal["blocked", "running", "denied", "over", "note"]
 Mover = Literal["itself", "someone", "nothing"]
@@ -81,7 +81,7 @@ class Answer(Struct, frozen=True, omit_defaults=True):
 class Worker(Struct, frozen=True):
     """A worker's last beat, and when the broker got it. One that is `draining` accepts nothing new; `started` is when
     its life began: one that is started again under the same name holds nothing of its earlier life. `skew`: by how much
-    its machine's clock is ahead of the broker's."""
+    its machine's clock is ahead of the broker's. `says`: what calls under way have printed last."""
 
     name: str
     pool: str
@@ -93,6 +93,7 @@ class Worker(Struct, frozen=True):
     started: float = 0.0
     skew: float = 0.0
     busy: tuple[Busy, ...] = ()
+    says: tuple[Saying, ...] = ()
 
 
 class Pool(Struct, frozen=True):

@@ -158,6 +158,7 @@ def _held(view: View, world: World, hold: Hold, pool: Pool, command: Command) ->
         target, known = called(view, hold.step, hold.task)
         values |= known
         what = f"task {hold.task}{target}, attempt {hold.attempt} of {view.attempts(hold.step, hold.task)}"
+        values |= _printed(worker, (view.execution_id, command.run_id, command.index), hold)
         values |= (until := _given_up(view, hold, command))
         what += f", given up at {_clock(until['call_until'])} (its time is {until['call_s']:g} s)" if until else ""
     lease = f"the lease began at {_clock(hold.since)} and expires at {_clock(values['lease_expires'])} unless renewed"
@@ -166,6 +167,13 @@ def _held(view: View, world: World, hold: Hold, pool: Pool, command: Command) ->
         values=values, since=hold.task_since or hold.since,
         remedy=remedy("call_ends", execution_id=view.execution_id) if hold.task else GOES_ON,
     )
+
+
+def _printed(worker: Worker, key: Key, hold: Hold) -> dict[str, Any]:
+    """What the call has printed last, if its worker says so."""
+    says = next((each for each in worker.says if (each.execution_id, each.run_id, each.index) == key
+                 and (each.task, each.attempt) == (hold.task, hold.attempt)), None)
+    return {"printed": {stream: "\n".join(lines) for stream, lines in says.streams.items()}} if says is not None else {}
 
 
 def called(view: View, step_name: str, task_name: str) -> tuple[str, dict[str, Any]]:

@@ -5,7 +5,8 @@ from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from shared.events.bounds import MAX_PRINTED
+from shared import visible
+from shared.events.bounds import MAX_BEAT_LINES, MAX_BEAT_TEXT, MAX_PRINTED
 from shared.events.fields import Printed, Stream
 from shared.events.outcome import Outcome
 
@@ -37,6 +38,14 @@ def with_last_words(outcome: Outcome, stopped: Outcome | None) -> Outcome:
     if stopped is None:
         return outcome
     return replace(outcome, result=stopped.result, meta={**stopped.meta, **outcome.meta})
+
+
+def last_lines(text: str, *, cut: bool = False) -> tuple[str, ...]:
+    """Of what a call prints that has not ended: as one may show them. `cut`: something stood before."""
+    lines = text.rstrip().splitlines()
+    if cut and len(lines) > 1:
+        del lines[0]
+    return tuple(visible.line(each[:MAX_BEAT_TEXT])[:MAX_BEAT_TEXT] for each in lines[-MAX_BEAT_LINES:])
 
 
 def tail(text: str, most: int) -> str:

@@ -70,6 +70,10 @@ class Secrets:
         found = self._found(_encode(value))
         return _Cleaner(found, self._names).value(value) if found else value
 
+    def part(self, text: str) -> str:
+        """A text that may begin or end within a secret."""
+        return str(self._uncut(self.value(text)))
+
     def _found(self, data: bytes) -> list[str]:
         """The secrets that may be in it."""
         return list(dict.fromkeys(secret for probe, secret in self._probes if probe in data))

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from shared.dsl.model.tool_spec import KeySpec, ToolSpec
 from shared.errors import Unavailable
+from shared.events.fields import Stream
 from shared.events.outcome import Outcome, Ref
 from shared.events.waits import Waits
 
@@ -19,12 +20,14 @@ RESULT_DEPTH = 100  # lists and mappings within each other in one result
 
 
 class Printing:
-    """What a call says that has not ended. `stopped`: the outcome of one that was cut short and that nobody waits for
-    any more, with what it had printed."""
+    """What a call says that has not ended. `so_far` gives the last so many bytes of each stream, of a tool that can
+    tell. `stopped`: the outcome of a call that was cut short and that nobody waits for any more, with what it had
+    printed."""
 
-    __slots__ = ("stopped",)
+    __slots__ = ("so_far", "stopped")
 
     def __init__(self) -> None:
+        self.so_far: Callable[[int], Mapping[Stream, str]] | None = None
         self.stopped: Outcome | None = None
 
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +19,9 @@ from msgspec.structs import replace
 
 import shared
 from shared.errors import Signal, ToolError
+from shared.events.fields import Stream
 from shared.tools.base import keepers
+from shared.tools.base.contract import Printing
 from shared.tools.base.guard import TooLarge
 from shared.tools.base.inherited import inherited
 from shared.tools.python.channel import Channel
@@ -137,6 +139,10 @@ class Child:
         return os.pread(self._output.fileno(), most, max(size - most, 0)).decode("utf-8", "replace")
 
 
+    def streams(self, most: int) -> Mapping[Stream, str]:
+        return {"stdout": self.printed(most)}
+
+
 class Pool:
     def __init__(self, size: int, temp_folder: str) -> None:
         self._size = size
@@ -148,17 +154,25 @@ class Pool:
                                                    ignore_cleanup_errors=True)
         self._reaping: set[asyncio.Future[None]] = set()
 
-    async def ask(self, request: Request, printed: dict[str, Any] | None = None) -> Reply:
-        """`printed` gets what the call printed if it has no answer: it crashed, or was cut short."""
+    async def ask(
+        self, request: Request, printed: dict[str, Any] | None = None, printing: Printing | None = None
+    ) -> Reply:
+        """`printed` gets what the call printed if it has no answer: it crashed, or was cut short; `printing` knows it
+        before."""
         while True:
             with contextlib.suppress(Spent):
                 async with self._child() as child:
+                    if printing is not None:
+                        printing.so_far = child.streams
                     try:
                         return await child.ask(request)
                     except (asyncio.CancelledError, Crashed):
                         if printed is not None and (said := child.printed()):
                             printed["stdout"] = said
                         raise
+                    finally:
+                        if printing is not None:
+                            printing.so_far = None  # what it printed into may be closed
 
     @contextlib.asynccontextmanager
     async def _child(self) -> AsyncIterator[Child]:

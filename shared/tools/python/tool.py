@@ -69,7 +69,7 @@ class PythonTool:
             libs = _libs(call.config.get("libs"))
             loops, tables = _wholes(args)
             asked = Request(code, args, libs, call=call.idempotency_key, loops=loops, tables=tables)
-            return _outcome(await self._pool.ask(asked, printed))
+            return _outcome(await self._pool.ask(asked, printed, call.printing))
         except self._crashed as error:
             return failed("crash", str(error), retryable=True, py=blank(), meta=printed)
 

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import shared
 from shared.errors import ToolError
+from shared.events.fields import Stream
 from shared.tools.base import keepers
 from shared.tools.base.guard import BadCall, TooLarge
 from shared.tools.shell.warden import SIZE
@@ -61,6 +62,13 @@ class Capture(asyncio.Protocol):
         if self.whole:
             return (self._head + self._tail).decode("utf-8", "replace")
         return f"{head}\n… {self._size - 2 * self._half} bytes left out …\n{tail}"
+
+    def end(self, most: int) -> str:
+        """Its last bytes so far."""
+        found = self._tail[-most:]
+        if len(found) < most:  # nothing was left out
+            found = self._head[len(found) - most:] + found
+        return found.decode("utf-8", "replace")
 
 
 class Wardens:
@@ -141,6 +149,10 @@ class Process:
         finally:
             for handle in theirs:
                 os.close(handle)
+
+    def streams(self, most: int) -> Mapping[Stream, str]:
+        """What it has said so far, the last bytes of it."""
+        return {"stdout": self.stdout.end(most), "stderr": self.stderr.end(most)}
 
     async def finish(self) -> int:
         """The exit code, as a shell says it. Cancelled, it ends the script first."""

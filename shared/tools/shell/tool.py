@@ -75,6 +75,8 @@ class ShellTool:
         async with self._place(call.config) as folder:
             with _stdin(call.config.get("stdin")) as stdin:
                 process = self._process(self._wardens, command, env, folder, stdin)
+            if call.printing is not None:
+                call.printing.so_far = process.streams
             try:
                 code = await process.finish()
             except asyncio.CancelledError:

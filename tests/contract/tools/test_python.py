@@ -17,6 +17,7 @@ from shared.tools.python import child as python_child
 from shared.tools.python import code as python_code
 from tests.support.calls import call, recorded
 from tests.support.processes import gone, running, written
+from tests.support.waiting import until
 
 
 async def _run(tool, code: str, _timeout: float = 20.0, **config: Any):
@@ -301,7 +302,10 @@ async def test_a_call_on_a_warm_process_costs_far_less_than_a_millisecond(opened
 async def test_a_call_that_is_cut_short_leaves_what_it_printed(opened) -> None:
     given = replace(call({"code": "print('reading', flush=True)\nwhile True: pass"}), printing=Printing())
     running_call = asyncio.create_task(opened("python").run(given))
-    await asyncio.sleep(2.0)
+    said = {"stdout": "reading\n"}
+    await until(lambda: given.printing.so_far and given.printing.so_far(100) == said, "it is heard while it runs")
+    assert given.printing.so_far(4) == {"stdout": "ing\n"}
     running_call.cancel()
     await asyncio.wait({running_call})
-    assert (running_call.cancelled(), given.printing.stopped.meta) == (True, {"stdout": "reading\n"})
+    assert (running_call.cancelled(), given.printing.stopped.meta) == (True, said)
+    assert given.printing.so_far is None

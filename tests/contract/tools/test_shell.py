@@ -266,8 +266,16 @@ async def test_nothing_is_left_open(opened) -> None:
 async def test_a_call_that_is_cut_short_leaves_what_it_said(opened) -> None:
     given = replace(call({"cmds": "trap 'echo bye; exit' TERM; echo begun; sleep 60 & wait"}), printing=Printing())
     running_call = asyncio.create_task(opened("shell").run(given))
-    await asyncio.sleep(2.0)
+    begun = {"stdout": "begun\n", "stderr": ""}
+    await until(lambda: given.printing.so_far and given.printing.so_far(100) == begun, "it is heard while it runs")
     running_call.cancel()
     await asyncio.wait({running_call})
     said = {"stdout": "begun\nbye\n", "stderr": ""}
     assert (running_call.cancelled(), given.printing.stopped.result) == (True, said)
+
+
+async def test_the_end_of_a_stream_is_known_while_it_grows() -> None:
+    stream = shell_process.Capture(20)
+    for part, end in ((b"abc", "abc"), (b"defghij", "ghij"), (b"kl", "ijkl"), (b"m" * 50, "mmmm")):
+        stream.data_received(part)
+        assert stream.end(4) == end

@@ -6,7 +6,7 @@ from services.scheduler.liveness import Lives
 from services.scheduler.pool_capacity import Rooms
 from shared.errors import Corrupt
 from shared.events import beat as beats
-from shared.events.beat import Beat, Busy, Calling
+from shared.events.beat import Beat, Busy, Calling, Saying
 from shared.events.bounds import MAX_BEAT_SLOTS, MAX_BEAT_TEXT
 from shared.events.letter import read, write
 from shared.runtime.service.clock import SystemClock
@@ -21,6 +21,7 @@ WHOLE = Beat(
     worker="w-1", pool="default", slots=64, held=[("x1", "start:1", -1), ("x2", "loop:2", 7)], room=128, host="host",
     pid=42, started=1.8e9, version="1.0", provides=("gpu",), draining=True, seqs=[5, 6], skew=0.2,
     busy=[Busy("python", 2, 2, 1, [CALL])],
+    says=[Saying("x1", "start:1", -1, "call", 2, {"stdout": ("reading", "page 7"), "stderr": ("slow",)})],
 )
 PLAIN = Beat("w-1", "default"), Beat("w-1", "default", 4, [("x", "r:1", 0)])
 EXAMPLES = tuple(map(msgspec.json.encode, (WHOLE, *PLAIN)))

@@ -80,8 +80,8 @@ def test_a_step_that_is_gone_is_named() -> None:
     driver = stopped(FLOW, "load")
     renamed = plan_of(FLOW.replace("load", "store"), WORKLOAD)
     assert refused(driver, renamed) == "has no step 'load', where it would continue"
-    shorter = plan_of("- step: start\n  tool: {kind: noop, args: {n: 1}}\n- {step: load, tool: {kind: noop}}\n", WORKLOAD)
-    assert refused(driver, shorter) == "has no step 'fetch', which is done"
+    shorter = "- {step: start, tool: {kind: noop, args: {n: 1}}}\n- {step: load, tool: {kind: noop}}\n"
+    assert refused(driver, plan_of(shorter, WORKLOAD)) == "has no step 'fetch', which is done"
 
 
 def test_from_a_step_only_what_came_before_it_is_kept() -> None:
@@ -111,8 +111,8 @@ def test_a_loop_continues_over_the_same_elements(flow: str, fits: bool) -> None:
      None),
     (WORKLOAD.replace("http://a", "http://b"), {"url": "http://a"}, "",
      {"url": "http://a", "tries": 3, "db": {"host": "h", "port": 1}}),
-    (WORKLOAD.replace("tries: 3", "tries: 4"), {}, "another workload.tries, and step 'start', which is done, has read it",
-     None),
+    (WORKLOAD.replace("tries: 3", "tries: 4"), {},
+     "another workload.tries, and step 'start', which is done, has read it", None),
     (WORKLOAD.replace("tries: 3", "tries: 3, more: 1"), {}, "",
      {"url": "http://a", "tries": 3, "db": {"host": "h", "port": 1}}),
     (WORKLOAD.replace("'http://a'", "\"http://{{ workload.db.host }}\""), {}, "another workload.url", None),

@@ -1,10 +1,12 @@
 """The reasons of `why` on folded histories: workers, pools, loops, waits and places."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from services.cli.why.text import lines
 from shared.answers.why import explain as why
 from shared.answers.why import waits as why_waits
 from shared.answers.why.facts import Answer, Pool, Queued, Reason, Worker
@@ -12,6 +14,7 @@ from shared.answers.why.remedies import GOES_ON, Remedy, remedy
 from shared.answers.why.view import viewed
 from shared.engine.leases.lease_fit import child_of
 from shared.events import model as ev
+from shared.events.beat import Saying
 from shared.events.outcome import failed
 from shared.events.record import Lease
 from shared.events.stamp import seconds, stamp
@@ -34,6 +37,19 @@ def test_what_runs_tells_who_holds_it_and_until_when() -> None:
     assert (reason.kind, reason.task, reason.attempt) == ("running", "start_task", 1)
     assert reason.values["lease_expires"] == stamp(LATER - 1 + 15)
     assert reason.values["leases"] == 1
+
+
+def test_what_its_call_printed_last_is_told() -> None:
+    stall, key = Stall(PLAIN), ("x1", "start:1", -1)
+    stall.says(ev.StepStarted(), ev.TaskStarted("start_task", 1))
+    says = (Saying("x2", "start:1", -1, "start_task", 1, {"stdout": ("another's",)}),
+            Saying(*key, "start_task", 1, {"stdout": ("reading", "page 7"), "stderr": ("slow",)}))
+    reason = stall.reason("running", workers=(replace(worker("w1", key), says=says),))
+    assert reason.values["printed"] == {"stdout": "reading\npage 7", "stderr": "slow"}
+    assert list(lines(Answer("x1", "running", (reason,)), datetime.now(UTC)))[3:6] == [
+        "      printed:", "        reading", "        page 7"]
+    earlier = (Saying(*key, "start_task", 2, {"stdout": ("of another attempt",)}),)
+    assert "printed" not in stall.reason("running", workers=(replace(worker("w1", key), says=earlier),)).values
 
 
 @pytest.mark.parametrize(("spec", "step", "limit"), [

@@ -2,8 +2,9 @@
 
 import pytest
 
-from services.cli.executions.log_lines import Teller, said
+from services.cli.executions.log_lines import Teller, said, under_way
 from shared.events import model as ev
+from shared.events.beat import Saying
 from shared.events.record import Lease, Record
 from shared.events.stamp import stamp
 
@@ -34,3 +35,11 @@ def test_what_a_call_that_was_cut_short_had_printed_is_told(event: ev.Event) -> 
     assert [(line.text, line.stream, line.task, line.attempt) for line in lines[:-1]] == [
         ("a", "stdout", "load", 2), ("b", "stdout", "load", 2), ("oh", "stderr", "load", 2)]
     assert (lines[-1].stream, lines[-1].task) == ("", "")
+
+
+def test_what_calls_under_way_have_printed_last_is_told() -> None:
+    says = [Saying("x1", "load:2", 3, "call", 2, {"stdout": ("a", "b"), "stderr": ("oh",)})]
+    found = list(under_way(says, stamp(0.0)))
+    assert [(line.text, line.stream) for line in found] == [("a", "stdout"), ("b", "stdout"), ("oh", "stderr")]
+    assert {(line.seq, line.step, line.iteration, line.task, line.attempt) for line in found} == {
+        (0, "load", 3, "call", 2)}

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from services.worker.run import LAST_BYTES
 from services.worker.service import Worker
 from shared.bus import topology
 from shared.bus.memory.broker import MemoryBroker
@@ -16,7 +17,8 @@ from shared.bus.memory.bus import MemoryBus
 from shared.events import command as commands
 from shared.events import model as ev
 from shared.events import subjects
-from shared.events.bounds import MAX_PRINTED
+from shared.events.beat import Saying
+from shared.events.bounds import MAX_BEAT_TEXT, MAX_PRINTED
 from shared.events.command import Command, Local
 from shared.events.outcome import Outcome, failed, ok
 from shared.events.record import decode
@@ -24,10 +26,12 @@ from shared.events.stamp import stamp
 from shared.events.stop import Stop
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.service.settings import Settings
+from shared.runtime.stores import heartbeats
 from shared.runtime.stores.catalog import register
 from shared.tools.base.contract import Call, ToolOptions
 from shared.tools.base.guard import guarded
 from shared.tools.toolbox import Tools
+from tests.support.waiting import until
 from tests.unit.engine.support import HEAD, plan_of
 
 SECRET = "s3cr3t-of-the-shop"
@@ -45,10 +49,12 @@ class Program:
 
     async def run(self, call: Call) -> Outcome:
         printed: dict[str, Any] = {}
-        return await guarded(call, self._run(printed), meta=printed)
+        return await guarded(call, self._run(call, printed), meta=printed)
 
-    async def _run(self, printed: dict[str, Any]) -> Outcome:
+    async def _run(self, call: Call, printed: dict[str, Any]) -> Outcome:
         self.hangs.set()
+        if call.printing is not None:
+            call.printing.so_far = lambda most: {"stdout": self._said[-most:], "stderr": ""}
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -169,3 +175,30 @@ async def test_no_secret_is_in_it_and_not_more_than_fits(staged: Callable[..., A
         await stage.stop()
         ended = await stage.event(ev.StepFailed)
     assert ended.printed.streams["stdout"] == "…" + "x" * (MAX_PRINTED - 1)
+
+
+@pytest.mark.parametrize(("said", "lines"), [
+    ("before the hang\n", ("before the hang",)),
+    (f"1\n2\n3\n4\n{SECRET}\n\x1b[31m6\n", ("2", "3", "4", "***", "\\u001b[31m6")),
+    (f"{SECRET}\n" + "x" * (LAST_BYTES - len(SECRET) // 2 - 2) + "\nlast\n", ("x" * MAX_BEAT_TEXT, "last")),
+    (f"it is {SECRET[:-4]}", ("it is ***",)),  # half of it is printed
+])
+async def test_what_a_call_has_printed_last_is_in_the_beats(
+    staged: Callable[..., Any], said: str, lines: tuple[str, ...]
+) -> None:
+    async with staged(said) as stage:
+        async def says() -> list[Saying]:
+            found = await heartbeats.read_all(stage.bus)
+            return [each for beat in found.values() for each in beat.says]
+
+        await until(says, "its worker says what it printed", 20)
+        assert await says() == [Saying("x1", "start:1", -1, "start_task", 1, {"stdout": lines})]
+
+
+async def test_the_iterations_of_a_local_loop_say_it_too(staged: Callable[..., Any]) -> None:
+    async with staged(workflow=LOCAL, count=2, local=Local(items=[1, 2], most=2)) as stage:
+        async def says() -> list[int]:
+            found = await heartbeats.read_all(stage.bus)
+            return sorted(each.index for beat in found.values() for each in beat.says)
+
+        await until(says, "its worker says what both printed", 20, so=lambda found: found == [0, 1])
