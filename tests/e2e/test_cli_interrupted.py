@@ -8,6 +8,7 @@ from pathlib import Path
 
 from services.cli.console import exits
 from tests.support.cli import COMMAND, Cli, Up, environment
+from tests.support.processes import children, running
 from tests.support.waiting import wait_until
 
 AT_ONCE_S = 3.0  # of a busy machine
@@ -60,6 +61,25 @@ def test_a_run_says_whether_its_execution_is_kept(tmp_path: Path) -> None:
     code, said, after = interrupted(tmp_path, "run", "waits.yaml", when="running")
     assert (code, after < AT_ONCE_S) == (exits.INTERRUPTED, True)
     assert "stopping the stack of this run, and the execution with it" in said
+
+
+def test_two_interrupts_of_a_run_are_one_and_leave_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "waits.yaml").write_text(WAITS)
+    (tmp_path / "temporary").mkdir()
+    process = subprocess.Popen([*COMMAND, "run", "waits.yaml"], cwd=tmp_path, text=True, stdout=subprocess.DEVNULL,
+                               env=environment(TMPDIR=str(tmp_path / "temporary")), stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    while "running" not in (line := process.stderr.readline()):
+        assert line, "it has ended"
+    below = children(process.pid)
+    assert below, "its broker"
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == exits.INTERRUPTED
+    assert [pid for pid in below if running(pid)] == []
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_up_says_what_works_in_its_folder(tmp_path: Path, cli: Cli) -> None:
