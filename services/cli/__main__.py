@@ -1,31 +1,21 @@
 """Where noetlctl begins. Ctrl-C while its modules are loaded is what it is later: one line, and its exit code. Another
-one changes nothing: people press it twice, and the second may come while the first is dealt with."""
+one changes nothing. What this file imports at its top cannot be interrupted so, and is next to nothing."""
 
-import signal
 import sys
-from types import FrameType
-from typing import NoReturn
 
 INTERRUPTED = 130
 
 
-def main() -> NoReturn:
-    signal.signal(signal.SIGINT, _once)
+def main() -> None:
     try:
         from services.cli.main import main as run
     except KeyboardInterrupt:
+        import signal  # late: it takes a moment
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.stderr.write("noetlctl: interrupted\n")
         sys.exit(INTERRUPTED)
     run()
-
-
-def _once(_number: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGINT, _ignored)
-    raise KeyboardInterrupt
-
-
-def _ignored(_number: int, _frame: FrameType | None) -> None:
-    """A function of ours, not SIG_IGN: that would be inherited by processes we start."""
 
 
 if __name__ == "__main__":

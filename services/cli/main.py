@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import signal
 import sys
 import traceback
 from contextlib import nullcontext
@@ -129,8 +130,19 @@ def cli(ctx: click.Context) -> None:
 
 def main(args: list[str] | None = None) -> NoReturn:
     with nullcontext() if os.environ.get(COMPLETE) else screen.installed():  # a shell is told in bytes
-        code = exit_code(args)
+        try:
+            code = exit_code(args)
+            _ignore_signals()
+        except KeyboardInterrupt:  # another one, while the first was answered
+            _ignore_signals()
+            code = exits.INTERRUPTED
     sys.exit(code)
+
+
+def _ignore_signals() -> None:
+    """It is decided how the process ends, which takes Python a moment."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def exit_code(args: list[str] | None) -> int:

@@ -15,6 +15,11 @@ COMMAND = """
 import asyncio, os, signal, sys, time
 from services.cli.console import run_async
 
+def again():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(os.getpid(), number)
+    time.sleep(0.05)  # a signal is heard between two instructions
+
 async def work():
     print("begun", flush=True)
     try:
@@ -24,9 +29,7 @@ async def work():
         print("tidied up", flush=True)
 
 code = run_async.run(work())
-for number in (signal.SIGINT, signal.SIGTERM):
-    os.kill(os.getpid(), number)
-time.sleep(0.05)  # a signal is heard between two instructions
+again()
 sys.exit(code)
 """
 
@@ -73,3 +76,24 @@ def test_nor_does_it_while_the_command_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", LOADING], cwd=ROOT, text=True, capture_output=True, check=False,
                           timeout=60)
     assert (done.returncode, done.stderr) == (exits.INTERRUPTED, "noetlctl: interrupted\n")
+
+
+# Python takes down what it has loaded, and puts back what signals did before.
+ENDING = """
+import os, signal
+from services.cli.main import main
+
+class Late:
+    def __del__(self, kill=os.kill, me=os.getpid(), numbers=(signal.SIGINT, signal.SIGTERM)):
+        for number in numbers:
+            kill(me, number)
+
+os.late = Late()
+main(["--version"])
+"""
+
+
+def test_nor_does_it_when_all_is_done_and_the_process_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDING], cwd=ROOT, text=True, capture_output=True, check=False,
+                          timeout=60)
+    assert (done.returncode, done.stderr) == (exits.OK, "")
