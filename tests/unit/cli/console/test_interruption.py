@@ -50,11 +50,12 @@ def test_another_interrupt_changes_nothing(pause: float) -> None:
 
 # Interrupted while it loads what it needs, and again while it says so.
 LOADING = """
-import builtins, os, signal, sys
+import builtins, os, signal, sys, time
 
 class Writing:
     def write(self, text):
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)  # a signal is heard between two instructions
         sys.__stderr__.write(text)
 
     def flush(self):
@@ -63,7 +64,7 @@ class Writing:
 def load(name, *rest, known=builtins.__import__):
     if name == "services.cli.main":
         sys.stderr = Writing()
-        os.kill(os.getpid(), signal.SIGINT)
+        raise KeyboardInterrupt
     return known(name, *rest)
 
 from services.cli.__main__ import main

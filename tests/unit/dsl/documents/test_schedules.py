@@ -118,7 +118,7 @@ def test_a_mistake_in_a_schedule_is_told_with_its_place_and_fix(more: str, code:
     (SUBJECT + "  stream: NOETL_EVENTS_0\n", "DSL204", "7:11", "at most once"),
     (SUBJECT + "  filter: total > 10\n", "DSL602", "7:11", "write filter:"),
     (SUBJECT + '  filter: "{{ data.total > 10 }}"\n', "DSL910", "7:11", "known here: message"),
-    (SUBJECT + '  filter: "{{ message.data. }}"\n', "DSL601", "7:11", "a template"),
+    (SUBJECT + '  filter: "{{ message.data. }}"\n', "DSL601", "7:11", "a name is missing after"),
     (SUBJECT + "  mapping: [1]\n", "DSL203", "7:12", "write mapping:"),
     (SUBJECT + '  mapping: {a: "{{ keychain.x }}"}\n', "DSL603", "7:16", "auth"),
     (SUBJECT + "  dedupe: order\n", "DSL602", "7:11", "write dedupe:"),
