@@ -101,7 +101,6 @@ class Loop(Struct):
         claims = self.claims is not None and self.claims.open and self.claims.epoch > NOBODY
         return claims or any(epoch > NOBODY for epoch in self.live.values())
 
-
     def outranks(self, lease: Lease) -> bool:
         """A later lease holds what this one speaks of. Whoever holds a local loop holds its iterations."""
         return is_outranked(lease, self.live.get(lease.index, NOBODY), self.held)
@@ -159,8 +158,7 @@ def draft(state: Schedule) -> Schedule:
 
 
 def evolve(state: Schedule, records: list[tuple[int, Record]], fitting: set[int] | None = None) -> Schedule:
-    """The state after more records of the execution, in log order (one copy for the whole batch). The sequences of
-    those that fit are added to `fitting`."""
+    """The state after more records, in log order (one copy for all). What fits is added to `fitting`."""
     new = draft(state)
     for seq, record in records:
         if record.writer == "scheduler":
@@ -267,11 +265,9 @@ def known(state: Schedule, lease: Lease) -> Known | None:
     if loop is None:
         return None
     asked, size = (loop.claims.asked, loop.claims.size) if loop.claims is not None else (0, 0)
-    local, part = loop.is_local, lease.index
-    if is_frame(part):
-        part = FIRST_FRAME if frame_of(part) == asked - 1 else RUN
-    elif local:
-        part = RUN
+    local, part = loop.is_local, RUN if loop.is_local else lease.index
+    if is_frame(lease.index):
+        part = FIRST_FRAME if frame_of(lease.index) == asked - 1 else RUN
     begun = loop.total if local and loop.stopped else loop.next
     since = max(loop.cause, loop.sent.get(part, 0))
     return Known(

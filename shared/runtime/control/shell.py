@@ -124,9 +124,8 @@ class Shell(Generic[S]):
 
     async def take(self, batch: Sequence[Message]) -> None:
         touched: dict[str, Actor[S]] = {}
-        before, read = self._seen, list[tuple[Message, Record]]()
         await self.horizon.look_if_lost()
-        fresh = self.horizon.fresh_times()
+        before, read, fresh = self._seen, list[tuple[Message, Record]](), self.horizon.fresh_times()
         for message in batch:
             self._seen = message.seq
             try:
