@@ -6,7 +6,8 @@
 2. What *runs again* may be changed in any way: that is what was mended. It has to be there under its name; and of a
    loop that continues with the iterations that did not succeed, the elements have to be the same.
 3. A value of the workload stays as it was, unless the other version writes it otherwise and the request did not give
-   it. No kept step may have read one that changes.
+   it. No kept step may have read one that changes, and no loop that continues: neither for its elements, which are
+   those it had, nor in the iterations that are done.
 4. Lines and descriptions do not count, nor do timeouts, pools and limits.
 """
 
@@ -31,6 +32,9 @@ def refusal(
             return f"has no step {token.step!r}, where it would continue"
         if token.loop is not None and not _same_elements(old.steps[token.step].loop, new.steps[token.step].loop):
             return f"has another loop in step {token.step!r}, of which {token.loop.done} iterations are done"
+        if token.loop is not None and (read := sorted(_among(old.steps[token.step].needs, changed))):
+            of = f"step {token.step!r}, of which {token.loop.done} iterations are done,"
+            return f"has another workload.{read[0]}, and {of} has read it"
     for name in sorted(kept):
         if name not in new.steps:
             return f"has no step {name!r}, which is done"

@@ -102,6 +102,20 @@ def test_a_loop_continues_over_the_same_elements(flow: str, fits: bool) -> None:
     assert reason == ("" if fits else "has another loop in step 'start', of which 1 iterations are done")
 
 
+@pytest.mark.parametrize(("loop", "given", "says"), [
+    (LOOP.replace("[1, 2, 3]", '"{{ workload.xs }}"'), {}, "xs"),
+    (LOOP.replace('{n: "{{ n }}"}', '{m: "{{ workload.xs }}"}'), {}, "xs"),
+    (LOOP.replace("[1, 2, 3]", '"{{ workload.xs }}"'), {"xs": [1, 2, 3]}, ""),
+    (LOOP, {}, ""),
+])
+def test_a_loop_of_which_some_is_done_has_read_what_its_elements_and_tasks_name(
+    loop: str, given: dict[str, Any], says: str
+) -> None:
+    reason = refused(stopped(loop, "start", "{xs: [1, 2, 3]}"), plan_of(loop, "{xs: [1, 2, 3, 4]}"), given=given)
+    what = f"has another workload.{says}, and step 'start', of which 1 iterations are done, has read it"
+    assert reason == (what if says else "")
+
+
 @pytest.mark.parametrize(("workload", "given", "says", "kept"), [
     (WORKLOAD, {}, "", {"url": "http://a", "tries": 3, "db": {"host": "h", "port": 1}}),
     (WORKLOAD.replace("host: h", "host: mended"), {}, "", {"url": "http://a", "tries": 3}),
