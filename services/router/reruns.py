@@ -1,7 +1,6 @@
 """A new execution that continues where an earlier one failed, or from a step of it."""
 
 import asyncio
-from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -83,7 +82,7 @@ class Reruns:
         return Prepared(request, chosen.plan, restored)
 
     async def _chosen(
-        self, asked: Control, first: ev.ExecutionRequested, state: Execution, kept: Collection[str],
+        self, asked: Control, first: ev.ExecutionRequested, state: Execution, kept: rerun.Kept,
         found: ev.PlaybookRestored,
     ) -> Chosen | str:
         """The playbook as it was then; or in the version that is asked for, if what is kept fits it."""

@@ -3,6 +3,7 @@
 1. What is *kept* is what was done: steps that were entered and do not run again, with their results, their writes to
    ctx and the arcs they chose. All of that followed from how they are written, so each of them has to be written the
    same in the other version, arcs and admission included. Then the way to where it continues is the same too.
+   So has the admission of a step that has refused a token: nobody asks it again.
 2. What *runs again* may be changed in any way: that is what was mended. It has to be there under its name; and of a
    loop that continues with the iterations that did not succeed, the elements have to be the same.
 3. A value of the workload stays as it was, unless the other version writes it otherwise and the request did not give
@@ -16,13 +17,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from shared.answers.rerun.rerun import Kept
 from shared.dsl.model.plan import EVERYTHING, Loop, Needs, Plan, Step
 from shared.dsl.templates.needs import names_used, together
 from shared.events import model as ev
 
 
 def refusal(
-    old: Plan, new: Plan, kept: Collection[str], restored: ev.PlaybookRestored, given: Mapping[str, Any]
+    old: Plan, new: Plan, kept: Kept, restored: ev.PlaybookRestored, given: Mapping[str, Any]
 ) -> str:
     """What the other version has or lacks, so that it cannot; empty when it can. `given` is the payload of the request
     that the work began with."""
@@ -35,7 +37,13 @@ def refusal(
         if token.loop is not None and (read := sorted(_among(old.steps[token.step].needs, changed))):
             of = f"step {token.step!r}, of which {token.loop.done} iterations are done,"
             return f"has another workload.{read[0]}, and {of} has read it"
-    for name in sorted(kept):
+    for name in sorted(kept.refused & old.steps.keys() & new.steps.keys()):
+        one, other = old.steps[name], new.steps[name]
+        if _plain(one).admit != _plain(other).admit or one.join != other.join:
+            return f"has another admission of step {name!r}, which has refused a token"
+        if read := sorted(_among(names_used([rule.when for rule in other.admit]), changed)):
+            return f"has another workload.{read[0]}, and step {name!r}, which has refused a token, has read it"
+    for name in sorted(kept.entered):
         if name not in new.steps:
             return f"has no step {name!r}, which is done"
         if name in old.steps and (parts := _difference(old.steps[name], new.steps[name])):

@@ -8,6 +8,8 @@ and the tokens that were still waiting. A loop among these continues with the it
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
+
 from shared.answers.rerun.loops import leftovers
 from shared.engine.routing.state import Execution, apply, draft, evolve
 from shared.engine.values.stored_values import Values
@@ -34,13 +36,23 @@ def from_step(execution_id: str, entries: Sequence[Entry], step: str) -> ev.Play
     return _restored(before, [ev.Restart(step, entered.args)])
 
 
-def kept(entries: Sequence[Entry], restored: ev.PlaybookRestored, step: str) -> frozenset[str]:
-    """The steps that were entered before and do not run again. Without a `step`, all that were entered."""
-    entered = [event.step for _, record in entries if record.writer == "router" for event in record.events
-               if isinstance(event, ev.StepScheduled)]
+class Kept(Struct, frozen=True):
+    """Steps whose past stays: `entered`, and not to run again; `refused`, where a token was turned away."""
+
+    entered: frozenset[str]
+    refused: frozenset[str]
+
+
+def kept(entries: Sequence[Entry], restored: ev.PlaybookRestored, step: str) -> Kept:
+    """Up to where the `step` was last entered; without one, up to the end."""
+    events = [event for _, record in entries if record.writer == "router" for event in record.events]
     if step:
-        entered = entered[:len(entered) - 1 - entered[::-1].index(step)]
-    return frozenset({*entered, *restored.results} - {token.step for token in restored.tokens})
+        last = max(at for at, event in enumerate(events) if isinstance(event, ev.StepScheduled) and event.step == step)
+        events = events[:last]
+    entered = {event.step for event in events if isinstance(event, ev.StepScheduled)}
+    refused = {event.step for event in events if isinstance(event, ev.TokenRejected | ev.TokenAbsorbed)}
+    again = {token.step for token in restored.tokens}
+    return Kept(frozenset({*entered, *restored.results} - again), frozenset(refused))
 
 
 def _until(state: Execution, record: Record, at: int) -> Execution:

@@ -102,6 +102,31 @@ def test_a_loop_continues_over_the_same_elements(flow: str, fits: bool) -> None:
     assert reason == ("" if fits else "has another loop in step 'start', of which 1 iterations are done")
 
 
+ADMITS = """
+- step: start
+  tool: {kind: noop}
+  next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
+- step: a
+  spec:
+    policy:
+      admit: {rules: [{when: "{{ workload.most > 5 }}", then: {allow: true}}, {else: {then: {allow: false}}}]}
+  tool: {kind: noop}
+- {step: b, tool: {kind: noop}}
+"""
+
+
+@pytest.mark.parametrize(("was", "now", "workload", "says"), [
+    ("> 5", "> 0", "{most: 1}", "has another admission of step 'a', which has refused a token"),
+    ("> 5", "> 5", "{most: 9}", "has another workload.most, and step 'a', which has refused a token, has read it"),
+    ("tool: {kind: noop}\n- {step: b", "tool: {kind: noop, args: {n: 1}}\n- {step: b", "{most: 1}", ""),
+])
+def test_who_was_refused_stays_refused_and_so_its_admission_may_not_change(
+    was: str, now: str, workload: str, says: str
+) -> None:
+    assert was in ADMITS
+    assert refused(stopped(ADMITS, "b", "{most: 1}"), plan_of(ADMITS.replace(was, now), workload)) == says
+
+
 @pytest.mark.parametrize(("loop", "given", "says"), [
     (LOOP.replace("[1, 2, 3]", '"{{ workload.xs }}"'), {}, "xs"),
     (LOOP.replace('{n: "{{ n }}"}', '{m: "{{ workload.xs }}"}'), {}, "xs"),
