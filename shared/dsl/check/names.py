@@ -41,6 +41,7 @@ _MISPLACED = {
     "keychain": "read keychain in the keys of a task",
     **dict.fromkeys(("now", NOW),
                     "now() is there in workload, in the keys and rules of tasks, in arcs and in admission"),
+    **dict.fromkeys(("null", "nil", "NULL"), "did you mean none?"),
     "token": "write {{ keychain.name.field }} in the keys of a task, or auth: <credential name>",
     **dict.fromkeys(("response", "result"), "write event.result in an arc, outcome.result in a rule, and elsewhere the "
                     "name of the step that is meant"),

@@ -22,6 +22,12 @@ _SIGNS = {
     "`": "write the text in '",
     "#": "a comment is {# … #}", **dict.fromkeys("“”„‘’", "write straight quotes: ' or \""),
 }
+# What is written so in Python, and how it is written here.
+_PYTHON: tuple[tuple[str, str], ...] = (
+    (r"[\[({][^\[({]*\bfor\s+\w+\s+in\b", "there are no comprehensions: use the filters map and select, or {% for %}"),
+    (r"\blambda\b", "there are no functions of your own: use the filters map and select, or {% for %}"),
+    (r"\bf(\"[^\"]*\"|'[^']*')", "there are no f-texts: join parts with ~"),
+)
 # The groups of a message are put into its words, in which { and } are doubled.
 _FIXES: tuple[tuple[str, str], ...] = (
     (r"(got|unexpected) '='", "write == to compare; a value is kept with set: {{ctx.name: …}} on the step"),
@@ -52,12 +58,17 @@ def fix(text: str, message: str, nearest: Nearest) -> str:
     """`nearest` finds what a mistyped word most likely meant."""
     if (found := re.match(r"there is no (filter|test) `(.+)`", message)) is not None:
         return _unknown(found[1], found[2], nearest)
+    if (found := re.search(r"unknown tag '(end\w+)'.*needs to be closed is '(\w+)'", message)) is not None:
+        return f"write {{% end{found[2]} %}} instead, or before it"
     if (found := re.search(r"unknown tag '(\w+)'", message)) is not None:
         return _unknown_tag(found[1], nearest)
     if (found := re.match(r"unexpected char ['\"](.)['\"] at", message)) is not None:
         return _SIGNS.get(found[1], f"remove {found[1]}, or write it within quotes")
     if text.count("{{") > text.count("}}"):
         return "close every {{ with }}"
+    for pattern, words in _PYTHON:
+        if any(re.search(pattern, part) for part in re.findall(r"\{\{(.*?)\}\}", text, re.DOTALL)):
+            return words
     for pattern, words in _FIXES:
         if (found := re.search(pattern, message)) is not None:
             return words.format(*found.groups())

@@ -54,6 +54,12 @@ def told(text: str) -> list[tuple[str, str]]:
     ("{# a", "close it with #}"),
     ("{{ workload.n @ 1 }}", "remove @, or write it within quotes"),
     ("{{ range(1, stop=2, stop=3) }}", "keep one of the two"),
+    ("{{ [x for x in workload.n] }}", "there are no comprehensions: use the filters map and select, or {% for %}"),
+    ("{{ {x: 1 for x in workload.n} }}", "there are no comprehensions: use the filters map and select, or {% for %}"),
+    ("{{ [1] | map(lambda x: x) }}",
+     "there are no functions of your own: use the filters map and select, or {% for %}"),
+    ("{{ f'{workload.n}' }}", "there are no f-texts: join parts with ~"),
+    ("{% for x in [1] %}{{ x }}{% endif %}", "write {% endfor %} instead, or before it"),
 ])
 def test_what_cannot_be_read_is_told_with_what_mends_it(text: str, fix: str) -> None:
     if "{#" in text:
@@ -76,3 +82,7 @@ def test_a_function_that_is_none_is_told(text: str, fix: str) -> None:
                                   "{{ foo(1) | default(2) }}"])
 def test_what_is_right_is_not(text: str) -> None:
     assert told(text) == []
+
+
+def test_the_null_of_other_languages_is_none() -> None:
+    assert told("{{ workload.n == null }}") == [("DSL910", "did you mean none?")]
