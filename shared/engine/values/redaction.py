@@ -3,24 +3,27 @@ result, an error, what a program printed, or a header. Never by the name of a ke
 
 What has no secret in it costs one search for a few short texts, however many values it has. Only what may have one is
 walked through, and of a long text only what is around such a place is matched. Messages are cut by whoever makes them,
-so the beginning of a secret at the end of one, or its end at the beginning, goes too.
+and a program that is ended may have printed half of a line: so the beginning of a secret at the end of such a text, or
+its end at the beginning, goes too.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from shared.engine.values.secret_forms import pattern, probes, reach
 from shared.engine.values.secret_values import LEAST, secret_values
+from shared.events.fields import Stream
 from shared.events.outcome import Outcome
 
 HIDDEN = "***"
 LONG = 4096  # characters of a text that is matched in parts
 _FRAMED = ("http", "sql")  # shapes of a result whose own keys are ours
-_CUT = "… "  # what stands where a text was cut
+_STREAMS = frozenset(get_args(Stream))
+_CUT = "… \r\n"  # what stands where a text was cut
 _encode = msgspec.json.encode
 
 
@@ -62,9 +65,16 @@ class Secrets:
                 http=clean.framed(outcome.http), pg=clean.framed(outcome.pg), py=clean.framed(outcome.py),
                 fields=clean.framed(outcome.fields))
         if outcome.error is not None:
-            error, py = self._uncut(outcome.error), self._uncut(outcome.py)
-            outcome = replace(outcome, error={**error, "kind": kind}, py=py)
+            error, py, meta = map(self._uncut, (outcome.error, outcome.py, outcome.meta))
+            outcome = replace(
+                outcome, error={**error, "kind": kind}, py=py, meta=meta, result=self._unprinted(outcome.result))
         return outcome
+
+    def _unprinted(self, result: Any) -> Any:
+        """What a program that failed, or was ended, printed may end within a secret."""
+        if not isinstance(result, dict) or not result.keys() & _STREAMS:
+            return result
+        return {key: self._uncut(value) if key in _STREAMS else value for key, value in result.items()}
 
     def value(self, value: Any) -> Any:
         found = self._found(_encode(value))

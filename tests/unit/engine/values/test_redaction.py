@@ -144,3 +144,12 @@ def test_a_hostile_text_takes_bounded_time(text: str) -> None:
     began = time.process_time()
     assert TOKEN not in secrets.value(text)
     assert time.process_time() - began < 10
+
+
+def test_what_a_program_printed_when_it_was_ended_may_stop_within_a_secret() -> None:
+    secret = "canary-0123456789-abcdef"
+    half = f"token: {secret[:14]}"
+    stopped = failed("cancelled", "stopped", result={"stdout": half, "stderr": half + "\n"}, meta={"stdout": half})
+    clean = Secrets({"token": secret}).outcome(stopped)
+    assert clean.result == {"stdout": "token: ***", "stderr": "token: ***\n"}
+    assert clean.meta["stdout"] == "token: ***"
