@@ -2,6 +2,7 @@
 
     NoetlError                 something went wrong: reported, or turned into what is reported
     ├── Conflict               the broker refused an expected sequence: reload and decide again
+    │   └── NotYours           the pool belongs to another, who would undo it
     ├── Duplicate              a write-once subject already holds a message: it is there, continue
     ├── Refused                permissions or a stream setting forbid it: say so, do not retry
     │   └── Occupied           other bytes stand under the key of a result

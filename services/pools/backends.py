@@ -1,6 +1,7 @@
-"""Who runs the workers of a pool. `process` starts children of this service; with `external` someone else does."""
+"""Who runs the workers of a pool. `process` starts children of this service, `kubernetes` has Deployments; with
+`external` someone else does."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -10,14 +11,30 @@ from shared.runtime.stores.pools import Crash, WorkerStatus
 
 
 class Running(Struct, frozen=True):
-    """A worker that a backend looks after. `crashes` are its latest."""
+    """A worker that a backend looks after. `crashes` are its latest. `host`: the machine of its own, if it has one: the
+    beats that come from there are its."""
 
     status: WorkerStatus
     template: str
     crashes: tuple[Crash, ...] = ()
+    host: str = ""
+
+
+class Attended(Struct, frozen=True):
+    """A pool at a look. `held`: how many runs each of its workers has, by its host. `forced`: it was taken over, so
+    what others say of it does not count. `deleting`: nothing of it is to stay."""
+
+    pool: Pool
+    template: str
+    held: Mapping[str, int] = {}
+    forced: bool = False
+    deleting: bool = False
 
 
 class Backend(Protocol):
+    def attend(self, look: Attended) -> None:
+        """What is known of a pool of this backend, before anything is asked."""
+
     def missing(self, pool: Pool) -> str:
         """Why it cannot start a worker of the pool; empty when it can."""
 
@@ -40,6 +57,9 @@ class Backend(Protocol):
 
 class External:
     """Starts and ends nothing: what is known of its workers is what they say themselves."""
+
+    def attend(self, look: Attended) -> None:
+        return
 
     def missing(self, pool: Pool) -> str:
         return ""

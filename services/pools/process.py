@@ -14,7 +14,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from services.pools.backends import Running
+from services.pools.backends import Attended, Running
 from shared.bus.permissions import worker_user
 from shared.bus.ports import Clock
 from shared.dsl.documents.pools import Pool
@@ -126,6 +126,9 @@ class ProcessBackend:
         self._workers: dict[str, Worker] = {}
         if settings.logs:
             Path(settings.logs).mkdir(parents=True, exist_ok=True)
+
+    def attend(self, look: Attended) -> None:
+        return
 
     def missing(self, pool: Pool) -> str:
         if self._password(pool.name) is not None:

@@ -11,8 +11,9 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from services.pools.backends import Backend, Running
+from services.pools.backends import Attended, Backend, Running
 from services.pools.draining import Drains
+from services.pools.scaling import Scales
 from services.pools.silence import Hearing, Life
 from shared.bus import pool_consumer, topology
 from shared.bus.pool_consumer import Queue
@@ -24,6 +25,7 @@ from shared.errors import Corrupt
 from shared.events.beat import Beat
 from shared.events.stamp import seconds, stamp
 from shared.runtime.stores import pools
+from shared.runtime.stores.demand import Demands
 from shared.runtime.stores.pools import Crash, DrainStatus, Entry, Status, WorkerStatus
 
 CLOCKS_S = 1.0  # a pause that ends this much earlier or later than wanted is the same
@@ -32,9 +34,9 @@ log = structlog.get_logger()
 
 
 class Reconciler:
-    def __init__(self, bus: Bus, clock: Clock, backends: Mapping[str, Backend]) -> None:
+    def __init__(self, bus: Bus, clock: Clock, backends: Mapping[str, Backend], demands: Demands) -> None:
         self._bus, self._clock, self._backends = bus, clock, backends
-        self._drains, self._hearing = Drains(clock), Hearing(bus, clock)
+        self._drains, self._hearing, self._scales = Drains(clock), Hearing(bus, clock), Scales(clock, demands)
         self.settled = False  # nothing is on its way to what is wanted
 
     async def look(self) -> None:
@@ -49,6 +51,7 @@ class Reconciler:
             if after != before:
                 await self._bus.kv_put(topology.POOLS, pools.status_key(name), msgspec.json.encode(after))
         self._end_forgotten(pools.names(bucket))
+        self._scales.forget(set(known))
         for name in pools.without_document(bucket):
             await self._bus.kv_delete(topology.POOLS, pools.status_key(name))
         self.settled = "scaling" not in states and "waiting" not in states
@@ -77,7 +80,10 @@ class Reconciler:
                 self._stop_all(other, name, pool.drain_s)
         queue = await self._deliver(name, entry)
         drain = self._drains.advance(name, entry, before, queue, beats)
-        wanted = _wanted(pool, entry, drain, _blocked(backend.missing(pool), queue), beats)
+        backend.attend(Attended(pool, _template(pool, entry), _held(beats), bool(entry.taken_from), entry.deleting))
+        desired = self._scales.desired(pool, entry, before, queue)
+        workers = entry.workers if desired is None else desired
+        wanted = _wanted(pool, entry, workers, drain, _blocked(backend.missing(pool), queue), beats)
         seen = self._seen(backend.workers(name), beats) if wanted.ours else _said(beats)
         for action in engine.decide(wanted, seen):
             self._do(backend, pool, wanted.template, action)
@@ -87,20 +93,22 @@ class Reconciler:
         if state == "drained" and drain is not None and drain.report is None:
             left = await pool_consumer.look(self._bus, name)  # again: someone may have finished at the last moment
             drain = self._drains.reported(drain, left, () if wanted.ours else beats)
-        workers = tuple(self._told(each.status) for each in backend.workers(name))
+        running = tuple(self._told(each.status) for each in backend.workers(name))
         return Status(
-            generation=entry.generation, state=state, message=_message(state, wanted, workers, crashes, pool),
-            host=socket.gethostname(), workers=workers, drain=drain, settled=engine.settled(wanted, seen),
-            crashes=crashes,
+            generation=entry.generation, state=state, message=_message(state, wanted, running, crashes, pool),
+            host=socket.gethostname(), workers=running, drain=drain, settled=engine.settled(wanted, seen),
+            crashes=crashes, desired=desired,
         )
 
     def _seen(self, running: Sequence[Running], beats: Sequence[Beat]) -> list[Seen]:
         """A beat of an earlier life under the same name says nothing of this one."""
         said = {(beat.worker, beat.pid): beat for beat in beats}
+        hosts = {beat.host: beat for beat in sorted(beats, key=lambda beat: beat.started)}
         found = []
         for each in running:
             status = each.status
-            beat, heard = said.get((status.name, status.pid)), self._hearing.of(status.name, status.pid)
+            beat = hosts.get(each.host) if each.host else said.get((status.name, status.pid))
+            heard = self._hearing.of(status.name, status.pid)
             silent_s = heard.silent_s if heard is not None else 0.0
             worker = Seen(status.name, each.template, beat is not None, len(beat.held) if beat is not None else 0,
                           status.stopping, status.failures, silent_s)
@@ -152,11 +160,17 @@ class Reconciler:
                 backend.stop(each.status.name, within_s)
 
 
-def _wanted(pool: Pool, entry: Entry, drain: DrainStatus | None, blocked: str, beats: Sequence[Beat]) -> Wanted:
-    """Of a pool that others run, whatever workers there are."""
-    ours = pool.backend == "process"
+def _held(beats: Sequence[Beat]) -> dict[str, int]:
+    return {beat.host: len(beat.held) for beat in sorted(beats, key=lambda beat: beat.started) if beat.host}
+
+
+def _wanted(
+    pool: Pool, entry: Entry, workers: int, drain: DrainStatus | None, blocked: str, beats: Sequence[Beat]
+) -> Wanted:
+    """Of a pool that others run or scale, whatever workers there are."""
+    ours = pool.ours
     return Wanted(
-        workers=entry.workers if ours else sum(not beat.draining for beat in beats), template=_template(pool, entry),
+        workers=workers if ours else sum(not beat.draining for beat in beats), template=_template(pool, entry),
         drain_s=pool.drain_s, drain=entry.drain is not None, drain_over=drain is not None and drain.over,
         deleting=entry.deleting, blocked=blocked, ours=ours, silent_s=pool.silent_s,
     )
@@ -173,7 +187,10 @@ def _said(beats: Sequence[Beat]) -> list[Seen]:
 
 
 def _template(pool: Pool, entry: Entry) -> str:
-    """Everything that a worker is started with."""
+    """Everything that a worker is started with. On Kubernetes that is the Deployment's, whose controller replaces Pods
+    when it changes."""
+    if pool.backend == "kubernetes":
+        return f"r{entry.restarts}"
     parts = (pool.slots, pool.provides, pool.tools_disabled, pool.drain_s, entry.restarts)
     return hashlib.blake2b(repr(parts).encode(), digest_size=6).hexdigest()
 
@@ -193,7 +210,9 @@ def _message(
     if state == "silent":
         return _silent(workers, wanted.silent_s)
     if state == "empty" and not wanted.ours:
-        return f"no worker has said that it is there (NOETL_POOL={pool.name} python -m services.worker)"
+        scaled = "no worker is there: KEDA starts them by demand"
+        start = f"no worker has said that it is there (NOETL_POOL={pool.name} python -m services.worker)"
+        return start if pool.backend == "external" else scaled
     return ""
 
 

@@ -6,6 +6,9 @@ from collections.abc import Callable
 import structlog
 
 from services.pools.backends import Backend, External
+from services.pools.demand_page import DemandPage
+from services.pools.kubernetes.backend import KubernetesBackend
+from services.pools.kubernetes.place import Place
 from services.pools.leader import Leadership
 from services.pools.process import HAND_BACK_S, ProcessBackend
 from services.pools.reconcile import Reconciler
@@ -13,9 +16,11 @@ from shared.bus.permissions import WANTED
 from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError
 from shared.events import subjects
+from shared.runtime.service import health
 from shared.runtime.service.background import Tasks, run_until
 from shared.runtime.service.settings import Settings
 from shared.runtime.service.supervisor import sleep_or_stop
+from shared.runtime.stores.demand import Demands
 
 TICK_S = 0.5  # workers and consumers change without notice
 SETTLE_S = 15.0  # by then it says that it is ready, whatever the workers do
@@ -28,8 +33,11 @@ class Pools:
         self._bus, self._settings, self._clock = bus, settings, clock
         self._leadership = Leadership(bus, clock, settings.instance)
         process = ProcessBackend(settings, clock, self._tell)
-        self._backends: dict[str, Backend] = {"process": process, "external": External()}
-        self._reconciler = Reconciler(bus, clock, self._backends)
+        self._demands = Demands(bus, clock)
+        self._backends: dict[str, Backend] = {
+            "process": process, "external": External(), "kubernetes": KubernetesBackend(Place.of(settings), clock),
+        }
+        self._reconciler = Reconciler(bus, clock, self._backends, self._demands)
         self._changed = asyncio.Event()
         self._telling = Tasks()
         self._began = clock.now()
@@ -40,7 +48,10 @@ class Pools:
         self._telling.start(self._bus.publish(subjects.ended(pool), f"{pool}.{worker}".encode()))
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-        await run_until(stop, self._look_after(ready), self._hear(), finish=self._end(stop))
+        health.page("demand", DemandPage(self._bus, self._clock, self._demands))
+        await run_until(
+            stop, self._look_after(ready), self._hear(), self._demands.listen(), finish=self._end(stop)
+        )
 
     async def _look_after(self, ready: Callable[[], None]) -> None:
         said = False

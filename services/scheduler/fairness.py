@@ -70,6 +70,10 @@ class Fair(Generic[T]):
     def is_holding(self) -> bool:
         return bool(self._held)
 
+    @property
+    def held(self) -> int:
+        return len(self._held)
+
     def offer(self, key: Key, item: T, priority: int, root: str = "") -> bool:
         """False if it is known already, held back or under way. Without a root, the execution is its own root."""
         lane = self._lanes.get(key[0])

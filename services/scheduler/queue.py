@@ -73,7 +73,11 @@ class CommandQueue:
         self._families = Families(clock, log.live, log.share)
         self._pools: dict[str, Fair[Waiting]] = {}
         self._ended: dict[str, int] = {}
-        self._compared = clock.now()
+        self._compared, self._share = clock.now(), 0.0
+
+    def held(self) -> dict[str, int]:
+        """How many commands are held back, by pool."""
+        return {pool: fair.held for pool, fair in self._pools.items() if fair.is_holding}
 
     def send(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
         batch, now, connections = Batch(len(messages), then), self._clock.now(), self._bus.connections
@@ -137,7 +141,9 @@ class CommandQueue:
     def _look_at_held(self) -> None:
         """Finds ends that were missed (rule 3)."""
         now = self._clock.now()
-        late = now - self._compared > COMPARE_S
+        share = self._log.share()
+        # What is held of a partition that went to another scheduler is that one's now.
+        late, self._share = now - self._compared > COMPARE_S or share != self._share, share
         stuck = [
             pool for pool, fair in self._pools.items()
             if fair.is_holding and (late or fair.ended == self._ended.get(pool))

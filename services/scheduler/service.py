@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from services.scheduler.automation import Automation
 from services.scheduler.consumers import Consumers
+from services.scheduler.demand import Demand
 from services.scheduler.ends import Ends
 from services.scheduler.limits import Limits
 from services.scheduler.notify import Notifier
@@ -130,4 +131,8 @@ class Scheduler:
 async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
     consumers = Consumers(bus, clock, settings.pools, settings.replicas)
     scheduler = Scheduler(bus, settings, clock, consumers.make)
-    await run_until(stop, consumers.follow(), consumers.watch(), finish=scheduler.run(stop, ready))
+    demand = Demand(bus, clock, settings.instance, scheduler.queue.held)
+    await run_until(
+        stop, consumers.follow(), consumers.watch(), demand.run(), finish=scheduler.run(stop, ready)
+    )
+    await demand.close()

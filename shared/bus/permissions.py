@@ -32,6 +32,7 @@ PING_S, PINGS = "5s", 2  # a client that has gone without a word is noticed afte
 # pool has another for it.
 TIME = api.subject(api.stream_info(topology.TIMEKEEPER))
 WANTED = subjects.key(topology.POOLS, "pool.*")  # what people want of pools, heard by the pools service as it is said
+DEMAND = subjects.demand("*")  # what schedulers hold back, which the pools service adds up
 _POOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -116,7 +117,7 @@ def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partiti
             if many:
                 export |= {"response": "stream", "threshold": REPLY_S}
     words = [{"stream": subjects.stops(pool), "accounts": [f"POOL_{pool}"]} for pool in pools]
-    words.append({"stream": WANTED, "accounts": [APART["pools"]]})
+    words += [{"stream": subject, "accounts": [APART["pools"]]} for subject in (WANTED, DEMAND)]
     # Schedulers hear at once that the connection of a worker is over.
     closed = {"stream": {"account": SYSTEM, "subject": DISCONNECTS}, "to": subjects.closed("$1")}
     return {"jetstream": "enabled", "users": users, "exports": [*exports.values(), *words], "imports": [closed]}
@@ -129,7 +130,7 @@ def _pool_account(pool: str, passwords: Mapping[str, str], partitions: int) -> d
 
 
 def _apart(name: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
-    heard = (WANTED,) if name == "pools" else ()
+    heard = (WANTED, DEMAND) if name == "pools" else ()
     among = (subjects.named(name, "*"),)
     return _account(name, passwords[name], _services_apart(name, partitions), heard=heard, among=among)
 
@@ -221,6 +222,7 @@ def _scheduler(partitions: int) -> list[str]:
         *_read(topology.ENDS),  # whether an end was told
         subjects.CANCEL,
         f"{subjects.STOPS}.*",
+        DEMAND,
         api.subject(api.message_get(commands)),  # the commands of runs that are to stop, and lost ones
         api.subject(api.message_delete(commands)),
         *_shared_writes(),

@@ -45,6 +45,7 @@ EXECUTION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ASKED_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")  # in a request: no shell takes it for an option
 DERIVED_ID = re.compile(r"[0-9a-f]{20}")  # the engine's own, which follow from their cause (ADR 33)
 POOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+POOL_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")  # of a new one: DNS-1123
 WORKER = re.compile(r"[A-Za-z0-9_-]{1,128}")  # and any other instance of a service
 
 Attempt = Annotated[int, Meta(ge=1, le=MAX_COUNT)]

@@ -33,6 +33,7 @@ DEAD = "noetl.dlq"
 MEMBERS = "noetl.members"
 CLOSED = "noetl.closed"
 ENDED = "noetl.ended"
+DEMAND = "noetl.demand"
 KV = "$KV"  # the broker's: the keys of buckets
 INBOX = "_INBOX"  # where answers are waited for
 ROUTER: Literal["router"] = "router"
@@ -140,6 +141,11 @@ def closed(account: str) -> str:
 def ended(pool: str) -> str:
     """Where the supervisor of a pool's workers says that one of them has ended."""
     return f"{ENDED}.{pool}"
+
+
+def demand(instance: str) -> str:
+    """Where a scheduler says what it holds back."""
+    return f"{DEMAND}.{instance}"
 
 
 def commands_of(pool: str) -> str:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from services.pools.backends import External, Running
+from services.pools.backends import Attended, External, Running
 from services.pools.reconcile import Reconciler
 from shared.bus import pool_consumer, topology
 from shared.bus.jetstream import JetStreamBus
@@ -29,6 +29,9 @@ class Scripted:
         self.ended: list[tuple[str, float]] = []
         self.killed: list[str] = []
         self.lacks = ""
+
+    def attend(self, look: Attended) -> None:
+        self.attended = look
 
     def missing(self, pool: Pool) -> str:
         return self.lacks

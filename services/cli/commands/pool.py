@@ -32,6 +32,15 @@ class Length(click.ParamType[float]):
         return found
 
 
+class Workers(click.ParamType[int | None]):
+    """How many, or None for `auto`: as many as the demand asks for."""
+
+    name = "WORKERS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        return None if value == "auto" else click.IntRange(0, 256).convert(value, param, ctx)
+
+
 def waits(default: str) -> Callable[[F], F]:
     def add(function: F) -> F:
         within = click.option("--timeout", type=Length(), default=default, show_default=True,
@@ -41,6 +50,8 @@ def waits(default: str) -> Callable[[F], F]:
     return add
 
 
+take_over = click.option("--take-over", is_flag=True,
+                         help="Although it belongs to another, such as helm/<release>: from now on it is yours.")
 note = click.option("--note", default="", help="Why; shown with the pool.")
 
 
@@ -53,21 +64,22 @@ def command() -> None:
 @options.files
 @click.option("--generation", type=click.IntRange(0), metavar="N",
               help="Only if the pool is still at this generation; exit code 8 if not.")
+@take_over
 @waits("60s")
 @render.option()
 @context.option
-def apply(files: tuple[Path, ...], generation: int | None, **rest: Any) -> int:
-    """Store a pool, or change one. Exit code 8 when someone else changed it meanwhile: says who."""
+def apply(files: tuple[Path, ...], generation: int | None, take_over: bool, **rest: Any) -> int:
+    """Store a pool, or change one. Exit code 8 when someone else changed it meanwhile, or it is another's: says who."""
     from services.cli.console import run_async
     from services.cli.pools import changes
 
-    return run_async.run(changes.apply(files, generation, changes.Manner(**rest)))
+    return run_async.run(changes.apply(files, generation, take_over, changes.Manner(**rest)))
 
 
 @command.command("create", epilog="Example: noetlctl pool create gpu --workers 2 --provides gpu,eu")
 @NAME
-@click.option("--backend", type=click.Choice(["process", "external"]), default="process", show_default=True,
-              help="Who runs the workers.")
+@click.option("--backend", type=click.Choice(["process", "external", "kubernetes"]), default="process",
+              show_default=True, help="Who runs the workers.")
 @click.option("--workers", type=click.IntRange(0, 256), help="How many workers (1 unless given).")
 @click.option("--slots", type=click.IntRange(1, 4096), help="Step-runs a worker holds at a time.")
 @click.option("--provides", default="", metavar="A,B", help="Capabilities that steps may require.")
@@ -122,12 +134,13 @@ def describe(name: str, output: str, context_file: Path | None) -> int:
 
 @command.command("scale", epilog="Example: noetlctl pool scale etl 5")
 @NAME
-@click.argument("workers", type=click.IntRange(0, 256))
+@click.argument("workers", type=Workers())
 @waits("60s")
 @render.option()
 @context.option
-def scale(name: str, workers: int, **rest: Any) -> int:
-    """Set how many workers a pool has. Workers that go finish what they hold first, the idle ones go first."""
+def scale(name: str, workers: int | None, **rest: Any) -> int:
+    """Set how many workers a pool has; `auto`: as many as its demand asks for, where its document says how. Workers
+    that go finish what they hold first, the idle ones go first."""
     from services.cli.console import run_async
     from services.cli.pools import changes
 
@@ -195,15 +208,17 @@ def restart(name: str, **rest: Any) -> int:
 @NAME
 @click.option("--force", is_flag=True, help="Although work waits in it: it stays until there is such a pool again.")
 @click.option("--timeout", type=Length(), default="60s", show_default=True, help="How long to wait for its workers.")
+@take_over
 @options.yes
 @render.option()
 @context.option
-def delete(name: str, force: bool, timeout: float, yes: bool, output: str, context_file: Path | None) -> int:
-    """Delete a pool. Refused with exit code 8 while work waits in it or is held by its workers."""
+def delete(name: str, force: bool, timeout: float, take_over: bool, yes: bool, **rest: Any) -> int:
+    """Delete a pool. Refused with exit code 8 while work waits in it or is held by its workers, or it is another's."""
     from services.cli.console import run_async
-    from services.cli.pools import deletion
+    from services.cli.pools import changes, deletion
 
-    return run_async.run(deletion.delete(name, force, timeout, yes, output, context_file))
+    manner = changes.Manner(timeout=timeout, **rest)
+    return run_async.run(deletion.delete(name, force, take_over, yes, manner))
 
 
 @command.command("top", epilog="Example: noetlctl pool top --every 1s")

@@ -22,13 +22,13 @@ from shared.dsl.documents import pools as documents
 from shared.dsl.documents.compile import POOL as POOL_KIND
 from shared.dsl.documents.compile import compile_pool
 from shared.dsl.documents.pools import Pool
+from shared.dsl.read.pool_names import is_pool_name, name_fix
 from shared.errors import Conflict
-from shared.events.bounds import POOL
 from shared.events.stamp import stamp
 from shared.runtime.stores import pools
 from shared.runtime.stores.documents import NotThere
 from shared.runtime.stores.pool_state import PoolState
-from shared.runtime.stores.pools import Drain, Entry, Pause
+from shared.runtime.stores.pools import Drain, Entry, NotYours, Pause
 from shared.tools import registry
 
 POLL_S = 0.2
@@ -45,10 +45,11 @@ class Manner(Struct, frozen=True, kw_only=True):
     timeout: float = 0.0
 
 
-async def apply(files: tuple[Path, ...], generation: int | None, manner: Manner) -> int:
+async def apply(files: tuple[Path, ...], generation: int | None, take_over: bool, manner: Manner) -> int:
     found = [_valid(file) for file in files]
     async with context.connected(context.find(manner.context_file)) as bus:
-        rows = [await _apply(bus, pool, source, manner, generation=generation) for pool, source in found]
+        rows = [await _apply(bus, pool, source, manner, generation=generation, take_over=take_over)
+                for pool, source in found]
     tell(rows, manner.output, single=len(files) == 1)
     return exits.OK
 
@@ -58,9 +59,8 @@ async def create(
 ) -> int:
     if backend == "external" and (workers is not None or slots is not None):
         raise click.UsageError("with --backend external others run the workers: leave --workers and --slots out")
-    if not POOL.fullmatch(name):
-        raise CliError(f"a pool cannot be called {name[:80]!r}: its name is letters, digits, _ and -, at most 64",
-                       exits.INVALID)
+    if not is_pool_name(name):
+        raise CliError(f"a pool cannot be called {name[:80]!r}: {name_fix(name)}", exits.INVALID)
     given = [each.strip() for each in provides.split(",") if each.strip()]
     source = documents.plain(name, workers, backend=backend, slots=slots, provides=given)
     compiled = compile_pool(source, file="pool")
@@ -73,10 +73,14 @@ async def create(
 
 
 async def _apply(
-    bus: Bus, pool: Pool, source: str, manner: Manner, *, generation: int | None = None, new: bool = False
+    bus: Bus, pool: Pool, source: str, manner: Manner, *, generation: int | None = None, new: bool = False,
+    take_over: bool = False,
 ) -> dict[str, Any]:
     try:
-        done, entry = await pools.apply(bus, pool, source, me(), await bus.time(), generation=generation, new=new)
+        done, entry = await pools.apply(
+            bus, pool, source, me(), await bus.time(), generation=generation, new=new, take_over=take_over)
+    except NotYours as error:
+        raise not_yours(str(error)) from None
     except Conflict as error:
         raise CliError(str(error), exits.CONFLICT) from None
     if not manner.no_wait and done != "unchanged":
@@ -84,9 +88,14 @@ async def _apply(
     return row(pool.name, done, entry)
 
 
+def not_yours(text: str) -> CliError:
+    return CliError(f"{text} (--take-over)", exits.CONFLICT)
+
+
 def _stands(state: PoolState) -> bool:
-    """Nothing of what was asked for is on its way; the workers of an external pool come when they come."""
-    return state.status.settled if state.backend == "process" else state.status.state != "waiting"
+    """Nothing of what was asked for is on its way; workers that others start come when they come."""
+    ours = state.pool is not None and state.pool.ours
+    return state.status.settled if ours else state.status.state != "waiting"
 
 
 async def diff(files: tuple[Path, ...], exit_code: bool, output: str, context_file: Path | None) -> int:
@@ -111,7 +120,7 @@ def _compared(pool: Pool, entry: Entry | None) -> dict[str, Any]:
         before = msgspec.to_builtins(replace(pools.parse(entry), workers=entry.workers))
     if pool.workers is None:
         after["workers"] = before.get("workers", 1)
-    if pool.backend == "external":
+    if not pool.ours or pool.scales is not None:
         after["workers"] = before["workers"] = None
     changes = [
         {"field": field, "from": before.get(field), "to": value}
@@ -133,11 +142,20 @@ def _shown(value: Any) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
 
 
-async def scale(name: str, workers: int, manner: Manner) -> int:
+async def scale(name: str, workers: int | None, manner: Manner) -> int:
+    """`workers` None: by demand. A number holds until then, also where the document says how to scale."""
     def scaled(entry: Entry, _now: float) -> Entry:
-        if pools.parse(entry).backend == "external":
+        pool = pools.parse(entry)
+        if pool.backend == "external":
             raise CliError(f"pool {name} is external: scale it where its workers run")
-        return replace(entry, workers=workers)
+        if not pool.ours:
+            raise CliError(f"pool {name} is scaled by KEDA: annotate its ScaledObject with "
+                           f"autoscaling.keda.sh/paused-replicas={'N' if workers is None else workers}")
+        if workers is not None:
+            return replace(entry, workers=workers, pinned=pool.scales is not None)
+        if pool.scales is None:
+            raise CliError(f"pool {name} does not say how to scale: add autoscaling: {{min, max, target}} to its spec")
+        return replace(entry, pinned=False)
 
     return await _say(name, scaled, "scaled", lambda state: state.status.settled, manner)
 
@@ -158,8 +176,11 @@ async def resume(name: str, manner: Manner) -> int:
 
 async def restart(name: str, manner: Manner) -> int:
     def again(entry: Entry, _now: float) -> Entry:
-        if pools.parse(entry).backend == "external":
+        pool = pools.parse(entry)
+        if pool.backend == "external":
             raise CliError(f"pool {name} is external: restart its workers where they run")
+        if not pool.ours:
+            raise CliError(f"pool {name} is scaled by KEDA, which would undo it: kubectl rollout restart deployment …")
         return replace(entry, restarts=entry.restarts + 1)
 
     return await _say(name, again, "restarted", lambda state: state.status.settled, manner)

@@ -1,7 +1,5 @@
 """noetlctl pool delete: nothing that waits is lost by it."""
 
-from pathlib import Path
-
 from msgspec.structs import replace
 
 from services.cli.console import exits
@@ -9,7 +7,7 @@ from services.cli.console.confirm import confirmed
 from services.cli.console.exits import CliError
 from services.cli.executions.control_requests import me
 from services.cli.pools import states
-from services.cli.pools.changes import change, row, tell, until
+from services.cli.pools.changes import Manner, change, not_yours, row, tell, until
 from services.cli.stack import context
 from shared.bus import pool_consumer
 from shared.bus.ports import Bus
@@ -18,18 +16,20 @@ from shared.runtime.stores.pool_state import PoolState
 from shared.runtime.stores.pools import Entry
 
 
-async def delete(name: str, force: bool, timeout: float, yes: bool, output: str, context_file: Path | None) -> int:
-    async with context.connected(context.find(context_file)) as bus:
+async def delete(name: str, force: bool, take_over: bool, yes: bool, manner: Manner) -> int:
+    async with context.connected(context.find(manner.context_file)) as bus:
         state = await states.one(bus, name)
+        if state.entry is not None and pools.owner_of(state.entry) and not take_over:
+            raise not_yours(f"pool {name} {pools.belongs(state.entry)}")
         if not force:
             _refuse_with_work(state)
         confirmed(f"delete pool {name}{_held(state)}", yes)
         entry = state.entry or Entry("", 0, me(), await bus.time(), 0)
         if state.entry is not None:
-            entry, state = await _without_workers(bus, name, state.entry, force, timeout)
+            entry, state = await _without_workers(bus, name, state.entry, force, manner.timeout)
             await pools.delete(bus, name)
         await pool_consumer.remove(bus, name)
-    tell([row(name, "deleted", entry, **({"waiting": _work(state)} if force else {}))], output)
+    tell([row(name, "deleted", entry, **({"waiting": _work(state)} if force else {}))], manner.output)
     return exits.OK
 
 

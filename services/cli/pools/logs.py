@@ -31,6 +31,8 @@ def _files(state: PoolState, worker: str) -> dict[str, Path]:
     """By the worker's name; one that is gone has left its file."""
     if state.backend == "external":
         raise CliError(f"pool {state.name} is external: its workers write their logs where they run")
+    if state.backend == "kubernetes":
+        raise CliError(f"the workers of pool {state.name} are Pods: kubectl logs -l noetl.io/pool={state.name}")
     host = state.status.host
     if host and host != socket.gethostname():
         raise CliError(f"the workers of pool {state.name} run on {host}: their logs are there")

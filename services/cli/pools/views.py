@@ -67,7 +67,7 @@ def pool_row(state: PoolState) -> dict[str, Any]:
         "busy": state.busy, "pending": state.pending, "in_flight": state.in_flight,
         "oldest_s": round(state.oldest_s, 3) if state.oldest_s is not None else None,
         "state": state.state, "message": pool_message(state),
-        "slots": pool.slots if pool is not None and state.backend == "process" else None,
+        "slots": pool.slots if pool is not None and state.backend != "external" else None,
         "provides": list(pool.provides) if pool is not None else [],
         "generation": state.entry.generation if state.entry is not None else 0,
         "tools": {kind: {"busy": taken, "size": size} for kind, (taken, size) in state.tools().items()},
@@ -130,7 +130,9 @@ def described(state: PoolState) -> dict[str, Any]:
     return {
         **pool_row(state),
         "labels": pool.labels if pool is not None else {},
-        "drain_s": pool.drain_s if pool is not None and state.backend == "process" else None,
+        "owner": pool.owner if pool is not None else "",
+        "autoscaling": _autoscaling(state),
+        "drain_s": pool.drain_s if pool is not None and state.backend != "external" else None,
         "silent_s": pool.silent_s if pool is not None and state.backend == "process" else None,
         "tools_disabled": list(pool.tools_disabled) if pool is not None else [],
         "by": entry.by if entry is not None else "",
@@ -145,6 +147,14 @@ def described(state: PoolState) -> dict[str, Any]:
         "workers": [worker_row(worker) for worker in state.workers],
         "document": entry.source if entry is not None else "",
     }
+
+
+def _autoscaling(state: PoolState) -> dict[str, Any] | None:
+    if state.pool is None or state.entry is None or (scaling := state.pool.autoscaling) is None:
+        return None
+    bounds = {"min": scaling.least, "max": scaling.most, "target": scaling.target, "calm_s": scaling.calm_s}
+    pinned = {"pinned": state.entry.pinned}
+    return {"mode": scaling.mode, **(bounds | pinned if scaling.mode == "native" else {})}
 
 
 def _drain(state: PoolState) -> dict[str, Any] | None:
@@ -165,6 +175,10 @@ def _tell(shown: Mapping[str, Any]) -> None:
         click.echo(f"  {shown['message']}")
     oldest = f", the oldest for {age(shown['oldest_s'])}" if shown["oldest_s"] is not None else ""
     click.echo(f"  pending {shown['pending']}{oldest}; in flight {shown['in_flight']}")
+    if (scaling := shown["autoscaling"]) is not None:
+        click.echo(f"  {_scaled(shown['name'], scaling)}")
+    if shown["owner"]:
+        click.echo(f"  belongs to {shown['owner']}")
     if shown["provides"]:
         click.echo(f"  provides {', '.join(shown['provides'])}")
     if (paused := shown["paused"]) is not None:
@@ -183,6 +197,15 @@ def _tell(shown: Mapping[str, Any]) -> None:
                 place = call["run_id"] + in_brackets(call["index"])
                 click.echo(f"      execution {call['execution_id']} {place} task {call['task']} since "
                            f"{times.shown(call['since'])}")
+
+
+def _scaled(name: str, scaling: Mapping[str, Any]) -> str:
+    if scaling["mode"] == "keda":
+        return "scaled by KEDA"
+    if scaling["pinned"]:
+        return f"autoscaling is off since somebody set the workers: noetlctl pool scale {name} auto"
+    return (f"scales by demand: {scaling['min']} to {scaling['max']} workers, one for each {scaling['target']}, "
+            f"down after {scaling['calm_s']:g} s")
 
 
 def worker_line(worker: Mapping[str, Any]) -> str:

@@ -46,9 +46,13 @@ def compile_document(source: str | bytes, *, kind: str, file: str = "") -> Compi
     return Compiled(*_read(source, kind, file, KINDS[kind]))
 
 
-def compile_pool(source: str | bytes, *, kinds: Iterable[str] = (), file: str = "") -> CompiledPool:
-    """`kinds` are the tool kinds there are, for `tools_disabled`."""
-    return CompiledPool(*_read(source, POOL, file, lambda reader, root: read_pool_document(reader, root, kinds)))
+def compile_pool(
+    source: str | bytes, *, kinds: Iterable[str] = (), file: str = "", stored: bool = False
+) -> CompiledPool:
+    """`kinds` are the tool kinds there are, for `tools_disabled`. `stored`: it was accepted once, perhaps under a name
+    that no new pool gets."""
+    return CompiledPool(
+        *_read(source, POOL, file, lambda reader, root: read_pool_document(reader, root, kinds, stored=stored)))
 
 
 def _read(

@@ -21,11 +21,14 @@ class PlaybookRef(Struct, frozen=True):
     payload: dict[str, Any] = {}
 
 
-def read_head(reader: Reader, root: Mapping[str, Any], what: str) -> tuple[str, dict[str, str]]:
-    """The name and the labels; the header's keys are checked, and those of the root."""
+def read_head(
+    reader: Reader, root: Mapping[str, Any], what: str, more: tuple[str, ...] = ()
+) -> tuple[str, dict[str, str]]:
+    """The name and the labels; the header's keys are checked, and those of the root. `more` are keys of the header that
+    only this kind has."""
     reader.keys(root, (), ROOT_KEYS, {}, what)
     reader.required(root, "spec", (), what, "add spec: {…}")
-    metadata = reader.section(root, "metadata", (), METADATA_KEYS)
+    metadata = reader.section(root, "metadata", (), (*METADATA_KEYS, *more))
     if "description" in metadata:
         reader.text(metadata["description"], ("metadata", "description"), "write description: some text")
     labels = read_labels(reader, metadata)

@@ -1,18 +1,23 @@
 """`kind: Pool`: how many workers a pool has, who runs them, and what they provide."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from shared.dsl.documents.header import read_head
+from shared.dsl.documents.header import MAX_DOCUMENT_NAME, read_head
 from shared.dsl.read.capabilities import read_capabilities
-from shared.dsl.read.reader import Reader, short
+from shared.dsl.read.pool_names import is_pool_name, name_fix
+from shared.dsl.read.reader import Reader, is_name, short
 from shared.dsl.source.nodes import Path
 
-SPEC_KEYS = ("backend", "workers", "slots", "provides", "tools_disabled", "drain_s", "silent_s")
-BACKENDS = ("process", "external")
-OURS = ("workers", "slots", "tools_disabled", "drain_s", "silent_s")  # settings of workers that we start
+Backend = Literal["process", "external", "kubernetes"]
+SPEC_KEYS = ("backend", "workers", "slots", "provides", "tools_disabled", "drain_s", "silent_s", "autoscaling")
+BACKENDS: tuple[Backend, ...] = ("process", "external", "kubernetes")
+OURS = ("workers", "slots", "tools_disabled", "drain_s", "silent_s", "autoscaling")  # of workers that we start
+SCALING_KEYS = ("mode", "min", "max", "target", "calm_s")
+MODES = ("native", "keda")
 MAX_WORKERS = 256
 MAX_SLOTS = 4096
 MAX_DRAIN_S = 3600
@@ -21,14 +26,30 @@ MAX_SILENT_S = 3600
 DEFAULT_SLOTS = 64
 DEFAULT_DRAIN_S = 20.0
 DEFAULT_SILENT_S = 30.0
+MAX_TARGET = 1_000_000
+MAX_CALM_S = 86_400
+DEFAULT_CALM_S = 300.0
+OWNER = re.compile(r"[a-z0-9]+/[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?")
 _SPEC: Path = ("spec",)
+_SCALING: Path = ("spec", "autoscaling")
+
+
+class Autoscaling(Struct, frozen=True):
+    """With `keda` somebody else sets the number of workers, by the demand that we tell."""
+
+    mode: Literal["native", "keda"] = "native"
+    least: int = 0
+    most: int = 1
+    target: int = 1
+    calm_s: float = DEFAULT_CALM_S
 
 
 class Pool(Struct, frozen=True):
-    """`workers` None: as many as there were; one in a new pool. With `external` others run them."""
+    """`workers` None: as many as there were; one in a new pool. With `external` others run them. `owner`: whose the
+    document is, as in `helm/noetl`; nobody else's words replace it by accident."""
 
     name: str
-    backend: Literal["process", "external"] = "process"
+    backend: Backend = "process"
     workers: int | None = None
     slots: int = DEFAULT_SLOTS
     provides: tuple[str, ...] = ()
@@ -36,23 +57,89 @@ class Pool(Struct, frozen=True):
     drain_s: float = DEFAULT_DRAIN_S
     silent_s: float = DEFAULT_SILENT_S
     labels: dict[str, str] = {}
+    owner: str = ""
+    autoscaling: Autoscaling | None = None
+
+    @property
+    def scales(self) -> Autoscaling | None:
+        """How we set the number of its workers by demand."""
+        return self.autoscaling if self.autoscaling is not None and self.autoscaling.mode == "native" else None
+
+    @property
+    def ours(self) -> bool:
+        """We start and end its workers."""
+        return self.backend != "external" and (self.autoscaling is None or self.autoscaling.mode == "native")
 
 
-def read_pool_document(reader: Reader, root: Mapping[str, Any], kinds: Iterable[str] = ()) -> Pool:
-    """`kinds` are the tool kinds there are; none given: any name is accepted."""
-    name, labels = read_head(reader, root, "the pool")
+def read_pool_document(
+    reader: Reader, root: Mapping[str, Any], kinds: Iterable[str] = (), *, stored: bool = False
+) -> Pool:
+    """`kinds` are the tool kinds there are; none given: any name is accepted. A `stored` one may have a name that no
+    new one gets."""
+    name, labels = read_head(reader, root, "the pool", ("owner",))
+    if not stored and name and is_name(name) and len(name) <= MAX_DOCUMENT_NAME and not is_pool_name(name):
+        reader.value(("metadata", "name"), "DSL205", f"a pool cannot be called {short(name)}", name_fix(name))
     spec = reader.section(root, "spec", (), SPEC_KEYS)
-    backend = reader.choice(spec["backend"], (*_SPEC, "backend"), BACKENDS) if "backend" in spec else "process"
+    chosen = reader.choice(spec["backend"], (*_SPEC, "backend"), BACKENDS) if "backend" in spec else "process"
+    backend = next(each for each in BACKENDS if each == chosen)
     if backend == "external":
         _only_ours(reader, spec)
     return Pool(
-        name=name, backend="external" if backend == "external" else "process",
+        name=name, backend=backend, owner=_owner(reader, root), autoscaling=_autoscaling(reader, spec, backend),
         workers=_whole(reader, spec, "workers", 0, MAX_WORKERS),
         slots=_whole(reader, spec, "slots", 1, MAX_SLOTS) or DEFAULT_SLOTS,
         provides=read_capabilities(reader, spec["provides"], (*_SPEC, "provides")) if "provides" in spec else (),
         tools_disabled=_disabled(reader, spec, tuple(kinds)), drain_s=_drain(reader, spec),
         silent_s=_silent(reader, spec), labels=labels,
     )
+
+
+def _owner(reader: Reader, root: Mapping[str, Any]) -> str:
+    metadata = root.get("metadata")
+    if not isinstance(metadata, dict) or "owner" not in metadata:
+        return ""
+    owner = metadata["owner"]
+    if isinstance(owner, str) and OWNER.fullmatch(owner):
+        return owner
+    reader.value(("metadata", "owner"), "DSL205", f"the owner cannot be {short(owner)}",
+                 "write who and which one, as in helm/noetl")
+    return ""
+
+
+def _autoscaling(reader: Reader, spec: Mapping[str, Any], backend: str) -> Autoscaling | None:
+    if "autoscaling" not in spec or backend == "external":
+        return None
+    found = reader.section(spec, "autoscaling", _SPEC, SCALING_KEYS)
+    if "workers" in spec:
+        reader.key((*_SPEC, "workers"), "DSL204", "workers has no meaning with autoscaling",
+                   "leave it out: min and max bound the number of workers")
+    if "mode" in found and reader.choice(found["mode"], (*_SCALING, "mode"), MODES) == "keda":
+        return _by_keda(reader, found, backend)
+    for key in ("max", "target"):
+        reader.required(found, key, _SCALING, "autoscaling", f"add {key}: {'10' if key == 'max' else '50'}")
+    least = reader.whole(found["min"], (*_SCALING, "min"), 0, MAX_WORKERS) if "min" in found else 0
+    most = reader.whole(found["max"], (*_SCALING, "max"), 1, MAX_WORKERS) if "max" in found else max(1, least)
+    target = reader.whole(found["target"], (*_SCALING, "target"), 1, MAX_TARGET) if "target" in found else 1
+    if least > most:
+        reader.value((*_SCALING, "min"), "DSL204", f"min is {least}, over max, which is {most}", "min is at most max")
+    return Autoscaling("native", least, most, target, _calm(reader, found))
+
+
+def _by_keda(reader: Reader, found: Mapping[str, Any], backend: str) -> Autoscaling:
+    if backend != "kubernetes":
+        reader.value((*_SCALING, "mode"), "DSL204", "KEDA scales Deployments", "write backend: kubernetes")
+    for key in found:
+        if key in SCALING_KEYS and key != "mode":
+            reader.key((*_SCALING, key), "DSL204", f"{key} has no meaning with mode keda",
+                       "leave it out and set it in the ScaledObject")
+    return Autoscaling("keda")
+
+
+def _calm(reader: Reader, found: Mapping[str, Any]) -> float:
+    calm = reader.seconds(found["calm_s"], (*_SCALING, "calm_s")) if "calm_s" in found else None
+    if calm is not None and calm > MAX_CALM_S:
+        reader.value((*_SCALING, "calm_s"), "DSL204", f"calm_s is over {MAX_CALM_S}", f"at most {MAX_CALM_S} seconds")
+    return calm or DEFAULT_CALM_S
 
 
 def _only_ours(reader: Reader, spec: Mapping[str, Any]) -> None:

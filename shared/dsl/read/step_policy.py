@@ -11,6 +11,7 @@ from shared.dsl.model.plan import MAX_LEASES, AdmitRule, Compensate, Limit, Noti
 from shared.dsl.read import limits, rejected_keys
 from shared.dsl.read.joins_and_compensation import read_compensate, read_join
 from shared.dsl.read.notify import read_notify
+from shared.dsl.read.pool_names import NAME_FIX, is_pool_name, name_fix
 from shared.dsl.read.reader import Reader, short
 from shared.dsl.read.shapes import rules
 from shared.dsl.read.spec_layers import read_knobs
@@ -104,9 +105,11 @@ def _results(reader: Reader, policy: Mapping[str, Any], path: Path) -> None:
 
 def read_pool(reader: Reader, value: Any, path: Path) -> str:
     if isinstance(value, str) and POOL.fullmatch(value):
+        if not is_pool_name(value):
+            reader.value(path, "DSL205", f"no new pool can be called {short(value)}", name_fix(value), warning=True)
         return value
     reader.value(path, "DSL205", f"a pool cannot be called {short(value)}",
-                 "letters, digits, _ and -, at most 64 characters")
+                 name_fix(value) if isinstance(value, str) else NAME_FIX)
     return DEFAULT_POOL
 
 

@@ -14,6 +14,7 @@ from shared.bus.permissions import worker_user
 from shared.bus.ports import Bus
 from shared.dsl.documents import pools as documents
 from shared.dsl.documents.compile import compile_pool
+from shared.dsl.read.pool_names import name_fix
 from shared.errors import Conflict, NoetlError, Unavailable
 from shared.runtime.embedded.nats_server import NatsServer
 from shared.runtime.service.main import connect
@@ -111,6 +112,8 @@ async def _document(bus: Bus, name: str) -> None:
     source = documents.plain(name, 1)
     pool = compile_pool(source).document
     if pool is None:
-        raise Unavailable(f"a pool cannot be called {name!r}")
+        if name in await pools.everything(bus):  # made when its name could still be had
+            return
+        raise Unavailable(f"a pool cannot be called {name!r} ({name_fix(name)})")
     with suppress(Conflict):  # it is there, as people want it
         await pools.apply(bus, pool, source, BY, await bus.time(), new=True)

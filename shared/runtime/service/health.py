@@ -1,11 +1,11 @@
-"""`GET /livez` and `GET /readyz` for a supervisor, in as much HTTP as they need.
+"""`GET /livez` and `GET /readyz` for a supervisor, in as much HTTP as they need, and what else a service answers there.
 
 Alive: the event loop answers. Ready: the service has said so, is not draining, and nothing keeps it from its work;
 what does is in the answer.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 
@@ -13,13 +13,19 @@ from msgspec import Struct
 
 MAX_REQUEST_BYTES = 8192
 REQUEST_TIMEOUT_S = 5.0
+PLAIN, JSON = "text/plain", "application/json"
+
+
+Page = Callable[[str], Awaitable[tuple[int, str]]]  # what is behind its name in the address → status and JSON
 
 
 class Health(Struct):
-    """`ready` is what the service said last; `hindrances` say what keeps it from its work now, or nothing."""
+    """`ready` is what the service said last; `hindrances` say what keeps it from its work now, or nothing. `pages` are
+    what else is answered, by the first part of the address."""
 
     ready: bool = False
     hindrances: dict[str, Callable[[], str]] = {}
+    pages: dict[str, Page] = {}
 
     def mark_ready(self) -> None:
         self.ready = True
@@ -57,6 +63,7 @@ _current: ContextVar[Health | None] = ContextVar("health", default=None)
 def is_of(health: Health) -> None:
     """What runs from here on in this task speaks about its health there."""
     health.hindrances.clear()
+    health.pages.clear()
     _current.set(health)
 
 
@@ -65,6 +72,13 @@ def hindrance(name: str, text: Callable[[], str]) -> None:
     health = _current.get()
     if health is not None:
         health.hindrances[name] = text
+
+
+def page(name: str, answer: Page) -> None:
+    """`GET /<name>/<rest>` of this service, for as long as it runs."""
+    health = _current.get()
+    if health is not None:
+        health.pages[name] = answer
 
 
 _REASONS = {
@@ -102,15 +116,23 @@ async def _respond(health: Health, reader: asyncio.StreamReader, writer: asyncio
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         method, path, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ")
-        status, text = health.answer(method, path.partition("?")[0])
+        status, text, kind = await _answer(health, method, path.partition("?")[0])
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-        method, status, text = "GET", 400, "not an HTTP request"
+        method, status, text, kind = "GET", 400, "not an HTTP request", PLAIN
     body = "" if method == "HEAD" else text + "\n"
     writer.write(
-        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: text/plain\r\n"
-        f"Content-Length: {len(text) + 1}\r\nConnection: close\r\n\r\n{body}".encode()
+        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
+        f"Content-Length: {len(text.encode()) + 1}\r\nConnection: close\r\n\r\n{body}".encode()
     )
     await writer.drain()
+
+
+async def _answer(health: Health, method: str, path: str) -> tuple[int, str, str]:
+    name, _, rest = path.removeprefix("/").partition("/")
+    found = health.pages.get(name) if method in ("GET", "HEAD") and path.startswith("/") else None
+    if found is None:
+        return *health.answer(method, path), PLAIN
+    return *await found(rest), JSON
 
 
 async def is_ready(host: str, port: int) -> bool:

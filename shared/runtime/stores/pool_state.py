@@ -111,13 +111,19 @@ async def _state(
     since = await pool_consumer.oldest(bus, name, queue) if queue is not None else None
     return PoolState(
         name=name, state=word, message=message, backend=pool.backend if pool is not None else "external",
-        desired=entry.workers if entry is not None and pool is not None and pool.backend == "process" else None,
+        desired=_desired(entry, pool, status),
         workers=worker_states(name, status, beats), pending=queue.pending if queue is not None else None,
         in_flight=queue.in_flight if queue is not None else None,
         oldest_s=max(0.0, now - since) if since is not None else None,
         paused=entry.pause_at(now) if entry is not None else None,
         delivers=queue is not None and not queue.paused_until, entry=entry, pool=pool, status=status,
     )
+
+
+def _desired(entry: Entry | None, pool: Pool | None, status: Status) -> int | None:
+    if entry is None or pool is None or not pool.ours:
+        return None
+    return entry.workers if pool.scales is None or entry.pinned or status.desired is None else status.desired
 
 
 def _word(

@@ -44,7 +44,8 @@ class Drain(Struct, frozen=True):
 
 class Entry(Struct, frozen=True, omit_defaults=True):
     """`generation` counts the changes; `by` and `at` say whose the last one was. `restarts` counts rolling
-    restarts that were asked for."""
+    restarts that were asked for. `pinned`: somebody set the number of workers of a pool that scales by demand.
+    `taken_from`: the owner that it was taken over from, whose document does not replace it again unasked."""
 
     source: str
     generation: int
@@ -55,6 +56,8 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     drain: Drain | None = None
     restarts: int = 0
     deleting: bool = False
+    pinned: bool = False
+    taken_from: str = ""
 
     def pause_at(self, now: float) -> Pause | None:
         """The pause in force."""
@@ -104,7 +107,8 @@ class DrainStatus(Struct, frozen=True, omit_defaults=True):
 
 class Status(Struct, frozen=True, omit_defaults=True):
     """`generation` is the one it is about; `settled`: the workers are as it wants them. `crashes` are those of late, of
-    whichever workers it had: the next reconciler has others."""
+    whichever workers it had: the next reconciler has others. `desired`: how many workers the demand asks for; None when
+    people, or others, say how many."""
 
     generation: int = 0
     state: str = ""
@@ -114,6 +118,7 @@ class Status(Struct, frozen=True, omit_defaults=True):
     drain: DrainStatus | None = None
     settled: bool = False
     crashes: tuple[Crash, ...] = ()
+    desired: int | None = None
 
 
 class Leader(Struct, frozen=True, omit_defaults=True):
@@ -143,7 +148,7 @@ def parse(entry: Entry) -> Pool:
 
 @lru_cache(maxsize=2 * MAX_POOLS)
 def _parsed(source: str) -> Pool:
-    compiled = compile_pool(source)
+    compiled = compile_pool(source, stored=True)
     if compiled.document is None:
         raise Corrupt(f"the stored pool is not valid: {compiled.diagnostics[0]}")
     return compiled.document
@@ -191,10 +196,12 @@ async def find(bus: Bus, name: str) -> tuple[Entry, int]:
 
 
 async def apply(
-    bus: Bus, pool: Pool, source: str, by: str, now: float, *, generation: int | None = None, new: bool = False
+    bus: Bus, pool: Pool, source: str, by: str, now: float, *, generation: int | None = None, new: bool = False,
+    take_over: bool = False,
 ) -> tuple[Done, Entry]:
-    """Conflict when someone else changed it meanwhile, or since `generation`; or when it is to be `new` and is not.
-    Not tried again: whoever applies a document has seen what it replaces."""
+    """Conflict when someone else changed it meanwhile, or since `generation`; or when it is to be `new` and is not; or
+    when it is another's, unless it is to `take_over`. Not tried again: whoever applies a document has seen what it
+    replaces."""
     try:
         old, revision = await find(bus, pool.name)
     except NotThere:
@@ -208,10 +215,34 @@ async def apply(
         raise Conflict(f"pool {pool.name} is not at generation {generation} any more: {_whose(old)}")
     if old.deleting:
         raise Conflict(f"pool {pool.name} is being deleted: {_whose(old)}")
-    entry = replace(old, source=source, workers=old.workers if pool.workers is None else pool.workers)
+    owner = owner_of(old)
+    if not take_over and pool.owner != owner and (owner or pool.owner == old.taken_from):
+        raise NotYours(f"pool {pool.name} {belongs(old)}")
+    taken_from = old.taken_from if pool.owner == owner else "" if pool.owner else owner
+    entry = replace(old, source=source, workers=old.workers if pool.workers is None else pool.workers,
+                    taken_from=taken_from)
     if entry == old:
         return "unchanged", old
     return "changed", await _put(bus, pool.name, _next(entry, by, now), revision)
+
+
+class NotYours(Conflict):
+    """The pool belongs to another, who would undo it."""
+
+
+def owner_of(entry: Entry) -> str:
+    """Empty: nobody's in particular, also when its document cannot be read."""
+    try:
+        return parse(entry).owner
+    except Corrupt:
+        return ""
+
+
+def belongs(entry: Entry) -> str:
+    """To whom, for people who may not change it."""
+    if owner := owner_of(entry):
+        return f"belongs to {owner}: change it there, or take it over"
+    return f"was taken over from {entry.taken_from}: {_whose(entry)}"
 
 
 async def change(bus: Bus, name: str, by: str, now: float, how: Callable[[Entry], Entry]) -> Entry:

@@ -21,16 +21,21 @@ TRIES = 4            # of one request while nothing runs yet; a job that runs is
 FIRST_PAUSE_S = 0.2  # then twice as long each time
 MESSAGE_LIMIT = 600  # characters of what the API says
 LOG_TIMEOUT_S = 120.0
+MAX_AFTER_S = 60     # for which it may ask to be left alone
+GROUPS = {"jobs": "/apis/batch/v1", "deployments": "/apis/apps/v1"}
 TRANSIENT = frozenset({0, 408, 429, 500, 502, 503, 504})
 T = TypeVar("T")
 
 
 class ApiError(ToolError):
-    """The API refused, or did not answer (status 0). `tls`: its certificate is not the one it should be."""
+    """The API refused, or did not answer (status 0). `tls`: its certificate is not the one it should be. `after_s`: for
+    so long it does not want to be asked again."""
 
-    def __init__(self, status: int, message: str, reason: str = "", *, tls: bool = False) -> None:
+    def __init__(
+        self, status: int, message: str, reason: str = "", *, tls: bool = False, after_s: float = 0.0
+    ) -> None:
         super().__init__(message)
-        self.status, self.reason, self.tls = status, reason, tls
+        self.status, self.reason, self.tls, self.after_s = status, reason, tls, after_s
 
     @property
     def transient(self) -> bool:
@@ -41,8 +46,10 @@ class ApiError(ToolError):
 class Api:
     """Requests of one call."""
 
-    def __init__(self, session: "aiohttp.ClientSession", access: Access, namespace: str) -> None:
-        self._session, self._access = session, access
+    def __init__(
+        self, session: "aiohttp.ClientSession", access: Access, namespace: str, within_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
+        self._session, self._access, self._within_s = session, access, within_s
         self.namespace = namespace
 
     async def create(self, kind: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,23 +89,22 @@ class Api:
         return log
 
     def _path(self, kind: str) -> str:
-        group = "/apis/batch/v1" if kind == "jobs" else "/api/v1"
-        return f"{group}/namespaces/{self.namespace}/{kind}"
+        return f"{GROUPS.get(kind, '/api/v1')}/namespaces/{self.namespace}/{kind}"
 
     async def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None,
-                    params: Mapping[str, str] | None = None) -> dict[str, Any]:
-        async with self._open(method, path, body, params, REQUEST_TIMEOUT_S) as answer:
+                    params: Mapping[str, str] | None = None, kind: str = "") -> dict[str, Any]:
+        async with self._open(method, path, body, params, self._within_s, kind) as answer:
             data = await whole(answer, _check_size)
         if answer.status >= 300:
-            raise _refusal(answer.status, data)
+            raise _refusal(answer.status, data, answer.headers.get("Retry-After", ""))
         try:
             return msgspec.json.decode(data, type=dict[str, Any])
         except msgspec.MsgspecError:
             raise ApiError(502, "what answers is no Kubernetes API") from None
 
     def _open(self, method: str, path: str, body: Mapping[str, Any] | None, params: Mapping[str, str] | None,
-              limit: float) -> "_Opened":
-        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+              limit: float, kind: str = "") -> "_Opened":
+        kind = kind or ("application/merge-patch+json" if method == "PATCH" else "application/json")
         headers = {"Authorization": f"Bearer {self._access.token()}", "Accept": "application/json, */*"}
         if body is not None:
             headers["Content-Type"] = kind
@@ -173,11 +179,12 @@ def _check_size(size: int) -> None:
         raise ApiError(502, f"an answer of the Kubernetes API is over {ANSWER_LIMIT} bytes")
 
 
-def _refusal(status: int, data: bytes) -> ApiError:
+def _refusal(status: int, data: bytes, after: str = "") -> ApiError:
     """What a Status object says; anything else is not repeated."""
     try:
         said = msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.MsgspecError:
         said = {}
     message = str(said.get("message") or f"status {status}")[:MESSAGE_LIMIT]
-    return ApiError(status, f"Kubernetes: {message}", str(said.get("reason") or ""))
+    wait = float(min(int(after), MAX_AFTER_S)) if after.isascii() and after.isdigit() else 0.0
+    return ApiError(status, f"Kubernetes: {message}", str(said.get("reason") or ""), after_s=wait)

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.dsl.documents.compile import compile_pool, kind_in
-from shared.dsl.documents.pools import MAX_WORKERS, Pool, plain
+from shared.dsl.documents.pools import MAX_WORKERS, Autoscaling, Pool, plain
 from shared.dsl.read.capabilities import MAX_CAPABILITIES
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Pool\nmetadata: {name: etl, labels: {team: data}}\n"
@@ -37,8 +37,24 @@ def test_what_is_left_out_has_a_default() -> None:
                               "(a whole number from 0 to 256)"),
     (f"spec: {{workers: {MAX_WORKERS + 1}}}", "p:4:17: error DSL204: spec.workers is 257, outside 0 to 256 "
                                               "(a whole number from 0 to 256)"),
-    ("spec: {backend: kubernetes}", "p:4:17: error DSL204: spec.backend cannot be 'kubernetes' "
-                                    "(one of: process, external)"),
+    ("spec: {backend: nomad}", "p:4:17: error DSL204: spec.backend cannot be 'nomad' "
+                               "(one of: process, external, kubernetes)"),
+    ("spec: {autoscaling: {min: 1, target: 3}}", "p:4:8: error DSL202: autoscaling has no max (add max: 10)"),
+    ("spec: {workers: 2, autoscaling: {max: 4, target: 9}}",
+     "p:4:8: error DSL204: workers has no meaning with autoscaling "
+     "(leave it out: min and max bound the number of workers)"),
+    ("spec: {autoscaling: {min: 5, max: 4, target: 9}}",
+     "p:4:27: error DSL204: min is 5, over max, which is 4 (min is at most max)"),
+    ("spec: {autoscaling: {max: 4, target: 0}}",
+     "p:4:38: error DSL204: spec.autoscaling.target is 0, outside 1 to 1000000 (a whole number from 1 to 1000000)"),
+    ("spec: {autoscaling: {max: 4, target: 9, calm_s: 90000}}",
+     "p:4:49: error DSL204: calm_s is over 86400 (at most 86400 seconds)"),
+    ("spec: {autoscaling: {mode: keda}}", "p:4:28: error DSL204: KEDA scales Deployments (write backend: kubernetes)"),
+    ("spec: {backend: kubernetes, autoscaling: {mode: keda, max: 4}}",
+     "p:4:55: error DSL204: max has no meaning with mode keda (leave it out and set it in the ScaledObject)"),
+    ("spec: {backend: external, autoscaling: {max: 4, target: 9}}",
+     "p:4:27: error DSL204: autoscaling has no meaning with backend external: others run the workers "
+     "(leave it out and set it where the workers run, or write backend: process)"),
     ("spec: {backend: external, workers: 2}",
      "p:4:27: error DSL204: workers has no meaning with backend external: others run the workers "
      "(leave it out and set it where the workers run, or write backend: process)"),
@@ -64,3 +80,35 @@ def test_a_plain_document_says_what_it_was_given() -> None:
     pool = compile_pool(plain("gpu", 3, slots=2, provides=["eu"])).document
     assert pool == Pool("gpu", "process", 3, 2, ("eu",))
     assert compile_pool(plain("far", backend="external")).document == Pool("far", "external")
+
+
+def test_autoscaling_is_ours_or_kedas() -> None:
+    native = compile_pool(HEAD + "spec: {autoscaling: {min: 1, max: 4, target: 9, calm_s: 60}}\n").document
+    assert native is not None
+    assert native.scales == Autoscaling("native", 1, 4, 9, 60.0)
+    assert native.ours
+    keda = compile_pool(HEAD + "spec: {backend: kubernetes, autoscaling: {mode: keda}}\n").document
+    assert keda is not None
+    assert (keda.scales, keda.ours) == (None, False)
+
+
+def test_a_document_says_whose_it_is() -> None:
+    head = "apiVersion: noetl.io/v2\nkind: Pool\nmetadata: {name: etl, owner: %s}\nspec: {}\n"
+    found = compile_pool(head % "helm/noetl").document
+    assert found is not None
+    assert found.owner == "helm/noetl"
+    wrong = [str(each) for each in compile_pool(head % "me", file="p").diagnostics]
+    assert wrong == ["p:3:30: error DSL205: the owner cannot be 'me' (write who and which one, as in helm/noetl)"]
+
+
+@pytest.mark.parametrize(("name", "near"), [
+    ("GPU", "write gpu: "), ("etl_eu", "write etl-eu: "), ("Etl__EU-", "write etl-eu: "), ("_", ""), ("a" * 64, "write "),
+])
+def test_a_name_that_kubernetes_would_not_take_is_refused_with_the_nearest_one(name: str, near: str) -> None:
+    compiled = compile_pool(plain(name), file="p")
+    assert compiled.document is None
+    assert [(each.code, each.fix.startswith(near or "small letters")) for each in compiled.diagnostics] == [
+        ("DSL205", True)]
+    stored = compile_pool(plain(name), stored=True).document
+    assert stored is not None
+    assert stored.name == name

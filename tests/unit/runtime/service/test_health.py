@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.runtime.service.health import MAX_REQUEST_BYTES, Health, endpoint
+from shared.runtime.service.health import MAX_REQUEST_BYTES, Health, endpoint, is_of, page
 
 
 async def ask(port: int, request: bytes) -> tuple[int, str]:
@@ -45,3 +45,18 @@ async def test_anything_else_is_refused(request_bytes: bytes, status: int) -> No
 async def test_head_has_no_body() -> None:
     async with endpoint(Health(), 0, "127.0.0.1") as port:
         assert await ask(port, b"HEAD /livez HTTP/1.1\r\n\r\n") == (200, "")
+
+
+async def test_a_service_answers_more_than_that_under_a_name_of_its_own() -> None:
+    async def demand(rest: str) -> tuple[int, str]:
+        return (200, '{"demand": 3}') if rest == "etl" else (404, "{}")
+
+    health = Health()
+    is_of(health)
+    page("demand", demand)
+    async with endpoint(health, 0, "127.0.0.1") as port:
+        assert await ask(port, b"GET /demand/etl HTTP/1.1\r\n\r\n") == (200, '{"demand": 3}')
+        assert await ask(port, b"GET /demand/etl?x=1 HTTP/1.1\r\n\r\n") == (200, '{"demand": 3}')
+        assert await ask(port, b"GET /demand HTTP/1.1\r\n\r\n") == (404, "{}")
+        assert (await ask(port, b"POST /demand/etl HTTP/1.1\r\n\r\n"))[0] == 405
+        assert await ask(port, b"GET /livez HTTP/1.1\r\n\r\n") == (200, "alive")

@@ -12,7 +12,7 @@ from shared.dsl.documents.pools import Pool, plain
 from shared.errors import Conflict, Refused
 from shared.runtime.stores import pools
 from shared.runtime.stores.documents import NotThere
-from shared.runtime.stores.pools import Drain, Entry, Pause
+from shared.runtime.stores.pools import Drain, Entry, NotYours, Pause
 from tests.support.clock import START
 from tests.support.memory_bus import bus_in_turns
 
@@ -103,3 +103,46 @@ def test_a_pause_ends_at_its_time_and_a_drain_does_not() -> None:
     draining = replace(entry, drain=Drain("bob", START, 5.0))
     assert draining.paused_until(START + 1000) == FOR_EVER
     assert draining.pause_at(START + 1000) == Pause("bob", START, "drain")
+
+
+def owned(owner: str, slots: int = 1) -> str:
+    return plain("etl", slots=slots).replace("{name: etl}", f"{{name: etl, owner: {owner}}}" if owner else "{name: etl}")
+
+
+async def take(bus: MemoryBus, source: str) -> str:
+    return (await pools.apply(bus, of(source), source, "ada", START, take_over=True))[0]
+
+
+async def test_what_belongs_to_a_release_is_changed_by_it_or_taken_over(bus: MemoryBus) -> None:
+    assert await put(bus, owned("helm/noetl")) == "created"
+    assert await put(bus, owned("helm/noetl", 2)) == "changed"
+    for other in ("", "helm/other"):
+        with pytest.raises(NotYours, match="pool etl belongs to helm/noetl: change it there, or take it over"):
+            await put(bus, owned(other, 3))
+    await pools.change(bus, "etl", "bob", START, lambda entry: replace(entry, workers=5))
+    assert await take(bus, owned("", 4)) == "changed"
+    entry, _ = await pools.find(bus, "etl")
+    assert (pools.owner_of(entry), entry.taken_from, entry.workers) == ("", "helm/noetl", 5)
+
+
+async def test_what_was_taken_over_stays_so_until_it_is_given_back(bus: MemoryBus) -> None:
+    await put(bus, owned("helm/noetl"))
+    await take(bus, owned("", 2))
+    assert await put(bus, owned("", 3)) == "changed"
+    with pytest.raises(NotYours, match="pool etl was taken over from helm/noetl: generation 3 by ada"):
+        await put(bus, owned("helm/noetl"))
+    assert await take(bus, owned("helm/noetl")) == "changed"
+    assert (await pools.find(bus, "etl"))[0].taken_from == ""
+    assert await put(bus, owned("helm/noetl", 5)) == "changed"
+
+
+async def test_a_release_may_claim_what_is_nobodys(bus: MemoryBus) -> None:
+    await put(bus, owned(""))
+    assert await put(bus, owned("helm/noetl")) == "changed"
+
+
+async def test_a_pool_from_before_keeps_its_name(bus: MemoryBus) -> None:
+    old = Entry(plain("GPU_1", 2), 1, "ada", START, 2)
+    await pools.DOCUMENTS.put(bus, "GPU_1", old, 0)
+    assert pools.parse((await pools.everything(bus))["GPU_1"]).name == "GPU_1"
+    assert (await pools.change(bus, "GPU_1", "bob", START, lambda entry: replace(entry, workers=5))).workers == 5

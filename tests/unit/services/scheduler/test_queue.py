@@ -22,7 +22,7 @@ COMMANDS = [replace(COMMAND, index=index) for index in range(COUNT)]
 
 class Log:
     def __init__(self) -> None:
-        self.commands = COMMANDS
+        self.commands, self.part = COMMANDS, 1.0
 
     def due(self) -> Iterable[Command]:
         return self.commands
@@ -34,7 +34,7 @@ class Log:
         return self.commands
 
     def share(self) -> float:
-        return 1.0
+        return self.part
 
 
 async def remake() -> None: ...
@@ -71,3 +71,16 @@ async def test_an_end_that_was_not_heard_of_does_not_hold_others_back_while_othe
         queue._pools["default"].ended += 1  # others end all the time
         queue._look(1.0)
     assert {key_of(item)[2] for item in waiting(queue)} >= set(range(2 * UNKNOWN_SLOTS))
+
+
+async def test_what_is_held_is_counted_by_pool_and_no_more_when_another_scheduler_has_it() -> None:
+    clock = VirtualClock()
+    queue, log = made(clock)
+    other = [replace(item, pool="gpu") for item in COMMANDS[:UNKNOWN_SLOTS]]
+    queue.send([*COMMANDS, *other], lambda: None)
+    queue._look(1.0)
+    assert queue.held() == {"default": COUNT - UNKNOWN_SLOTS - 1}
+    log.commands, log.part = [], 0.5  # its partition went elsewhere
+    queue._pools["default"].ended += 1  # of other executions
+    queue._look(1.0)
+    assert queue.held() == {}

@@ -1,0 +1,1 @@
+"""Pools as Deployments: `backend: kubernetes`."""
