@@ -1,0 +1,74 @@
+"""Pools as Deployments: what the service does with exactly the rights of its Role, and that it needs each of them."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.contract.kube import stories, world
+from tests.contract.kube.stories import Story
+from tests.contract.kube.world import CREATE, ROLE, Cluster
+from tests.support.waiting import until
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with world.cluster() as one:
+        yield one
+
+
+@pytest.mark.parametrize("story", stories.DECLARED, ids=lambda story: story.__name__)
+async def test_a_pool_of_the_chart_needs_no_right_on_deployments(cluster: Cluster, story: Story) -> None:
+    await cluster.allow(ROLE)
+    await story(cluster)
+
+
+@pytest.mark.parametrize("story", stories.MADE, ids=lambda story: story.__name__)
+async def test_a_pool_that_nobody_declared(cluster: Cluster, story: Story) -> None:
+    await cluster.allow(ROLE | CREATE)
+    await story(cluster)
+
+
+@pytest.mark.parametrize("right", sorted(stories.MISSED), ids="-".join)
+async def test_every_verb_of_the_role_is_needed(cluster: Cluster, right: tuple[str, str], monkeypatch) -> None:
+    monkeypatch.setattr(stories, "WITHIN_S", 0.4)
+    await cluster.allow((ROLE | CREATE) - {right})
+    with pytest.raises(AssertionError):
+        await stories.MISSED[right](cluster)
+    said = cluster.backend.missing(cluster.pool)
+    resource, verb = right
+    assert resource.partition("/")[0] in said, said
+    assert "forbidden" in said, (verb, said)
+
+
+async def test_what_another_manages_is_left_alone_until_the_pool_is_taken_over(cluster: Cluster) -> None:
+    await cluster.allow(ROLE | CREATE)
+    await cluster.declare(2)
+    cluster.another(create=True)
+    cluster.look()
+    await until(lambda: cluster.backend.missing(cluster.pool), "a conflict", so=lambda said: "conflict" in said)
+    cluster.forced = True
+    await cluster.reconciled(2)
+    env = (await cluster.found())["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "NOETL_POOL", "value": "etl"} in env
+
+
+async def test_a_pool_with_an_owner_is_never_applied(cluster: Cluster) -> None:
+    await cluster.allow(ROLE | CREATE)
+    cluster.pool = world.Pool("etl", "kubernetes", owner="helm/contract")
+    cluster.another(create=True)
+    cluster.look()
+    said = "there is no Deployment contract-worker-etl: helm/contract makes it"
+    await until(lambda: cluster.backend.missing(cluster.pool), said, so=lambda found: found == said)
+    await cluster.declare(1)
+    before = await cluster.found()
+    await cluster.reconciled(1)
+    assert (await cluster.found())["spec"] == before["spec"]
+
+
+async def test_what_somebody_scales_by_hand_goes_back_to_what_the_document_wants(cluster: Cluster) -> None:
+    await cluster.declare(2)
+    await cluster.reconciled(2)
+    await cluster.scale(6)
+    await until(cluster.look, "six are seen", so=lambda found: len(found) == 6)
+    await cluster.reconciled(2)
+    assert len(await cluster.names()) == 2
