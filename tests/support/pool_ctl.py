@@ -4,8 +4,8 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -104,16 +104,21 @@ class Ctl:
         wait_until(lambda: self.status(execution), f"{execution} completed", so=lambda found: found == "completed")
 
 
-def on_broker(ctl: Ctl, work: Callable[[JetStreamBus], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def connected(ctl: Ctl) -> AsyncIterator[JetStreamBus]:
     """As the administrator."""
+    context = ctl.up.context
+    bus = await connect(context["nats_url"], user="admin", password=context["users"]["admin"])
+    try:
+        yield bus
+    finally:
+        await bus.close()
 
+
+def on_broker(ctl: Ctl, work: Callable[[JetStreamBus], Awaitable[None]]) -> None:
     async def run() -> None:
-        context = ctl.up.context
-        bus = await connect(context["nats_url"], user="admin", password=context["users"]["admin"])
-        try:
+        async with connected(ctl) as bus:
             await work(bus)
-        finally:
-            await bus.close()
 
     asyncio.run(run())
 

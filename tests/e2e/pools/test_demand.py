@@ -1,0 +1,186 @@
+"""The demand of a pool on real processes: what the pools service answers is what the log says is outstanding, also
+while schedulers hold most of it back, and after the broker was killed."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from services.cli.executions.records import history
+from shared.events.event_types import lease, scheduler
+from shared.events.record import Record
+from tests.support.cli import LIMIT_S
+from tests.support.pool_ctl import Ctl, connected, stack_in
+from tests.support.processes import children
+from tests.support.waiting import wait_until
+
+NEAR = 0.10
+WORK = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: {name}, path: demand/{name}}}
+workload: {{count: 1, nap: 0.0}}
+workflow:
+  - step: start
+    spec: {{pool: {pool}}}
+    loop: {{in: "{{{{ range(workload.count) | list }}}}", iterator: number,
+           spec: {{mode: parallel, max_in_flight: 1000}}}}
+    tool:
+      kind: python
+      code: |
+        import time
+        def main(nap):
+            time.sleep(nap)
+            return nap
+      args: {{nap: "{{{{ workload.nap }}}}"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def ctl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ctl]:
+    with stack_in(tmp_path_factory.mktemp("demand")) as ctl:
+        yield ctl
+
+
+def start(ctl: Ctl, pool: str, count: int, nap: float = 0.0) -> str:
+    file = ctl.folder / f"demand-{pool}.yaml"
+    file.write_text(WORK.format(name=f"demand-{pool}", pool=pool))
+    assert ctl("register", str(file))[0] == 0
+    payload = json.dumps({"count": count, "nap": nap})
+    code, out, err = ctl("execute", f"demand/demand-{pool}", "--payload", payload)
+    assert code == 0, err
+    return out.strip()
+
+
+def ask(ctl: Ctl, pool: str) -> tuple[int, dict[str, Any]]:
+    try:
+        with urllib.request.urlopen(f"{ctl.up.context['health']['pools']}/demand/{pool}", timeout=10) as answer:
+            return 200, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def demand(ctl: Ctl, pool: str) -> int:
+    """-1: not known at the moment."""
+    status, found = ask(ctl, pool)
+    assert status in (200, 503), found
+    return int(found["demand"]) if status == 200 else -1
+
+
+def outstanding(ctl: Ctl, *executions: str) -> int:
+    """Iterations that went to the pool and have not ended, by the log."""
+
+    async def count() -> int:
+        async with connected(ctl) as bus:
+            logs = [await history(bus, each, ctl.up.context["partitions"]) for each in executions]
+        return sum(_open(log) for log in logs)
+
+    return asyncio.run(count())
+
+
+def _open(log: list[Record]) -> int:
+    events = [event for record in log for event in record.events]
+    begun = sum(event.count for event in events if isinstance(event, scheduler.IterationStarted))
+    return begun - sum(isinstance(event, lease.IterationDone | lease.IterationFailed) for event in events)
+
+
+def is_near(found: int, *said: int) -> bool:
+    """Between what the log said before and after, give or take a tenth."""
+    return min(said) * (1 - NEAR) <= found <= max(said) * (1 + NEAR)
+
+
+def compared(ctl: Ctl, pool: str, *executions: str) -> tuple[int, int, int]:
+    before = outstanding(ctl, *executions)
+    found = demand(ctl, pool)
+    return before, found, outstanding(ctl, *executions)
+
+
+def follows_the_log(ctl: Ctl, pool: str, count: int, nap: float, looks: int) -> None:
+    ctl.apply(pool, workers=0, slots=8)
+    loop, beside = start(ctl, pool, count, nap), start(ctl, pool, 100, nap)
+    wait_until(lambda: demand(ctl, pool), "both wait", so=lambda found: found == min(count, 1000) + 100)
+    assert outstanding(ctl, loop, beside) == min(count, 1000) + 100
+    _, told = ask(ctl, pool)
+    assert told["held"] > told["pending"] > 0, told  # most of it is in no queue
+    assert ctl("pool", "scale", pool, "1")[0] == 0
+    wait_until(lambda: ask(ctl, pool)[1].get("in_flight"), "it works")
+    for _ in range(looks):
+        time.sleep(1.0)
+        before, found, after = compared(ctl, pool, loop, beside)
+        assert is_near(found, before, after), (before, found, after)
+    wait_until(lambda: demand(ctl, pool), "nothing is wanted any more", 20 * LIMIT_S, so=lambda found: found == 0,
+               every_s=1.0)
+    for execution in (loop, beside):
+        ctl.completed(execution)
+    ctl.rest(pool)
+
+
+def test_the_demand_is_what_the_log_says_is_outstanding(ctl: Ctl) -> None:
+    follows_the_log(ctl, "steady", 2_000, 0.004, 4)
+
+
+@pytest.mark.long
+def test_the_demand_of_a_long_loop(ctl: Ctl) -> None:
+    follows_the_log(ctl, "longer", 20_000, 0.004, 30)
+
+
+def test_the_broker_is_killed_with_the_pool_at_zero_and_the_demand_comes_back_and_starts_a_worker(ctl: Ctl) -> None:
+    ctl.apply("asleep", workers=0, slots=8)
+    execution = start(ctl, "asleep", 300)
+    wait_until(lambda: demand(ctl, "asleep"), "300 wait", so=lambda found: found == 300)
+    (server,) = [pid for pid, line in children(ctl.up.process.pid).items() if "nats-server" in line]
+    os.kill(server, signal.SIGKILL)
+    wait_until(lambda: demand(ctl, "asleep"), "300 wait again", so=lambda found: found == 300,
+               despite=(ConnectionError, KeyError, urllib.error.URLError, AssertionError))
+    ctl.apply("asleep", slots=8, autoscaling={"min": 0, "max": 2, "target": 200, "calm_s": 3})
+    wait_until(lambda: ctl.pool("asleep")["desired"], "two workers are wanted", so=lambda found: found == 2)
+    ctl.completed(execution)
+    wait_until(lambda: ctl.pool("asleep"), "none is wanted", so=lambda pool: (pool["desired"], pool["ready"]) == (0, 0))
+    assert ctl.pool("asleep")["state"] == "empty"
+
+
+def test_a_number_that_somebody_sets_holds_until_it_is_auto_again(ctl: Ctl) -> None:
+    ctl.apply("pinned", autoscaling={"min": 0, "max": 3, "target": 10, "calm_s": 1})
+    wait_until(lambda: ctl.pool("pinned")["desired"], "none is needed", so=lambda found: found == 0)
+    assert ctl("pool", "scale", "pinned", "2")[0] == 0
+    time.sleep(3.0)
+    shown = ctl.pool("pinned")
+    assert (shown["desired"], shown["ready"], shown["autoscaling"]["pinned"]) == (2, 2, True)
+    assert ctl("pool", "scale", "pinned", "auto")[0] == 0
+    wait_until(lambda: ctl.pool("pinned")["desired"], "none is needed", so=lambda found: found == 0)
+
+
+def test_an_address_that_is_no_pool_is_not_found(ctl: Ctl) -> None:
+    for name in ("nowhere", "", "a%20b", "steady/more"):
+        assert ask(ctl, name)[0] == 404
+
+
+def test_what_belongs_to_a_release_is_not_changed_by_accident(ctl: Ctl) -> None:
+    file = ctl.document("owned", workers=0)
+    ours = json.loads(file.read_text())
+    file.write_text(json.dumps(ours | {"metadata": {"name": "owned", "owner": "helm/noetl"}}))
+    assert ctl("pool", "apply", "-f", str(file))[0] == 0
+    assert ctl.pool("owned")["owner"] == "helm/noetl"
+    file.write_text(json.dumps(ours | {"spec": {"workers": 0, "slots": 3}}))
+    for words in (("apply", "-f", str(file)), ("delete", "owned", "--yes")):
+        code, _, err = ctl("pool", *words)
+        assert (code, "belongs to helm/noetl" in err, "--take-over" in err) == (8, True, True), err
+    for words in (("scale", "owned", "1"), ("pause", "owned"), ("resume", "owned"), ("restart", "owned"),
+                  ("drain", "owned"), ("resume", "owned"), ("scale", "owned", "0")):
+        code, _, err = ctl("pool", *words)
+        assert code == 0, (words, err)
+    assert ctl("pool", "apply", "-f", str(file), "--take-over")[0] == 0
+    assert ctl.pool("owned")["owner"] == ""
+    assert ctl("pool", "delete", "owned", "--yes")[0] == 0
+
+
+def test_a_name_that_kubernetes_would_not_take_is_refused(ctl: Ctl) -> None:
+    code, _, err = ctl("pool", "create", "GPU_1")
+    assert (code, "write gpu-1" in err) == (3, True), err
