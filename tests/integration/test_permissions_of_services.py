@@ -10,6 +10,7 @@ from shared.bus import pool_consumer, topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.topology import COMMANDS, KEYCHAIN, REQUESTS, RESULTS, events_stream
 from shared.errors import NoetlError, Refused
+from shared.events import subjects
 from shared.runtime.embedded.nats_server import NatsServer
 from tests.support.users import SETTLE_S, As, contents
 
@@ -22,6 +23,9 @@ FORBIDDEN_TO_SERVICES = [
     ("router", "noetl.commands.default.x.r9"),
     ("router", "noetl.ends.completed.x.p"),
     ("router", "noetl.requests.child"),
+    ("router", "noetl.demand.s1"),
+    ("pools", "noetl.demand.s1"),
+    ("projector", "noetl.demand.s1"),
     ("router", "noetl.requests.derived"),
     ("scheduler", "noetl.requests.execute"),
     ("pools", "noetl.ends.completed.x.p"),
@@ -218,3 +222,13 @@ async def test_wrong_credentials_are_refused_at_once(nats_server: NatsServer) ->
 async def test_nobody_gets_in_without_credentials(nats_server: NatsServer) -> None:
     with pytest.raises(Refused):
         await asyncio.wait_for(connect(nats_server.url), 3)
+
+
+async def test_what_a_scheduler_holds_back_is_heard_by_the_pools_service(as_user: As) -> None:
+    pools, scheduler = await as_user("pools"), await as_user("scheduler")
+    inbox = await pools.subscribe(subjects.demand("*"))
+    await asyncio.sleep(SETTLE_S)
+    await scheduler.publish(subjects.demand("s1"), b"held")
+    async with asyncio.timeout(5):
+        assert (await inbox.message()).subject == "noetl.demand.s1"
+    await inbox.close()

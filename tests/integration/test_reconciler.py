@@ -1,7 +1,8 @@
 """The reconciler on a real broker, with workers that only say they are there."""
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 import pytest
@@ -14,11 +15,14 @@ from shared.bus.jetstream import JetStreamBus
 from shared.dsl.documents.compile import compile_pool
 from shared.dsl.documents.pools import Pool, plain
 from shared.engine.pools.reconcile import CRASHING_S
+from shared.events import demand, subjects
 from shared.events.beat import Beat
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.stores import pool_state, pools
+from shared.runtime.stores.demand import LISTEN_S, Demands
 from shared.runtime.stores.pool_state import PoolState
 from shared.runtime.stores.pools import Crash, Drain, Leader, Pause, WorkerStatus
+from tests.support.waiting import until
 
 
 class Scripted:
@@ -70,10 +74,12 @@ class Clock(SystemClock):
 class World:
     def __init__(self, bus: JetStreamBus) -> None:
         self.bus, self.backend, self.clock = bus, Scripted(), Clock()
+        self.demands = Demands(bus, self.clock)
         self.reconciler = self.another()
 
     def another(self) -> Reconciler:
-        return Reconciler(self.bus, self.clock, {"process": self.backend, "external": External()})
+        backends = {"process": self.backend, "external": External(), "kubernetes": self.backend}
+        return Reconciler(self.bus, self.clock, backends, self.demands)
 
     async def passes(self, seconds: float) -> PoolState:
         """With looks in between, as often as they are made."""
@@ -262,3 +268,80 @@ async def test_a_document_that_cannot_be_read_harms_no_other(world: World) -> No
     await world.reconciler.look()
     status = pools.status(await world.bus.kv_all(topology.POOLS), "bad")
     assert (status.state, "not valid" in status.message, len(world.backend.running)) == ("failing", True, 1)
+
+
+SCALED = "apiVersion: noetl.io/v2\nkind: Pool\nmetadata: {name: gpu}\nspec: {autoscaling: {%s}}\n"
+
+
+async def holds(world: World, scheduler: str, count: int) -> None:
+    """A scheduler says so, and is heard."""
+    before = world.demands.held("gpu")
+    await world.bus.publish(subjects.demand(scheduler), demand.encode(scheduler, {"gpu": count}))
+    await until(lambda: world.demands.held("gpu"), "it is heard", so=lambda found: found != before)
+
+
+@pytest.fixture
+async def listening(world: World) -> AsyncIterator[World]:
+    task = asyncio.create_task(world.demands.listen())
+    await asyncio.sleep(0.2)
+    world.clock.passed += LISTEN_S
+    yield world
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_pool_follows_its_demand_up_at_once_and_down_when_it_is_calm(listening: World) -> None:
+    world = listening
+    await world.apply(SCALED % "min: 0, max: 5, target: 10, calm_s: 60")
+    await world.passes(61)
+    assert (await world.look()).desired == 0
+    await holds(world, "s1", 25)
+    state = await world.look()
+    assert (state.desired, len(world.backend.running)) == (3, 3)
+    await holds(world, "s2", 100)
+    assert (await world.look()).desired == 5
+    await world.bus.publish(subjects.demand("s1"), demand.encode("s1", {}))
+    await holds(world, "s2", 0)
+    assert (await world.passes(5)).desired == 5
+    world.reconciler = world.another()  # the next leader begins with what is there
+    assert (await world.passes(30)).desired == 5
+    assert (await world.passes(31)).desired == 0
+    assert (await world.look()).state == "empty"
+
+
+async def test_nothing_is_scaled_by_a_demand_that_nobody_knows_or_while_nothing_is_delivered(listening: World) -> None:
+    world = listening
+    await world.apply(SCALED % "min: 0, max: 5, target: 10, calm_s: 1")
+    await holds(world, "s1", 25)
+    assert (await world.look()).desired == 3
+    await world.say(paused=Pause("ada", time.time(), "upgrade"))
+    await holds(world, "s1", 5)
+    assert (await world.passes(3)).desired == 3
+    await world.say(paused=None)
+    await world.bus.requests.api(f"CONSUMER.DELETE.{topology.COMMANDS}.gpu")
+    assert (await world.passes(3)).desired == 3
+    await pool_consumer.ensure(world.bus, {"gpu": ""})
+    await holds(world, "s1", 6)
+    assert (await world.passes(3)).desired == 1
+
+
+async def test_workers_with_a_machine_of_their_own_are_known_by_it(world: World) -> None:
+    await world.apply(plain("gpu", 1, backend="kubernetes"))
+    await world.look()
+    (name,) = world.backend.running
+    world.backend.running[name] = Running(WorkerStatus(name), "r0", host="pod-1")
+    beat = Beat("w-1-tag", "gpu", 4, [("x", "r", -1)], host="pod-1", pid=1)
+    await world.bus.kv_put(topology.WORKERS, "gpu.w-1-tag", msgspec.json.encode(beat))
+    state = await world.look()
+    assert (state.state, state.status.settled) == ("ready", True)
+    assert (world.backend.attended.held, world.backend.attended.template) == ({"pod-1": 1}, "r0")
+    await world.say(restarts=1)
+    await world.look()
+    assert world.backend.attended.template == "r1"
+
+
+async def test_what_keda_scales_is_only_watched(world: World) -> None:
+    await world.apply(SCALED.replace("spec: {", "spec: {backend: kubernetes, ") % "mode: keda")
+    state = await world.look()
+    assert (world.backend.running, state.desired, state.state) == ({}, None, "empty")
+    assert state.message == "no worker is there: KEDA starts them by demand"
