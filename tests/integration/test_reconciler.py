@@ -17,11 +17,11 @@ from shared.dsl.documents.pools import Pool, plain
 from shared.engine.pools.reconcile import CRASHING_S
 from shared.events import demand, subjects
 from shared.events.beat import Beat
-from shared.runtime.service.clock import SystemClock
 from shared.runtime.stores import pool_state, pools
 from shared.runtime.stores.demand import LISTEN_S, Demands
 from shared.runtime.stores.pool_state import PoolState
 from shared.runtime.stores.pools import Crash, Drain, Leader, Pause, WorkerStatus
+from tests.support.clock import MovedClock
 from tests.support.waiting import until
 
 
@@ -62,18 +62,9 @@ class Scripted:
         self.running.clear()
 
 
-class Clock(SystemClock):
-    """Time passes as the broker's, and when a test says so."""
-
-    passed = 0.0
-
-    def now(self) -> float:
-        return super().now() + self.passed
-
-
 class World:
     def __init__(self, bus: JetStreamBus) -> None:
-        self.bus, self.backend, self.clock = bus, Scripted(), Clock()
+        self.bus, self.backend, self.clock = bus, Scripted(), MovedClock()
         self.demands = Demands(bus, self.clock)
         self.reconciler = self.another()
 

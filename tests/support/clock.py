@@ -7,6 +7,8 @@ from itertools import count
 
 import pytest
 
+from shared.runtime.service.clock import SystemClock
+
 START = 1_700_000_000.0
 _SETTLE = 20  # turns of the event loop in which woken tasks come to rest
 
@@ -57,3 +59,12 @@ def clock() -> VirtualClock:
 def at(text: str) -> int:
     """The seconds of Unix at that time."""
     return int(datetime.fromisoformat(text).timestamp())
+
+
+class MovedClock(SystemClock):
+    """Time passes as it does, and when a test says so."""
+
+    passed = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.passed

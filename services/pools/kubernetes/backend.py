@@ -40,6 +40,7 @@ from shared.tools.kubernetes.api import ApiError
 
 LIST_S = 5.0
 CONFLICTS = 3  # of one change of scale, then at the next look
+FORGET_S = 30.0  # after the last look of the reconciler at a pool, its Deployment is nobody's here
 MAX_NOTES = 50  # written in one look, for each pool
 log = structlog.get_logger()
 
@@ -66,7 +67,7 @@ class KubernetesBackend:
         if look.deleting and not watched.look.deleting:
             watched.removed = False
             self._wake.set()
-        watched.look = look
+        watched.look, watched.attended = look, self._clock.now()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -126,6 +127,8 @@ class KubernetesBackend:
 
     async def look(self) -> float:
         """One round; how long until the next."""
+        late = self._clock.now() - FORGET_S
+        self._watched = {name: each for name, each in self._watched.items() if each.attended > late}
         watched = list(self._watched.values())
         try:
             async with opened(self._reach(), self._within_s) as api:
@@ -151,7 +154,7 @@ class KubernetesBackend:
                 each.scale = await api.scale(each.deployment)
                 each.saw([pod for pod in found if pod.deployment == each.deployment], template)
                 if self._is_made_here(each) and not each.look.deleting:
-                    text = text if text is not None else await self._template(api)
+                    text = text if text is not None else await self._template()
                     await self._make(api, each, text)
                 await self._carry_out(api, each)
                 each.trouble = ""
@@ -171,17 +174,16 @@ class KubernetesBackend:
     def _is_made_here(self, watched: Watched) -> bool:
         return self._place.create and not watched.look.pool.owner
 
-    async def _template(self, api: KubeApi) -> str:
-        name = self._place.template
-        if not name:
+    async def _template(self) -> str:
+        """Read at every look: the chart may have changed it."""
+        file = self._place.template
+        if not file:
             raise Corrupt("NOETL_KUBE_TEMPLATE is not set where the pools service runs: it has nothing to make "
                           "Deployments of")
-        if not name.startswith("/"):
-            return await api.template(name)
         try:
-            return await asyncio.to_thread(Path(name).read_text, encoding="utf-8")
+            return await asyncio.to_thread(Path(file).read_text, encoding="utf-8")
         except (OSError, ValueError):
-            raise Corrupt(f"the template of workers, {name}, cannot be read") from None
+            raise Corrupt(f"the template of workers, {file}, cannot be read") from None
 
     async def _make(self, api: KubeApi, watched: Watched, text: str) -> None:
         made = manifest.deployment(manifest.read(text), watched.look.pool, watched.deployment)

@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from shared.errors import Corrupt
 from shared.tools.kubernetes.access import Access
 from shared.tools.kubernetes.api import Api, ApiError
 
@@ -71,13 +70,6 @@ class KubeApi(Api):
     async def remove(self, deployment: str) -> None:
         """`deployments delete`, with its Pods, which have their grace."""
         await self.delete("deployments", deployment)
-
-    async def template(self, name: str) -> str:
-        """`configmaps get`: the text in it."""
-        data = (await self.get("configmaps", name)).get("data") or {}
-        if len(data) != 1:
-            raise Corrupt(f"ConfigMap {name} should hold one text, the Deployment of a worker, and has {len(data)}")
-        return str(next(iter(data.values())))
 
 
 def _scale(found: Mapping[str, Any]) -> Scale:

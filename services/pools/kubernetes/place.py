@@ -8,8 +8,8 @@ MAX_DEPLOYMENT_NAME = 63  # it becomes a label's value, and most of the name of 
 
 
 class Place(Struct, frozen=True):
-    """`release`: of the chart. `create`: Deployments may be made, changed and deleted, from `template`: the name of a
-    ConfigMap, or a file (what begins with /)."""
+    """`release`: of the chart. `create`: Deployments may be made, changed and deleted, from `template`: a file, which
+    the chart mounts from a ConfigMap, so that no right to read it is needed."""
 
     release: str = ""
     create: bool = False

@@ -18,6 +18,7 @@ class Watched:
 
     def __init__(self, look: Attended, deployment: str) -> None:
         self.look, self.deployment = look, deployment
+        self.attended = 0.0
         self.pods: Sequence[Pod] = ()
         self.scale: Scale | None = None
         self.target: int | None = None

@@ -53,7 +53,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     logs: str = ""  # folder of the log files of those workers
     kube_release: str = ""  # a pool's Deployment is <release>-worker-<pool>; none unless given
     kube_create: bool = False  # the pools service makes and deletes Deployments of pools that nobody declared
-    kube_template: str = ""  # what it makes them of: the name of a ConfigMap, or a file
+    kube_template: str = ""  # file it makes them of
     log_level: Level = "info"
 
 

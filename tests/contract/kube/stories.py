@@ -108,7 +108,6 @@ MISSED: dict[tuple[str, str], Story] = {
     ("pods", "patch"): shrinks_by_the_idle,
     ("deployments/scale", "get"): grows,
     ("deployments/scale", "patch"): grows,
-    ("configmaps", "get"): is_made,
     ("deployments", "create"): is_made,
     ("deployments", "patch"): is_changed,
     ("deployments", "delete"): is_deleted,

@@ -1,6 +1,7 @@
 """Pools as Deployments: what the service does with exactly the rights of its Role, and that it needs each of them."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,8 @@ from tests.support.waiting import until
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with world.cluster() as one:
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with world.cluster(tmp_path) as one:
         yield one
 
 
@@ -72,3 +73,15 @@ async def test_what_somebody_scales_by_hand_goes_back_to_what_the_document_wants
     await until(cluster.look, "six are seen", so=lambda found: len(found) == 6)
     await cluster.reconciled(2)
     assert len(await cluster.names()) == 2
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    (None, "cannot be read"), ("a: [", "is not YAML"), ("kind: Pod", "is not a Deployment"),
+    ("kind: Deployment\nspec: {template: {spec: {containers: []}}}", "is not a Deployment"),
+])
+async def test_a_template_that_is_none_is_trouble(cluster: Cluster, text: str | None, said: str) -> None:
+    await cluster.allow(ROLE | CREATE)
+    cluster.another(create=True)
+    cluster.file.unlink() if text is None else cluster.file.write_text(text)
+    cluster.look()
+    await until(lambda: cluster.backend.missing(cluster.pool), said, so=lambda found: said in found)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from services.pools.kubernetes.backend import KubernetesBackend
+from services.pools.kubernetes.backend import FORGET_S, KubernetesBackend
 from services.pools.kubernetes.place import Place
 from shared.runtime.service.clock import SystemClock
 from shared.tools.kubernetes.access import access
@@ -26,8 +26,8 @@ KINDS = (409, 422, 429, 500, HANG)
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with world.cluster() as one:
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with world.cluster(tmp_path) as one:
         one.fake.retry_after = "0"
         await one.allow(ROLE | CREATE)
         yield one
@@ -45,10 +45,10 @@ async def test_a_life_in_which_every_fourth_request_fails(cluster: Cluster, kind
 @pytest.mark.long
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_life_with_a_fault_at_any_one_request(kind: int, late: bool) -> None:
+async def test_a_life_with_a_fault_at_any_one_request(kind: int, late: bool, tmp_path: Path) -> None:
     """Until one has so few requests that the fault never comes."""
     for number in range(1000):
-        async with world.cluster() as cluster:
+        async with world.cluster(tmp_path) as cluster:
             cluster.fake.retry_after = "0"
             await cluster.allow(ROLE | CREATE)
             cluster.fake.faults, cluster.fake.late = {number: kind}, late
@@ -169,3 +169,15 @@ async def test_the_account_of_the_pod_is_used_its_token_read_again_and_nothing_e
     await cluster.fake.server.close()
     await cluster.fake.start()
     cluster.server = replace(cluster.server, address=cluster.fake.address)
+
+
+async def test_a_pool_that_nobody_looks_at_any_more_is_forgotten(cluster: Cluster) -> None:
+    await cluster.declare(1)
+    await cluster.reconciled(1)
+    cluster.clock.passed += FORGET_S + 1
+    await until(lambda: cluster.backend.workers("etl"), "it is forgotten", so=lambda found: found == ())
+    scale = ("GET", f"{cluster.path('deployments', cluster.deployment)}/scale")
+    count = cluster.fake.requests.count(scale)
+    await asyncio.sleep(5 * world.EVERY_S)
+    assert cluster.fake.requests.count(scale) == count
+    assert len(await cluster.names()) == 1

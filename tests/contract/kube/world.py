@@ -21,19 +21,19 @@ from services.pools.kubernetes.place import Place
 from shared.dsl.documents.pools import Pool
 from shared.engine.pools import reconcile as engine
 from shared.engine.pools.reconcile import Seen, Start, Stop, Wanted
-from shared.runtime.service.clock import SystemClock
 from shared.tools.kubernetes.access import Access
+from tests.support.clock import MovedClock
 from tests.support.servers.kube import NAMESPACE
 from tests.support.servers.kube_workers import ADMIN, SERVICE, KubeWorkers
 from tests.support.waiting import until
 
 REAL = os.environ.get("NOETL_TEST_KUBE", "")
-RELEASE, TEMPLATE = "contract", "contract-worker-template"
+RELEASE = "contract"
 EVERY_S = 0.5 if REAL else 0.02
 WITHIN_S = 10.0 if REAL else 0.15
 # The Role of the pools service, and what `pools.create: true` of the chart adds to it.
 ROLE = {("deployments/scale", "get"), ("deployments/scale", "patch"), ("pods", "list"), ("pods", "patch")}
-CREATE = {("deployments", "create"), ("deployments", "patch"), ("deployments", "delete"), ("configmaps", "get")}
+CREATE = {("deployments", "create"), ("deployments", "patch"), ("deployments", "delete")}
 DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "template", "labels": {"app": "noetl"}},
     "spec": {
@@ -61,17 +61,20 @@ class Server(Struct, frozen=True):
 class Cluster:
     """One pool, its Deployment, and the backend that looks after it."""
 
-    def __init__(self, server: Server, session: aiohttp.ClientSession) -> None:
+    def __init__(self, server: Server, session: aiohttp.ClientSession, folder: Path) -> None:
         self.server, self._session = server, session
+        self.file = folder / "deployment.yaml"
+        self.file.write_text(json.dumps(DEPLOYMENT))
         self.pool = Pool("etl", "kubernetes")
         self.template, self.deleting, self.forced, self.held = "r0", False, False, dict[str, int]()
+        self.clock = MovedClock()
         self.backend = self.another()
 
     def another(self, *, create: bool = False) -> KubernetesBackend:
         """As the next leader has it."""
-        server, place = self.server, Place(RELEASE, create, TEMPLATE)
+        server, place = self.server, Place(RELEASE, create, str(self.file))
         reach = Access(server.address, server.namespace, lambda: server.token, server.tls)
-        self.backend = KubernetesBackend(place, SystemClock(), lambda: reach, every_s=EVERY_S, within_s=WITHIN_S)
+        self.backend = KubernetesBackend(place, self.clock, lambda: reach, every_s=EVERY_S, within_s=WITHIN_S)
         return self.backend
 
     @property
@@ -183,7 +186,7 @@ def real() -> Server:
 
 
 @asynccontextmanager
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster(folder: Path) -> AsyncIterator[Cluster]:
     fake = None if REAL else KubeWorkers()
     if fake is not None:
         await fake.start()
@@ -191,12 +194,9 @@ async def cluster() -> AsyncIterator[Cluster]:
     else:
         server = real()
     async with aiohttp.ClientSession() as session:
-        one = Cluster(server, session)
+        one = Cluster(server, session, folder)
         try:
             await one.allow(ROLE)
-            text = json.dumps(DEPLOYMENT)
-            await one.apply("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": TEMPLATE},
-                                           "data": {"deployment.yaml": text}})
             yield one
         finally:
             await one.clean()

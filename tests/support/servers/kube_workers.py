@@ -33,7 +33,6 @@ class KubeWorkers:
         self.requests: list[tuple[str, str]] = []
         self.deployments: Objects = {}
         self.pods: Objects = {}
-        self.configmaps: Objects = {}
         self.tokens = {ADMIN, SERVICE}
         self.page = 500
         self.grace = True  # Pods that are deleted end at once; without it, when `finish` is called
@@ -52,9 +51,6 @@ class KubeWorkers:
         pods = "/api/v1/namespaces/{namespace}/pods"
         app.router.add_get(pods, self._list)
         app.router.add_patch(pods + "/{name}", self._annotate)
-        configmaps = "/api/v1/namespaces/{namespace}/configmaps/{name}"
-        app.router.add_get(configmaps, self._get)
-        app.router.add_patch(configmaps, self._put)
         self.server = TestServer(app, host="127.0.0.1")
         await self.server.start_server(**options)
 
@@ -119,9 +115,6 @@ class KubeWorkers:
         found["metadata"]["resourceVersion"] = str(next(self._versions))
         return found
 
-    def _of(self, request: web.Request) -> Objects:
-        return self.configmaps if "/configmaps/" in request.path else self.deployments
-
     def _found(self, kind: Objects, request: web.Request) -> dict[str, Any]:
         name = request.match_info["name"]
         if name not in kind or request.match_info["namespace"] != NAMESPACE:
@@ -129,11 +122,7 @@ class KubeWorkers:
         return kind[name]
 
     async def _get(self, request: web.Request) -> web.Response:
-        return web.json_response(self._found(self._of(request), request))
-
-    async def _put(self, request: web.Request) -> web.Response:
-        body = json.loads(await request.read())
-        return web.json_response(self.configmaps.setdefault(body["metadata"]["name"], self._touch(body)))
+        return web.json_response(self._found(self.deployments, request))
 
     async def _apply(self, request: web.Request) -> web.Response:
         name, body = request.match_info["name"], json.loads(await request.read())
