@@ -11,13 +11,11 @@ from shared.runtime.stores.pools import Crash, WorkerStatus
 
 
 class Running(Struct, frozen=True):
-    """A worker that a backend looks after. `crashes` are its latest. `host`: the machine of its own, if it has one: the
-    beats that come from there are its."""
+    """A worker that a backend looks after. `crashes` are its latest."""
 
     status: WorkerStatus
     template: str
     crashes: tuple[Crash, ...] = ()
-    host: str = ""
 
 
 class Attended(Struct, frozen=True):

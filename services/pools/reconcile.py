@@ -107,7 +107,7 @@ class Reconciler:
         found = []
         for each in running:
             status = each.status
-            beat = hosts.get(each.host) if each.host else said.get((status.name, status.pid))
+            beat = hosts.get(status.host) if status.host else said.get((status.name, status.pid))
             heard = self._hearing.of(status.name, status.pid)
             silent_s = heard.silent_s if heard is not None else 0.0
             worker = Seen(status.name, each.template, beat is not None, len(beat.held) if beat is not None else 0,

@@ -320,7 +320,7 @@ async def test_workers_with_a_machine_of_their_own_are_known_by_it(world: World)
     await world.apply(plain("gpu", 1, backend="kubernetes"))
     await world.look()
     (name,) = world.backend.running
-    world.backend.running[name] = Running(WorkerStatus(name), "r0", host="pod-1")
+    world.backend.running[name] = Running(WorkerStatus(name, host="pod-1"), "r0")
     beat = Beat("w-1-tag", "gpu", 4, [("x", "r", -1)], host="pod-1", pid=1)
     await world.bus.kv_put(topology.WORKERS, "gpu.w-1-tag", msgspec.json.encode(beat))
     state = await world.look()

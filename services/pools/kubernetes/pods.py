@@ -40,7 +40,7 @@ class Pod(Struct, frozen=True, kw_only=True):
         return f"kubectl logs {self.name}"
 
     def status(self, *, stopping: bool) -> WorkerStatus:
-        return WorkerStatus(self.name, 0, self.since, stopping, self.failures, self.ended, self.log)
+        return WorkerStatus(self.name, 0, self.since, stopping, self.failures, self.ended, self.log, host=self.name)
 
     def crashes(self) -> tuple[Crash, ...]:
         return (Crash(self.ended_at, self.name, self.ended, self.log),) if self.ended_at else ()

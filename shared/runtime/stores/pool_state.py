@@ -153,12 +153,17 @@ def _full(beats: list[Beat], queue: Queue | None) -> str:
 def worker_states(name: str, status: Status, beats: list[Beat]) -> tuple[WorkerState, ...]:
     """What each says of itself, and what the reconciler knows of those it runs."""
     ours = {worker.name: worker for worker in status.workers}
-    found = {}
+    hosts = {worker.host: worker for worker in status.workers if worker.host}
+    latest = {beat.host: beat for beat in sorted(beats, key=lambda beat: beat.started)}
+    found, heard = {}, set()
     for beat in beats:
-        known = ours.get(beat.worker)
+        known = hosts.get(beat.host) or ours.get(beat.worker)
+        if known is not None and known.host and latest[beat.host] is not beat:
+            continue  # of an earlier process there
         if known is not None and known.pid not in (0, beat.pid):
             continue  # the last beat of a life that is over
         known = known or WorkerStatus(beat.worker)
+        heard.add(known.name)
         going, silent = beat.draining or known.stopping, known.silent_since > 0
         found[beat.worker] = WorkerState(
             name=beat.worker, pool=name, state="silent" if silent else "draining" if going else "ready",
@@ -167,11 +172,11 @@ def worker_states(name: str, status: Status, beats: list[Beat]) -> tuple[WorkerS
             tools=tuple(beat.busy), silent_since=known.silent_since,
         )
     for worker in status.workers:
-        if worker.name in found:
+        if worker.name in heard:
             continue
         found[worker.name] = WorkerState(
             worker.name, name, "silent" if worker.silent_since else "draining" if worker.stopping else "starting",
-            since=worker.since, host=status.host, pid=worker.pid, failures=worker.failures, ended=worker.ended,
-            log=worker.log, silent_since=worker.silent_since,
+            since=worker.since, host=worker.host or status.host, pid=worker.pid, failures=worker.failures,
+            ended=worker.ended, log=worker.log, silent_since=worker.silent_since,
         )
     return tuple(found[each] for each in sorted(found))

@@ -74,7 +74,8 @@ class Entry(Struct, frozen=True, omit_defaults=True):
 
 class WorkerStatus(Struct, frozen=True, omit_defaults=True):
     """A worker that the reconciler runs. `ended` is how its last life went. `silent_since`: it was there, and this is
-    when it was last heard; 0 unless it is silent."""
+    when it was last heard; 0 unless it is silent. `host`: the machine of its own, if it has one: beats from there are
+    its."""
 
     name: str
     pid: int = 0
@@ -84,6 +85,7 @@ class WorkerStatus(Struct, frozen=True, omit_defaults=True):
     ended: str = ""
     log: str = ""
     silent_since: float = 0.0
+    host: str = ""
 
 
 class Crash(Struct, frozen=True):

@@ -84,7 +84,7 @@ async def test_pods_come_in_pages_and_those_of_others_are_not_ours(cluster: Clus
     await cluster.declare(2)
     cluster.fake.page = 2
     await cluster.reconciled(4)
-    assert len([each for each in cluster.look() if each.host]) == 4
+    assert len([each for each in cluster.look() if each.status.host]) == 4
     cluster.fake.page = 500
 
 

@@ -157,8 +157,8 @@ class Cluster:
 
         def step() -> bool:
             running = self.look()
-            seen = [Seen(each.status.name, each.template, bool(each.host), self.held.get(each.host, 0),
-                         each.status.stopping) for each in running]
+            seen = [Seen(each.status.name, each.template, bool(each.status.host),
+                         self.held.get(each.status.host, 0), each.status.stopping) for each in running]
             if self.backend.missing(self.pool):
                 return False
             for action in engine.decide(wanted, seen):

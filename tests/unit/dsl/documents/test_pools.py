@@ -102,7 +102,8 @@ def test_a_document_says_whose_it_is() -> None:
 
 
 @pytest.mark.parametrize(("name", "near"), [
-    ("GPU", "write gpu: "), ("etl_eu", "write etl-eu: "), ("Etl__EU-", "write etl-eu: "), ("_", ""), ("a" * 64, "write "),
+    ("GPU", "write gpu: "), ("etl_eu", "write etl-eu: "), ("Etl__EU-", "write etl-eu: "), ("_", ""),
+    ("a" * 64, "write "),
 ])
 def test_a_name_that_kubernetes_would_not_take_is_refused_with_the_nearest_one(name: str, near: str) -> None:
     compiled = compile_pool(plain(name), file="p")

@@ -1,5 +1,7 @@
 """How many workers a demand asks for: up at once, down when it has been calm."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,4 +57,4 @@ def test_it_is_the_most_that_was_needed_lately_and_the_trail_is_short(steps: lis
 
 
 def _falls(trail: Trail) -> bool:
-    return all(a.workers > b.workers and a.at < b.at for a, b in zip(trail, trail[1:], strict=False))
+    return all(a.workers > b.workers and a.at < b.at for a, b in pairwise(trail))

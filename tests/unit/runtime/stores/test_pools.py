@@ -106,7 +106,8 @@ def test_a_pause_ends_at_its_time_and_a_drain_does_not() -> None:
 
 
 def owned(owner: str, slots: int = 1) -> str:
-    return plain("etl", slots=slots).replace("{name: etl}", f"{{name: etl, owner: {owner}}}" if owner else "{name: etl}")
+    head = f"{{name: etl, owner: {owner}}}" if owner else "{name: etl}"
+    return plain("etl", slots=slots).replace("{name: etl}", head)
 
 
 async def take(bus: MemoryBus, source: str) -> str:
