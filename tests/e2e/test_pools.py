@@ -297,8 +297,8 @@ WORKER = {
     "runs", "tools", "silent_since",
 }
 DESCRIBED = LISTED | {
-    "labels", "drain_s", "silent_s", "tools_disabled", "by", "at", "restarts", "delivers", "paused", "drain", "workers",
-    "document",
+    "labels", "owner", "autoscaling", "drain_s", "silent_s", "tools_disabled", "by", "at", "restarts", "delivers",
+    "paused", "drain", "workers", "document",
 }
 CHANGED = {"name", "action", "generation", "workers", "by", "at"}
 
