@@ -11,7 +11,8 @@
    reconciler replaces those of an earlier one: one more Pod, and when it is ready, one less of the old (`Watched`).
 5. *Whose Deployment.* Of a pool that has an owner, or without `create`, only the scale and the notes on Pods are
    written. Otherwise the Deployment is made, changed and deleted here; where another manages a field of it, that is
-   trouble, and overridden only for a pool that was taken over.
+   trouble, and overridden only for a pool that was taken over. A pool that is deleted takes its Deployment along where
+   `create` allows it; otherwise that stays, with no Pods.
 6. *Trouble stays with its pool.* An API that does not answer, or asks for patience, ends the round for all.
    What was known stays known, and the reconciler says `waiting` with the reason.
 Nothing ends when this service does: Pods are the cluster's.
