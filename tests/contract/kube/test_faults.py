@@ -22,6 +22,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(bool(world.REAL), reason="a real API server cannot be told to fail")
 OFTEN = 0.25  # of all requests fail in a run of CI
+HANGS_S = 0.4  # for which an answer is waited for that never comes
 KINDS = (409, 422, 429, 500, HANG)
 
 
@@ -37,7 +38,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 async def test_a_life_in_which_every_fourth_request_fails(cluster: Cluster, kind: int, late: bool) -> None:
     chance = random.Random(kind)
     cluster.fake.faults = {number: kind for number in range(3000) if chance.random() < OFTEN}
-    cluster.fake.late = late
+    cluster.fake.late, cluster.within_s = late, HANGS_S if kind == HANG else cluster.within_s
     await stories.lives(cluster)
     assert len(cluster.fake.requests) > min(cluster.fake.faults)
 
@@ -52,6 +53,7 @@ async def test_a_life_with_a_fault_at_any_one_request(kind: int, late: bool, tmp
             cluster.fake.retry_after = "0"
             await cluster.allow(ROLE | CREATE)
             cluster.fake.faults, cluster.fake.late = {number: kind}, late
+            cluster.within_s = HANGS_S if kind == HANG else cluster.within_s
             await stories.lives(cluster)
             if len(cluster.fake.requests) <= number:
                 return

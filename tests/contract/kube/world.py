@@ -30,7 +30,7 @@ from tests.support.waiting import until
 REAL = os.environ.get("NOETL_TEST_KUBE", "")
 RELEASE = "contract"
 EVERY_S = 0.5 if REAL else 0.02
-WITHIN_S = 10.0 if REAL else 0.15
+WITHIN_S = 10.0  # for a request
 # The Role of the pools service, and what `pools.create: true` of the chart adds to it.
 ROLE = {("deployments/scale", "get"), ("deployments/scale", "patch"), ("pods", "list"), ("pods", "patch")}
 CREATE = {("deployments", "create"), ("deployments", "patch"), ("deployments", "delete")}
@@ -67,14 +67,14 @@ class Cluster:
         self.file.write_text(json.dumps(DEPLOYMENT))
         self.pool = Pool("etl", "kubernetes")
         self.template, self.deleting, self.forced, self.held = "r0", False, False, dict[str, int]()
-        self.clock = MovedClock()
+        self.clock, self.within_s = MovedClock(), WITHIN_S
         self.backend = self.another()
 
     def another(self, *, create: bool = False) -> KubernetesBackend:
-        """As the next leader has it."""
+        """As the next leader has it, with the patience of `within_s` for each request."""
         server, place = self.server, Place(RELEASE, create, str(self.file))
         reach = Access(server.address, server.namespace, lambda: server.token, server.tls)
-        self.backend = KubernetesBackend(place, self.clock, lambda: reach, every_s=EVERY_S, within_s=WITHIN_S)
+        self.backend = KubernetesBackend(place, self.clock, lambda: reach, every_s=EVERY_S, within_s=self.within_s)
         return self.backend
 
     @property

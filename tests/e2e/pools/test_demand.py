@@ -102,7 +102,7 @@ def compared(ctl: Ctl, pool: str, *executions: str) -> tuple[int, int, int]:
     return before, found, outstanding(ctl, *executions)
 
 
-def follows_the_log(ctl: Ctl, pool: str, count: int, nap: float, looks: int) -> None:
+def follows_the_log(ctl: Ctl, pool: str, count: int, nap: float, looks: int, *, cancelled: bool = False) -> None:
     ctl.apply(pool, workers=0, slots=8)
     loop, beside = start(ctl, pool, count, nap), start(ctl, pool, 100, nap)
     wait_until(lambda: demand(ctl, pool), "both wait", so=lambda found: found == min(count, 1000) + 100)
@@ -115,9 +115,11 @@ def follows_the_log(ctl: Ctl, pool: str, count: int, nap: float, looks: int) -> 
         time.sleep(1.0)
         before, found, after = compared(ctl, pool, loop, beside)
         assert is_near(found, before, after), (before, found, after)
-    wait_until(lambda: demand(ctl, pool), "nothing is wanted any more", 20 * LIMIT_S, so=lambda found: found == 0,
+    if cancelled:
+        assert ctl("cancel", loop)[0] == 0
+    wait_until(lambda: demand(ctl, pool), "nothing is wanted any more", 2 * LIMIT_S, so=lambda found: found == 0,
                every_s=1.0)
-    for execution in (loop, beside):
+    for execution in (beside,) if cancelled else (loop, beside):
         ctl.completed(execution)
     ctl.rest(pool)
 
@@ -127,8 +129,8 @@ def test_the_demand_is_what_the_log_says_is_outstanding(ctl: Ctl) -> None:
 
 
 @pytest.mark.long
-def test_the_demand_of_a_long_loop(ctl: Ctl) -> None:
-    follows_the_log(ctl, "longer", 20_000, 0.004, 30)
+def test_the_demand_of_a_long_loop_and_of_one_that_is_cancelled(ctl: Ctl) -> None:
+    follows_the_log(ctl, "longer", 20_000, 0.004, 30, cancelled=True)
 
 
 def test_the_broker_is_killed_with_the_pool_at_zero_and_the_demand_comes_back_and_starts_a_worker(ctl: Ctl) -> None:
