@@ -1,0 +1,192 @@
+"""The Job of keys: makes what is missing, keeps what is there, and gives way to another that was faster."""
+
+import base64
+import importlib.util
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.helm import CHART, RELEASE, documents, environment, of_kind
+
+USERS, KEYRING = "flows-nats-users", "flows-nats-keyring"
+# As `noetlctl admin nats-auth ensure --out FOLDER` does it: what is missing is made, and nothing else.
+ENSURE = """
+import pathlib, secrets, sys
+folder = pathlib.Path(sys.argv[1])
+for name in ("keyring.json", "system.nk", "router.nk", "admin.nk", "server.conf", *sys.argv[2:]):
+    file = folder / name
+    if not file.exists():
+        file.write_text(secrets.token_hex(8))
+"""
+
+
+def load() -> Any:
+    spec = importlib.util.spec_from_file_location("keys_of_the_chart", CHART / "files/keys.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+keys = load()
+
+
+class Api:
+    """Secrets of one namespace, with versions; `meanwhile` is called before a change is looked at."""
+
+    def __init__(self) -> None:
+        self.secrets: dict[str, dict[str, Any]] = {}
+        self.written: list[str] = []
+        self.tokens: set[str] = set()
+        self.meanwhile: list[Any] = []
+        self._version = 0
+
+    def put(self, name: str, secret: dict[str, Any]) -> dict[str, Any]:
+        self._version += 1
+        secret["metadata"]["resourceVersion"] = str(self._version)
+        self.secrets[name] = secret
+        self.written.append(name)
+        return secret
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        base, _, name = path.removeprefix("/api/v1/namespaces/apps/").partition("/")
+        assert base == "secrets"
+        if method != "GET" and self.meanwhile:
+            self.meanwhile.pop()()
+        old = self.secrets.get(name or (body or {}).get("metadata", {}).get("name", ""))
+        match method:
+            case "GET":
+                return (200, old) if old else (404, {})
+            case "POST":
+                return (409, {}) if old else (201, self.put(body["metadata"]["name"], body))
+            case "PUT" if old is None:
+                return 404, {}
+            case "PUT" if body["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
+                return 409, {}
+            case "PUT":
+                return 200, self.put(name, body)
+        raise AssertionError(f"the account may not {method}")
+
+    def files(self, name: str) -> dict[str, bytes]:
+        return {file: base64.b64decode(text) for file, text in self.secrets[name]["data"].items()}
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+def secrets(api: Api, tmp_path: Path) -> Iterator[Any]:
+    class Handler(BaseHTTPRequestHandler):
+        def do(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            body = json.loads(self.rfile.read(length)) if length else None
+            api.tokens.add(self.headers["Authorization"])
+            status, said = api.answer(self.command, self.path, body)
+            data = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            """Not to the terminal."""
+
+    (tmp_path / "namespace").write_text("apps")
+    (tmp_path / "token").write_text("a-token\n")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield keys.Secrets(f"http://127.0.0.1:{server.server_address[1]}", tmp_path)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def ensure(secrets: Any, *more: str) -> list[str]:
+    """`more`: files that are wanted too, as for a new pool."""
+    code = ENSURE.replace("sys.argv[2:]", repr(more))
+    return list(keys.ensure(secrets, USERS, KEYRING, (sys.executable, "-c", code)))
+
+
+def test_keys_are_made_once(api: Api, secrets: Any) -> None:
+    assert ensure(secrets) == [KEYRING, USERS]
+    before = api.files(USERS)
+    assert ensure(secrets) == []
+    assert api.files(USERS) == before
+    assert api.tokens == {"Bearer a-token"}
+
+
+def test_who_signs_is_apart_from_who_is_signed(api: Api, secrets: Any) -> None:
+    ensure(secrets)
+    assert set(api.files(KEYRING)) == {"keyring.json", "system.nk"}
+    assert set(api.files(USERS)) == {"router.nk", "admin.nk", "server.conf"}
+
+
+def test_the_keyring_is_written_first(api: Api, secrets: Any) -> None:
+    ensure(secrets)
+    assert api.written == [KEYRING, USERS]
+
+
+def test_a_new_pool_gets_a_key_and_nobody_else_another(api: Api, secrets: Any) -> None:
+    ensure(secrets)
+    before = api.files(USERS)
+    assert ensure(secrets, "worker_etl.nk") == [USERS]
+    after = api.files(USERS)
+    assert set(after) - set(before) == {"worker_etl.nk"}
+    assert before.items() <= after.items()
+
+
+def test_what_another_wrote_meanwhile_is_not_lost(api: Api, secrets: Any) -> None:
+    other = {"metadata": {"name": KEYRING}, "data": {"keyring.json": base64.b64encode(b"theirs").decode()}}
+    api.meanwhile.append(lambda: api.put(KEYRING, other))
+    with pytest.raises(keys.Changed):
+        ensure(secrets)
+    ensure(secrets)
+    assert api.files(KEYRING)["keyring.json"] == b"theirs"
+
+
+def test_a_change_at_the_same_time_begins_again(api: Api, secrets: Any) -> None:
+    ensure(secrets)
+    touched = json.loads(json.dumps(api.secrets[USERS]))
+    api.meanwhile.append(lambda: api.put(USERS, touched))
+    with pytest.raises(keys.Changed):
+        ensure(secrets, "worker_etl.nk")
+
+
+def test_nothing_is_written_when_the_keys_cannot_be_made(api: Api, secrets: Any) -> None:
+    with pytest.raises(keys.subprocess.CalledProcessError):
+        keys.ensure(secrets, USERS, KEYRING, (sys.executable, "-c", "raise SystemExit(1)"))
+    assert api.secrets == {}
+
+
+def test_the_job_has_the_rights_for_it_and_no_more() -> None:
+    full = f"{RELEASE}-noetl"
+    rules = of_kind(documents(), "Role")[f"{full}-keys"]["rules"]
+    names = [f"{full}-nats-users", f"{full}-nats-keyring"]
+    assert rules == [
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": names, "verbs": ["get", "update"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+    ]
+    [job] = [each for name, each in of_kind(documents(), "Job").items() if "-keys-" in name]
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert container["command"] == ["python", "/etc/noetl/keys/keys.py", *names]
+    assert environment(container)["NOETL_BROKER_AUTH"] == "accounts"
+
+
+def test_nobody_mounts_the_keyring() -> None:
+    found = [each for each in documents() if each["kind"] in ("Deployment", "StatefulSet", "Pod", "Job")]
+    volumes = [json.dumps(each.get("spec", {}).get("template", each)["spec"]["volumes"]) for each in found]
+    assert not any("nats-keyring" in each for each in volumes)
