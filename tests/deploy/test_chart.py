@@ -85,7 +85,7 @@ def test_only_who_talks_to_the_api_has_a_token_and_none_has_variables_of_service
     """With service links, a Service called noetl-health would set NOETL_HEALTH_PORT."""
     for pod in pods(documents(values)).values():
         component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
-        assert pod["spec"]["automountServiceAccountToken"] is (component in ("pools", "keys"))
+        assert pod["spec"]["automountServiceAccountToken"] is (component in ("pools", "keys", "accounts"))
         assert pod["spec"]["enableServiceLinks"] is False
     for account in of_kind(documents(values), "ServiceAccount").values():
         assert account["automountServiceAccountToken"] is False
@@ -108,21 +108,25 @@ def test_a_key_would_be_noticed() -> None:
         assert SECRET.search(f"value: {planted}\n")
 
 
+def services(values: Path) -> dict[str, Document]:
+    """Those that are services of ours, and not a command of noetlctl that keeps running."""
+    made = {name: pod for name, pod in pods(documents(values)).items() if name.startswith("Deployment/")}
+    found = {name: pod for name, pod in made.items() if not name.endswith("-accounts")}
+    assert len(found) >= 3
+    return found
+
+
 @every_values
 def test_a_service_has_the_time_to_go(values: Path) -> None:
     """To drain, and 15 s for handing back what is left; over the lease of a command, which nobody else gets before."""
-    served = [pod for name, pod in pods(documents(values)).items() if name.startswith("Deployment/")]
-    assert served
-    for pod in served:
+    for pod in services(values).values():
         drain = float(environment(pod["spec"]["containers"][0])["NOETL_DRAIN_S"])
         assert pod["spec"]["terminationGracePeriodSeconds"] == drain + GRACE_S > COMMAND_LEASE_S
 
 
 @every_values
 def test_each_service_is_started_as_a_module_that_is_there_and_probed(values: Path) -> None:
-    for name, pod in pods(documents(values)).items():
-        if not name.startswith("Deployment/"):
-            continue
+    for pod in services(values).values():
         container = pod["spec"]["containers"][0]
         assert container["command"][:2] == ["python", "-m"]
         assert (ROOT / container["command"][2].replace(".", "/") / "__main__.py").exists()
@@ -147,7 +151,7 @@ def test_a_pod_sees_the_key_of_its_own_user_alone(values: Path) -> None:
         keys = [item["key"] for source in _secrets(pod) for item in source["items"]
                 if item["key"].endswith((".nk", ".creds"))]
         component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
-        if component in ("nats", "keys"):
+        if component in ("nats", "keys", "accounts"):
             assert keys == [], name
             continue
         pool = pod["metadata"]["labels"].get("noetl.io/pool")

@@ -61,11 +61,15 @@ The parts of every Pod. No secret is in an environment: who one is stands in a f
     items:
       - key: {{ include "noetl.userKey" (list $root $user) }}
         path: user.{{ if eq $v.nats.auth.mode "jwt" }}creds{{ else }}nk{{ end }}
-{{- with $v.nats.tls.caSecret }}
+{{ include "noetl.tlsVolumes" $root }}
+{{- end -}}
+
+{{- define "noetl.tlsVolumes" -}}
+{{- with .Values.nats.tls.caSecret }}
 - name: ca
   secret: { secretName: {{ . }}, defaultMode: 0440, items: [{ key: ca.crt, path: ca.crt }] }
 {{- end }}
-{{- with $v.nats.tls.clientSecret }}
+{{- with .Values.nats.tls.clientSecret }}
 - name: tls
   secret:
     secretName: {{ . }}
@@ -77,6 +81,10 @@ The parts of every Pod. No secret is in an environment: who one is stands in a f
 {{- define "noetl.loginMounts" -}}
 - { name: tmp, mountPath: /tmp }
 - { name: login, mountPath: /run/noetl/login, readOnly: true }
+{{ include "noetl.tlsMounts" . }}
+{{- end -}}
+
+{{- define "noetl.tlsMounts" -}}
 {{- if .Values.nats.tls.caSecret }}
 - { name: ca, mountPath: /run/noetl/ca, readOnly: true }
 {{- end }}
