@@ -100,6 +100,7 @@ def test_demand_is_told_by_the_pools_service(mode: str) -> None:
     {"workerDefaults": {"extraEnv": {"NOETL_POSTGRES_DSN": "postgres://"}}},
     {"router": {"extraEnv": [{"name": "A", "value": "1"}]}},
     {"workerPools": {"Big_Pool": {}}},
+    {"workerPools": {"2nd": {}}},
     {"nats": {"maxBytes": {"events": "1GiB"}}},
     {"workerDefaults": {"drainSeconds": 0}},
     {"image": {"digest": "latest"}},
