@@ -23,7 +23,7 @@ Document = dict[str, Any]
 def binaries() -> dict[str, str]:
     """The Helms there are, by name."""
     beside = Path(sys.executable).with_name("helm")
-    found = {"helm3": str(beside) if beside.exists() else shutil.which("helm") or "helm"}
+    found = {"helm3": str(beside) if beside.exists() else shutil.which("helm") or ""}
     return found | ({"helm4": given} if (given := os.environ.get("NOETL_HELM4", "")) else {})
 
 
@@ -31,6 +31,7 @@ HELMS = binaries()
 
 
 def run(helm: str, *args: str) -> subprocess.CompletedProcess[str]:
+    assert HELMS[helm], "no Helm 3: `make setup` brings it on Linux x86_64; elsewhere put one into PATH"
     return subprocess.run([HELMS[helm], *args], capture_output=True, text=True, check=False, timeout=60)
 
 
