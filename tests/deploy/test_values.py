@@ -76,6 +76,7 @@ def test_helm_names_it_too(helm: str, given: str, unknown: str) -> None:
     ("nats.bundled.enabled=false", "nats.url is needed"),
     ("nats.replicas=3", "one node"),
     ("nats.tls.caSecret=ca", "the bundled one has no certificate"),
+    ("nats.auth.existingSecrets.admin=a", "has no Secret of|server.conf from nats.auth.existingSecret"),
     ("workerPools.default.autoscaling.min=20", "autoscaling.min is over autoscaling.max"),
     ("workerPools.a-pool-with-a-name-that-is-far-too-long-for-a-label-of-it.slots=1", "63 characters|maxLength|50"),
 ])

@@ -23,7 +23,7 @@ from shared.events.subjects import inbox_prefix
 from shared.runtime.service import hardening, logging
 from shared.runtime.service.background import run_until
 from shared.runtime.service.clock import WrongClock, followed
-from shared.runtime.service.health import Health, endpoint, is_of
+from shared.runtime.service.health import Health, endpoint, hindrance, is_of
 from shared.runtime.service.one_name import OneName, user_of
 from shared.runtime.service.settings import BadSettings, Settings, take_settings
 from shared.runtime.service.supervisor import sleep_or_stop
@@ -164,6 +164,7 @@ async def hold(
         log.info("service.ready")
 
     is_of(health)
+    hindrance("broker", lambda: _away(bus))
     task = asyncio.create_task(serve(bus, settings, clock=clock, stop=stop, ready=ready), name=name)
     stopping = asyncio.create_task(stop.wait())
     hurrying = asyncio.create_task((hurry or asyncio.Event()).wait())
@@ -178,6 +179,12 @@ async def hold(
         stopping.cancel()
         hurrying.cancel()
         await cancelled(task)
+
+
+def _away(bus: Bus) -> str:
+    """A broker in memory has no connection, and is always there."""
+    connection = getattr(bus, "connection", None)
+    return "" if connection is None or connection.is_connected else "no connection to the broker"
 
 
 def _verdict(task: "asyncio.Task[None]", stop: asyncio.Event) -> int:

@@ -54,6 +54,9 @@ The parts of every Pod. No secret is in an environment: who one is stands in a f
 {{/* Files of the broker's login: call with (list $ user). */}}
 {{- define "noetl.loginVolumes" -}}
 {{- $root := index . 0 -}}{{- $user := index . 1 -}}{{- $v := $root.Values -}}
+{{- if and $v.nats.auth.existingSecrets (not $v.nats.auth.existingSecret) (not (hasKey $v.nats.auth.existingSecrets $user)) -}}
+{{- fail (printf "nats.auth.existingSecrets has no Secret of %s, and there is no nats.auth.existingSecret" $user) -}}
+{{- end -}}
 - name: login
   secret:
     secretName: {{ default (include "noetl.usersSecret" $root) (index $v.nats.auth.existingSecrets $user) }}
