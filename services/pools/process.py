@@ -42,7 +42,7 @@ class Worker:
         self.log = Path(settings.logs or ".") / f"worker-{pool.name}-{number}.log"
         user = worker_user(pool.name) if settings.nats_user else ""
         own = replace(
-            settings, nats_user=user, pool=pool.name, slots=pool.slots, provides=pool.provides,
+            settings, nats_user=user, role="worker", pool=pool.name, slots=pool.slots, provides=pool.provides,
             tools_disabled=pool.tools_disabled, drain_s=pool.drain_s, instance=self.name,
             health_port=0, passwords="", logs="", postgres_dsn="", postgres_admin_dsn="",
         )

@@ -20,8 +20,8 @@ log = structlog.get_logger()
 
 
 class RequestConsumer:
-    def __init__(self, bus: Bus, clock: Clock, replicas: int) -> None:
-        self._bus, self._clock, self._replicas = bus, clock, replicas
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self._bus, self._clock = bus, clock
         self._floor: int | None = None
         self._is_missing = False
 
@@ -55,12 +55,12 @@ class RequestConsumer:
 
     def _then(self) -> str:
         if self._floor is None:
-            return "start the stack again (`noetlctl up`): it makes it"
+            return "start the stack again (`noetlctl up`), or run `noetlctl admin bootstrap`: either makes it"
         return f"it is made again, from {self._floor + 1} on"
 
     async def _make(self, floor: int) -> None:
         (wanted,) = (each for each in topology.wanted().consumers if each.stream == topology.REQUESTS)
         again = topology.Topology((), (replace(wanted, after=floor),), (), 0)
-        await streams.ensure(self._bus, again, replicas=self._replicas)
+        await streams.ensure(self._bus, again)
         self._is_missing = False
         log.warning("requests.consumer_made", after=floor)

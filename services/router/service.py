@@ -40,7 +40,7 @@ class Router:
         self.requests = Requests(
             bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room,
             Readiness(bus, settings.pools))
-        self.consumer = RequestConsumer(bus, clock, settings.replicas)
+        self.consumer = RequestConsumer(bus, clock)
         self.api = Api(bus, clock)
 
     def _adopt(self, partition: int, execution_id: str, state: Execution) -> None:

@@ -18,6 +18,7 @@ from shared.bus import pool_consumer, topology
 from shared.bus.codes import NotFound
 from shared.bus.kv import stream_of
 from shared.bus.ports import Bus, Clock
+from shared.bus.topology import Provision
 from shared.errors import NoetlError
 from shared.events import subjects
 from shared.runtime.stores import pools
@@ -28,8 +29,8 @@ LOOK_S = 2.0
 
 
 class Consumers:
-    def __init__(self, bus: Bus, clock: Clock, given: Sequence[str], replicas: int = 1) -> None:
-        self._bus, self._clock, self._given, self._replicas = bus, clock, given, replicas
+    def __init__(self, bus: Bus, clock: Clock, given: Sequence[str], provision: Provision = Provision()) -> None:
+        self._bus, self._clock, self._given, self._provision = bus, clock, given, provision
         self._lost: frozenset[str] = frozenset()
         self._told: frozenset[str] = frozenset()
 
@@ -38,7 +39,7 @@ class Consumers:
         wanted = await self._wanted()
         lost = await self._with_commands(await self._without(wanted))
         rest = {pool: until for pool, until in wanted.items() if pool not in lost}
-        await pool_consumer.ensure(self._bus, rest, self._replicas)
+        await pool_consumer.ensure(self._bus, rest, self._provision)
 
     async def _wanted(self) -> dict[str, str]:
         return await pools.consumers(self._bus, self._given, self._clock.now())

@@ -28,6 +28,7 @@ from shared.runtime.control.partitions import Partitions
 from shared.runtime.control.shell import Shell
 from shared.runtime.control.surroundings import Surroundings
 from shared.runtime.service.background import run_until
+from shared.runtime.service.provision import provision
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores.plans import Plans
 
@@ -129,7 +130,7 @@ class Scheduler:
 
 
 async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    consumers = Consumers(bus, clock, settings.pools, settings.replicas)
+    consumers = Consumers(bus, clock, settings.pools, provision(settings))
     scheduler = Scheduler(bus, settings, clock, consumers.make)
     demand = Demand(bus, clock, settings.instance, scheduler.queue.held)
     await run_until(

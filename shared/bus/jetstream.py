@@ -20,6 +20,9 @@ from shared.bus.api_requests import Requests
 from shared.bus.broker_time import Timekeeper
 from shared.bus.codes import NoMessage, NotFound
 from shared.bus.direct_reader import Reader
+from shared.bus.login.connection import LoginConnection
+from shared.bus.login.faults import explain, hint
+from shared.bus.login.files import LoginFiles
 from shared.bus.polling_follower import LaggingFollower
 from shared.bus.ports import ConsumerState, Entry, Message, Storage, StreamState
 from shared.bus.publisher import NOBODY_S, Nobody, Publisher
@@ -44,12 +47,13 @@ log = structlog.get_logger()
 
 async def connect(
     url: str, *, user: str = "", password: str = "", name: str = "", inbox_prefix: str | None = None,
-    within_s: float = CONNECT_S,
+    within_s: float = CONNECT_S, files: LoginFiles = LoginFiles(),
 ) -> "JetStreamBus":
     """Raises Refused for bad credentials and Unavailable when nobody answers within `within_s`. The inbox prefix
-    follows from the user, because a user may read only its own inboxes. `url` may be several, separated by commas."""
-    bus = JetStreamBus(Connection())
+    follows from the user unless given, because a user may read only its own inboxes. `url` may be several, separated
+    by commas; one that says `tls://` says it for all."""
     parsed = [urlparse(one.strip()) for one in url.split(",")]
+    bus = JetStreamBus(LoginConnection(files, wants_tls=any(one.scheme == "tls" for one in parsed)), files)
     given = next((one for one in parsed if one.username), parsed[0])
     user, password = user or given.username or "", password or given.password or ""
     # Kept out of the URLs: servers of a cluster that are found later need them too.
@@ -61,7 +65,7 @@ async def connect(
             await bus.open(servers, user, password, name, prefix, min(SERVER_S, within_s / len(servers)))
     except TimeoutError:
         await bus.close()
-        raise Unavailable(f"no answer from {bare} in {within_s:g} s") from None
+        raise Unavailable(f"no answer from {bare} in {within_s:g} s{bus.silence}") from None
     except (nats.errors.Error, OSError) as error:
         await bus.close()
         raise Unavailable(f"cannot connect to {bare}: {error}") from None
@@ -72,12 +76,14 @@ async def connect(
 
 
 class JetStreamBus:
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, connection: LoginConnection, files: LoginFiles = LoginFiles()) -> None:
+        self.connection, self._files = connection, files
         # Open ones are held by their routes, or by whoever waits for them.
         self._pullers: WeakSet[StreamFollower | LaggingFollower | QueueConsumer] = WeakSet()
         self._opened = False
         self._refused_since = 0.0
+        self._wrong = ""  # what keeps it from being connected again, as it was logged
+        self.silence = ""  # what a server that is there and says nothing may wait for
         self.connections = 1
 
     async def open(
@@ -93,6 +99,7 @@ class JetStreamBus:
             name=name or None,
             inbox_prefix=inbox_prefix,
             connect_timeout=server_s,  # type: ignore[arg-type]  # a float works
+            tls_handshake_first=self._files.tls_first,
             ping_interval=PING_S,
             max_outstanding_pings=PINGS,
             max_reconnect_attempts=-1,
@@ -102,6 +109,8 @@ class JetStreamBus:
             disconnected_cb=self._disconnected,
             reconnected_cb=self._reconnected,
         )
+        if not connection.is_connected:  # nats-py does not look whether the server has ended it instead of answering
+            raise Unavailable("the server ended the connection and did not say why")
         self.requests = Requests(connection, connection.new_inbox())
         self._publisher = Publisher(connection, connection.new_inbox())
         self._reader = Reader(self.requests)
@@ -267,12 +276,20 @@ class JetStreamBus:
 
     async def _error(self, error: Exception) -> None:
         """While connecting, wrong credentials end it: nats-py would try them again for ever. Not at once: a server that
-        reads its configuration again, because a pool got its account, refuses for a moment whom it knows."""
-        if not self._opened and "authorization violation" in str(error).lower():
+        reads its configuration again, because a pool got its account, refuses for a moment whom it knows. Later on they
+        are tried for ever, since files are renewed; the log says so once."""
+        wrong = explain(error, self._files)
+        if self._opened:
+            if wrong and wrong != self._wrong:
+                log.warning("bus.cannot_log_in", error=wrong)
+            self._wrong = wrong or self._wrong
+        elif wrong:
             now = asyncio.get_running_loop().time()
             self._refused_since = self._refused_since or now
             if now - self._refused_since >= REFUSED_S:
-                raise Refused("the broker does not know this user or password")
+                raise Refused(wrong)
+        elif self.connection.was_reached:
+            self.silence = hint(error, self._files)
         log.debug("bus.error", error=repr(error))
 
     def _violation(self, text: str) -> None:
@@ -293,6 +310,7 @@ class JetStreamBus:
 
     async def _reconnected(self) -> None:
         self.connections += 1
+        self._wrong = ""
         self._publisher.connected()
         for puller in self._pullers:
             puller.reconnected()

@@ -63,12 +63,12 @@ async def oldest(bus: Bus, pool: str, queue: Queue) -> float | None:
     return nanoseconds(found["message"]["time"]) / 1e9
 
 
-async def ensure(bus: Bus, pools: Mapping[str, str], replicas: int = 1) -> None:
+async def ensure(bus: Bus, pools: Mapping[str, str], provision: topology.Provision = streams.ONE_COPY) -> None:
     """The queue with a consumer for every pool; the value says until when a new one is paused."""
     wanted = streams.queue_only(topology.wanted(tuple(pools)))
     consumers = tuple(replace(each, paused_until=pools[each.name]) for each in wanted.consumers)
     queue = topology.Topology(wanted.streams, consumers, (), wanted.partitions)
-    await streams.ensure(bus, queue, replicas=replicas)
+    await streams.ensure(bus, queue, provision)
 
 
 async def names(bus: Bus) -> list[str]:

@@ -1,5 +1,6 @@
 """Makes the broker look like the topology. What exists with another setting is reported, not changed."""
 
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -16,8 +17,12 @@ from shared.events import subjects
 SAFE = frozenset(
     {"subjects", "duplicate_window", "max_msg_size", "ack_wait", "max_ack_pending", "allow_direct"}
 )
-GROWING = frozenset({"max_msgs_per_subject"})
+GROWING = frozenset({"max_msgs_per_subject", "num_replicas"})
+LIMIT = "max_bytes"  # changed where what is there fits
 STRICTER = {"discard": "new"}  # at a limit, refusing what is new instead of deleting what is old
+
+
+ONE_COPY = topology.Provision()
 
 
 class Drift(Struct, frozen=True):
@@ -41,7 +46,7 @@ def queue_only(wanted: topology.Topology) -> topology.Topology:
 
 
 async def ensure(
-    bus: Bus, wanted: topology.Topology, *, replicas: int = 1, apply: bool = False
+    bus: Bus, wanted: topology.Topology, provision: topology.Provision = ONE_COPY, *, apply: bool = False
 ) -> list[Drift]:
     """Idempotent. With `apply`, differences in SAFE settings are changed to what is wanted."""
     if isinstance(bus, MemoryBus):
@@ -49,7 +54,7 @@ async def ensure(
         return []
     assert isinstance(bus, JetStreamBus), f"no way to make streams on {type(bus).__name__}"
     requests, drifts = bus.requests, list[Drift]()
-    configs = [_stream(s, replicas) for s in wanted.streams] + [_bucket(b, replicas) for b in wanted.buckets]
+    configs = [_stream(s, provision) for s in wanted.streams] + [_bucket(b, provision) for b in wanted.buckets]
     for config in configs:
         drifts += await _ensure_stream(requests, config, apply)
     for consumer in wanted.consumers:
@@ -58,11 +63,11 @@ async def ensure(
 
 
 async def differences(
-    bus: JetStreamBus, wanted: topology.Topology, *, replicas: int = 1
+    bus: JetStreamBus, wanted: topology.Topology, provision: topology.Provision = ONE_COPY
 ) -> tuple[list[str], list[Drift]]:
     """What is missing, and what is there with another setting. Changes nothing."""
     missing, drifts = list[str](), list[Drift]()
-    configs = [_stream(s, replicas) for s in wanted.streams] + [_bucket(b, replicas) for b in wanted.buckets]
+    configs = [_stream(s, provision) for s in wanted.streams] + [_bucket(b, provision) for b in wanted.buckets]
     places = [(config["name"], api.stream_info(config["name"]), config) for config in configs]
     places += [(f"{c.stream}/{c.name}", api.consumer_info(c.stream, c.name), _lasting(_consumer(c)))
                for c in wanted.consumers]
@@ -77,11 +82,13 @@ async def differences(
 async def _ensure_stream(requests: Requests, config: dict[str, Any], apply: bool) -> list[Drift]:
     name = config["name"]
     try:
-        found = (await requests.api(api.stream_info(name)))["config"]
+        info = await requests.api(api.stream_info(name))
     except NotFound:
         await requests.api(api.stream_create(name), config)
         return []
-    drifts, changed = _compare(name, config, found, apply)
+    found = info["config"]
+    fits = {LIMIT} if config.get(LIMIT, -1) >= info["state"]["bytes"] else set[str]()
+    drifts, changed = _compare(name, config, found, apply, fits)
     if changed:
         await requests.api(api.stream_update(name), {**found, **changed})
     return drifts
@@ -106,11 +113,13 @@ async def _ensure_consumer(
 
 
 def _compare(
-    name: str, wanted: dict[str, Any], found: dict[str, Any], apply: bool
+    name: str, wanted: dict[str, Any], found: dict[str, Any], apply: bool, also: Collection[str] = ()
 ) -> tuple[list[Drift], dict[str, Any]]:
-    """The broker leaves a field out when it has its zero value."""
+    """The broker leaves a field out when it has its zero value. `also`: what is safe to change in this case."""
     differing = {k: v for k, v in wanted.items() if found.get(k, _zero(v)) != v}
-    changed = {k: v for k, v in differing.items() if apply and is_safe(Drift(name, k, v, found.get(k)))}
+    changed = {
+        k: v for k, v in differing.items() if apply and (k in also or is_safe(Drift(name, k, v, found.get(k))))
+    }
     return [Drift(name, k, v, found.get(k), k in changed) for k, v in differing.items()], changed
 
 
@@ -125,13 +134,19 @@ def _zero(value: Any) -> Any:
     return type(value)()
 
 
-def _stream(stream: topology.Stream, replicas: int) -> dict[str, Any]:
-    once = stream.write_once
-    return _base(stream.name, list(stream.subjects), replicas) | {
+def _stream(stream: topology.Stream, provision: topology.Provision) -> dict[str, Any]:
+    once, limit = stream.write_once, provision.max_bytes.get(stream.name, 0)
+    assert not (limit and stream.sealed), "the log has no limit"
+    base = _base(stream.name, list(stream.subjects), provision)
+    if stream.name in topology.LIMITED.values():
+        del base[LIMIT]  # unless a setting says it, it is for whoever keeps the broker to say
+    return base | {
         "storage": stream.storage,
         "retention": stream.retention,
         # The log is never shortened: at a limit that somebody sets, writers are refused, and wait.
-        "discard": "new" if once or stream.sealed else "old",
+        # Nor is a request forgotten that nobody has taken yet.
+        "discard": "new" if once or stream.sealed or stream.name == topology.REQUESTS else "old",
+        **({LIMIT: limit} if limit else {}),
         "discard_new_per_subject": once,
         "max_msgs_per_subject": 1 if once else -1,
         "max_msg_size": stream.max_msg_bytes,
@@ -145,9 +160,9 @@ def _stream(stream: topology.Stream, replicas: int) -> dict[str, Any]:
     }
 
 
-def _bucket(bucket: topology.Bucket, replicas: int) -> dict[str, Any]:
+def _bucket(bucket: topology.Bucket, provision: topology.Provision) -> dict[str, Any]:
     ttl = int(bucket.ttl_s * 1e9)
-    return _base(kv.stream_of(bucket.name), [subjects.key(bucket.name)], replicas) | {
+    return _base(kv.stream_of(bucket.name), [subjects.key(bucket.name)], provision) | {
         "storage": "file",
         "retention": "limits",
         "discard": "new",
@@ -161,12 +176,13 @@ def _bucket(bucket: topology.Bucket, replicas: int) -> dict[str, Any]:
     }
 
 
-def _base(name: str, subjects: list[str], replicas: int) -> dict[str, Any]:
+def _base(name: str, subjects: list[str], provision: topology.Provision) -> dict[str, Any]:
     """No schedules, rollups, per-message TTLs or atomic batches: each is a way around a permission."""
     return {
         "name": name,
         "subjects": subjects,
-        "num_replicas": replicas,
+        "num_replicas": provision.replicas,
+        **({"placement": {"tags": list(provision.placement)}} if provision.placement else {}),
         "max_consumers": -1,
         "max_msgs": -1,
         "max_bytes": -1,

@@ -1,5 +1,6 @@
 """The streams, consumers and buckets we want, as data. `ensure` (in `streams.py`) makes them so."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -26,6 +27,9 @@ SCHEDULES = "noetl_schedules"  # schedules, triggers, and how far they are
 ASIDE = "noetl_aside"  # executions that a control service cannot continue
 POOLS = "noetl_pools"  # what people want of each pool, and its present state
 TIMEKEEPER = stream_of(PLAYBOOKS)  # an answer about it says what time it is; it is small, and everybody may ask
+
+# Those whose size may be bounded, by the name they have in settings. Never the log: whoever bounds it stops every execution.
+LIMITED = {"requests": REQUESTS, "commands": COMMANDS, "results": RESULTS, "dlq": DEAD, "ends": ENDS}
 
 WORKER_TTL_S = 10.0
 COMMAND_LEASE_S = 15.0
@@ -71,6 +75,14 @@ class Bucket(Struct, frozen=True):
     name: str
     ttl_s: float = 0.0
     history: int = 1
+
+
+class Provision(Struct, frozen=True):
+    """How all of it is made on a broker: copies, tags of the servers that hold them, and bytes of single streams."""
+
+    replicas: int = 1
+    placement: tuple[str, ...] = ()
+    max_bytes: Mapping[str, int] = {}
 
 
 class Topology(Struct, frozen=True):

@@ -114,10 +114,15 @@ async def _make_the_rest(
     bus: "JetStreamBus", settings: "Settings | None", manifest: "Manifest", replicas: int
 ) -> None:
     """What a backup does not hold: consumers, and buckets that fill again by themselves."""
+    from msgspec.structs import replace
+
     from shared.bus import streams, topology
+    from shared.runtime.service.provision import provision
+    from shared.runtime.service.settings import Settings
 
     pools = settings.pools if settings is not None else ("default",)
-    await streams.ensure(bus, topology.wanted(pools, manifest.partitions), replicas=replicas, apply=True)
+    said = replace(provision(settings or Settings()), replicas=replicas)
+    await streams.ensure(bus, topology.wanted(pools, manifest.partitions), said, apply=True)
 
 
 async def _read_model(settings: "Settings | None") -> str:

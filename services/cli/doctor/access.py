@@ -18,6 +18,7 @@ from shared.bus.permissions import worker_user
 from shared.errors import Conflict, NoetlError, Refused
 from shared.events import subjects
 from shared.events.beat import PROBE
+from shared.runtime.service.login import trusted
 
 NEVER = 2**53 - 1  # a last sequence that no subject has
 WHO = PROBE
@@ -102,7 +103,7 @@ async def _as(patient: Patient, user: str, asked: list[Probe]) -> list[Seen]:
     try:
         bus = await connect(
             patient.settings.nats_url, user=user, password=patient.users[user], name="noetl-doctor",
-            inbox_prefix=subjects.inbox_prefix(user),
+            inbox_prefix=subjects.inbox_prefix(user), files=trusted(patient.settings),
         )
     except NoetlError as error:
         return [Seen(probe, "unclear", str(error)) for probe in asked]

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from services.cli.doctor.finding import Finding, ok, problem, warning
 from services.cli.doctor.target import Patient
 from shared.bus import api, topology
@@ -9,6 +11,7 @@ from shared.bus.codes import NotFound
 from shared.bus.kv import stream_of
 from shared.bus.streams import Drift, differences, is_safe
 from shared.events import subjects
+from shared.runtime.service.provision import provision
 
 SHOWN = 5
 HARMLESS_MISSING = frozenset({topology.COMMANDS})  # made again by any scheduler
@@ -19,7 +22,8 @@ async def look(patient: Patient) -> list[Finding]:
     settings = patient.settings
     wanted = topology.wanted(settings.pools, settings.partitions)
     counts = await _replicas(patient, [topology.events_stream(p) for p in range(settings.partitions)])
-    lost, drifts = await differences(patient.bus, wanted, replicas=max(counts.values(), default=1))
+    said = replace(provision(settings), replicas=max(counts.values(), default=settings.replicas))
+    lost, drifts = await differences(patient.bus, wanted, said)
     others = await _others(patient, settings.partitions)
     return [missing(lost), *drift(drifts), partitions(settings.partitions, others)]
 

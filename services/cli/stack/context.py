@@ -1,7 +1,6 @@
 """Which stack a command talks to: a named context, the file `up` writes, or NOETL_* in the environment.
 
-Looked up in this order: `--context NAME|FILE`, NOETL_CONTEXT, NOETL_NATS_URL (with NOETL_NATS_USER and
-NOETL_NATS_PASSWORD), `.noetl/context.json` in the current folder, the context in use (`noetlctl context use`).
+Looked up in this order: `--context NAME|FILE`, NOETL_CONTEXT, NOETL_NATS_URL (with the other settings), `.noetl/context.json` in the current folder, the context in use (`noetlctl context use`).
 """
 
 import os
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from services.cli.console.exits import CliError
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from shared.bus.ports import Bus
     from shared.runtime.service.settings import Settings
 
+AS_SETTINGS = (
+    "nats_creds_file", "nats_nkey_file", "nats_ca_file", "nats_cert_file", "nats_key_file", "nats_tls_first", "role",
+    "replicas", "placement", "max_bytes",
+)
 DEFAULT_FOLDER = Path(".noetl")
 FILE_NAME = "context.json"
 PARTITIONS = 4
@@ -40,19 +44,46 @@ class Context(Struct, frozen=True):
     health: dict[str, str] = {}
     user: str = "admin"
     postgres_admin_dsn: str = ""  # to rebuild it, or remove from it; `postgres_dsn` unless given
+    # The others are settings, under their own names.
+    nats_creds_file: str = ""
+    nats_nkey_file: str = ""
+    nats_ca_file: str = ""
+    nats_cert_file: str = ""
+    nats_key_file: str = ""
+    nats_tls_first: bool = False
+    role: str = ""
+    replicas: int = 1
+    placement: tuple[str, ...] = ()
+    max_bytes: tuple[str, ...] = ()
 
     def settings(self) -> "Settings":
+        """Raises CliError when its keys contradict each other, or cannot be used."""
+        from shared.runtime.service import login, provision
         from shared.runtime.service.settings import Settings
 
-        return Settings(
+        given = {name: getattr(self, name) for name in AS_SETTINGS}
+        try:
+            settings = msgspec.convert(given, Settings)
+        except msgspec.ValidationError as error:
+            raise CliError(f"the context cannot be used: {error}") from None
+        settings = replace(
+            settings,
             nats_url=self.nats_url,
-            nats_user=self.user,
+            nats_user=self.user if self.user in self.users or not (self.nats_creds_file or self.nats_nkey_file) else "",
             nats_password=self.users.get(self.user, ""),
             postgres_dsn=self.postgres_dsn,
             postgres_admin_dsn=self.postgres_admin_dsn,
             partitions=self.partitions,
             pools=self.pools,
         )
+        if wrong := login.wrong(settings, _key) or provision.wrong(settings) or login.unusable(settings):
+            raise CliError(f"the context cannot be used: {wrong}")
+        return replace(settings, role=login.of_person(settings))
+
+
+def _key(setting: str) -> str:
+    """A setting as a context names it."""
+    return {"nats_user": "user", "nats_password": "the password in users"}.get(setting, setting)
 
 
 def names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
@@ -114,13 +145,15 @@ def find(context_file: Path | None, environ: Mapping[str, str] = os.environ) -> 
 
 def locate(context_file: Path | None, environ: Mapping[str, str] = os.environ) -> Found:
     from services.cli.stack import config
+    from shared.runtime.service import login
     from shared.runtime.service.settings import read_settings
 
     named = str(context_file) if context_file else environ.get("NOETL_CONTEXT", "")
     if named:
         return _named(named, environ)
     if environ.get("NOETL_NATS_URL"):
-        return Found(read_settings(environ))
+        settings = read_settings(environ)
+        return Found(replace(settings, role=login.of_person(settings)))
     default = DEFAULT_FOLDER / FILE_NAME
     if default.exists():
         return _in_file(default)
@@ -185,9 +218,9 @@ def writing(settings: "Settings") -> str:
 
 def inbox(settings: "Settings") -> str:
     """A subject of its own for an answer; a user may read none but its own."""
-    from shared.events.subjects import inbox_prefix
+    from shared.runtime.service import login
 
-    return f"{inbox_prefix(settings.nats_user)}.{uuid.uuid4().hex}"
+    return f"{login.inbox(settings)}.{uuid.uuid4().hex}"
 
 
 @asynccontextmanager

@@ -15,17 +15,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+import msgspec
 import structlog
 
 from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError, Unavailable
-from shared.events.subjects import inbox_prefix
-from shared.runtime.service import hardening, logging
+from shared.runtime.service import hardening, logging, login
 from shared.runtime.service.background import run_until
 from shared.runtime.service.clock import WrongClock, followed
 from shared.runtime.service.health import Health, endpoint, hindrance, is_of
 from shared.runtime.service.one_name import OneName, user_of
-from shared.runtime.service.settings import BadSettings, Settings, take_settings
+from shared.runtime.service.settings import BadSettings, Role, Settings, take_settings
 from shared.runtime.service.supervisor import sleep_or_stop
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def run_service(name: str, serve: Serve) -> NoReturn:
     """The whole `__main__` of a service."""
     hardening.protect()
     try:
-        settings = take_settings()
+        settings = in_role(name, take_settings())
         logging.configure(settings.log_level)
     except BadSettings as error:
         sys.stderr.write(f"{name}: {error}\n")
@@ -60,6 +60,13 @@ def run_service(name: str, serve: Serve) -> NoReturn:
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLD)
     sys.exit(_runner()(_main(name, alone(name, serve), settings)))
+
+
+def in_role(name: str, settings: Settings) -> Settings:
+    """A service has its own role, and is told so by nobody else."""
+    if settings.role not in ("", name):
+        raise BadSettings(f"bad environment: NOETL_ROLE is {settings.role}, and this is the service {name}")
+    return msgspec.structs.replace(settings, role=msgspec.convert(name, Role))
 
 
 def _runner() -> Callable[..., int]:
@@ -131,7 +138,8 @@ async def connect(name: str, settings: Settings, within_s: float | None = None) 
         user=settings.nats_user,
         password=settings.nats_password,
         name=f"noetl-{name}/{settings.pool}.{settings.instance}",  # schedulers hear it when it is closed
-        inbox_prefix=inbox_prefix(settings.nats_user) if settings.nats_user else None,
+        inbox_prefix=login.inbox(settings),
+        files=login.files(settings),
         within_s=jetstream.CONNECT_S if within_s is None else within_s,
     )
 

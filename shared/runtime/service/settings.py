@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from shared.bus.topology import PARTITIONS
 from shared.errors import NoetlError
 from shared.events.bounds import WORKER
+from shared.runtime.service import login, provision
 from shared.runtime.service import secrets as service_secrets
 from shared.tools.registry import specs
 
@@ -22,6 +23,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Level = Literal["debug", "info", "warning", "error"]
 Skew = Annotated[float, Meta(gt=0, le=86_400)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
+Role = Literal["", "router", "scheduler", "projector", "pools", "worker", "admin", "client", "gateway"]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -30,10 +32,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     nats_url: str = "nats://127.0.0.1:4222"
     nats_user: str = ""
     nats_password: str = ""
+    nats_creds_file: str = ""  # in place of a user and a password: a JWT and a seed
+    nats_nkey_file: str = ""  # or a seed alone
+    nats_ca_file: str = ""  # who has signed the server's certificate
+    nats_cert_file: str = ""  # for a server that wants one of its clients
+    nats_key_file: str = ""
+    nats_tls_first: bool = False  # the server has `handshake_first`
+    role: Role = ""  # whose inboxes are ours; services know theirs
     postgres_dsn: str = ""
     postgres_admin_dsn: str = ""  # for noetlctl where it writes in the read model; postgres_dsn unless given
     partitions: Count = PARTITIONS
-    replicas: Replicas = 1  # of every stream, consumer and bucket that a service makes
+    replicas: Replicas = 1  # of every stream, consumer and bucket that is made
+    placement: tuple[str, ...] = ()  # tags of the servers they are made on
+    max_bytes: tuple[str, ...] = ()  # of streams, such as results=20GiB; never of events
     pools: tuple[str, ...] = ("default",)
     pool: str = "default"
     slots: Count = 64
@@ -59,7 +70,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 MAX_HOST = 100
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
-_LISTS = ("pools", "tools_disabled", "provides", "duckdb_files", "quantum_stand_ins")
+_LISTS = ("pools", "tools_disabled", "provides", "duckdb_files", "quantum_stand_ins", "placement", "max_bytes")
 
 
 class BadSettings(NoetlError):
@@ -84,6 +95,8 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         raise BadSettings(f"bad environment: {error} (variables are NOETL_<FIELD>)") from None
     if not WORKER.fullmatch(settings.instance):  # it is part of keys and subjects
         raise BadSettings("bad environment: NOETL_INSTANCE may hold letters, digits, _ and -, at most 128")
+    if wrong := login.wrong(settings) or provision.wrong(settings) or login.unusable(settings):
+        raise BadSettings(f"bad environment: {wrong}")
     for kind in settings.tools_disabled:
         if kind not in specs():  # a kind that is misspelt would stay allowed
             raise BadSettings(f"bad environment: NOETL_TOOLS_DISABLED: there is no tool kind {kind!r}")

@@ -42,7 +42,7 @@ async def test_a_restart_of_the_whole_cluster_is_noticed_by_the_sequences(cluste
     await cluster.ensure(admin)
 
     async def remake() -> None:
-        await ensure(admin, queue_only(quick_topology()), replicas=NODES)
+        await ensure(admin, queue_only(quick_topology()), topology.Provision(NODES))
 
     clock = SystemClock()
     publishing = Publishing(scheduler, clock)

@@ -112,7 +112,7 @@ class NatsCluster:
         deadline = time.monotonic() + SETTLE_S
         while True:
             try:
-                await ensure(bus, wanted or quick_topology(), replicas=NODES)
+                await ensure(bus, wanted or quick_topology(), topology.Provision(NODES))
                 break
             except NoetlError:
                 if time.monotonic() > deadline:
