@@ -131,9 +131,12 @@ class ProcessBackend:
         return
 
     def missing(self, pool: Pool) -> str:
-        if self._password(pool.name) is not None:
+        if self._as_worker(pool.name) is not None:
             return ""
-        user = worker_user(pool.name)
+        user, own = worker_user(pool.name), self._settings.nats_creds_file or self._settings.nats_nkey_file
+        if own:
+            folder = self._settings.passwords or "the folder that NOETL_PASSWORDS names"
+            return f"no account: {user}{Path(own).suffix} is not in {folder}"
         if not self._settings.passwords:
             return f"no account: NOETL_PASSWORDS is not set, and with it the password of {user}"
         return (
@@ -142,9 +145,8 @@ class ProcessBackend:
         )
 
     def start(self, pool: Pool, template: str, count: int) -> None:
-        password = self._password(pool.name)
-        assert password is not None, "ask what is missing first"
-        settings = replace(self._settings, nats_password=password)
+        settings = self._as_worker(pool.name)
+        assert settings is not None, "ask what is missing first"
         for _ in range(count):
             taken = {worker.number for worker in self._workers.values() if worker.pool == pool.name}
             number = next(n for n in range(1, len(taken) + 2) if n not in taken)
@@ -178,6 +180,19 @@ class ProcessBackend:
     def _forget(self) -> None:
         for name in [name for name, worker in self._workers.items() if worker.task.done()]:
             del self._workers[name]
+
+    def _as_worker(self, pool: str) -> Settings | None:
+        """With the password of the pool's user, or with its file of the same kind as this service's own."""
+        settings = self._settings
+        if own := settings.nats_creds_file or settings.nats_nkey_file:
+            file = Path(settings.passwords) / f"{worker_user(pool)}{Path(own).suffix}"
+            if not settings.passwords or not file.is_file():
+                return None
+            of_creds = bool(settings.nats_creds_file)
+            return replace(settings, nats_creds_file=str(file) if of_creds else "",
+                           nats_nkey_file="" if of_creds else str(file))
+        password = self._password(pool)
+        return None if password is None else replace(settings, nats_password=password)
 
     def _password(self, pool: str) -> str | None:
         """Empty without users on the broker. The file may be being rewritten at this moment."""

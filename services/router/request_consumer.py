@@ -55,7 +55,7 @@ class RequestConsumer:
 
     def _then(self) -> str:
         if self._floor is None:
-            return "start the stack again (`noetlctl up`), or run `noetlctl admin bootstrap`: either makes it"
+            return "`noetlctl admin bootstrap` makes it, and so does `noetlctl up`"
         return f"it is made again, from {self._floor + 1} on"
 
     async def _make(self, floor: int) -> None:

@@ -18,6 +18,7 @@ from shared.bus import pool_consumer, topology
 from shared.bus.codes import NotFound
 from shared.bus.kv import stream_of
 from shared.bus.ports import Bus, Clock
+from shared.bus.streams import ONE_COPY
 from shared.bus.topology import Provision
 from shared.errors import NoetlError
 from shared.events import subjects
@@ -29,7 +30,7 @@ LOOK_S = 2.0
 
 
 class Consumers:
-    def __init__(self, bus: Bus, clock: Clock, given: Sequence[str], provision: Provision = Provision()) -> None:
+    def __init__(self, bus: Bus, clock: Clock, given: Sequence[str], provision: Provision = ONE_COPY) -> None:
         self._bus, self._clock, self._given, self._provision = bus, clock, given, provision
         self._lost: frozenset[str] = frozenset()
         self._told: frozenset[str] = frozenset()

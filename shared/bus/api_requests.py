@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from shared.bus import api
-from shared.bus.codes import NOT_ENABLED, ApiError, error_of
+from shared.bus.codes import NOT_ENABLED, SILENT, ApiError, error_of
 from shared.bus.publisher import ANSWER_S, NOBODY_S
 from shared.bus.subject import check_subject
 from shared.bus.wire import Connection, pub, status_of
@@ -53,7 +53,7 @@ class Requests:
                 read_answer(own[0][1], subject)  # nobody else has answered
             raise
         if status_of(answers[-1][0]) == 503:
-            raise Unavailable(f"JetStream does not answer {subject}")
+            raise Unavailable(f"{SILENT} {subject}")
         return read_answer(answers[-1][1], subject)
 
     async def of_leader(self, stream: str, body: object) -> dict[str, Any]:

@@ -33,6 +33,7 @@ AGAIN: Final = frozenset({10158, 10163, 10167})
 WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_CONSTANT = 10071, 10164
 STORE_FAILED = 10077
 NOT_ENABLED = 10039
+SILENT = "JetStream does not answer"  # of a server, or an account, that has none
 _LAST = re.compile(r"wrong last sequence: ([0-9]{1,19})")
 _PER_SUBJECT = "maximum messages per subject"  # of 10077; its other texts are limits and a full disk
 
@@ -109,6 +110,40 @@ MEANINGS: Final[dict[int, tuple[str, type[NoetlError]]]] = {
     10039: ("not enabled for the account", Unavailable),
     10076: ("not enabled", Unavailable),
 }
+
+
+# What whoever keeps the broker has to change, where a code says that; other codes are about what was asked.
+_FULL = "no server has room for it, or none has the tags of NOETL_PLACEMENT: look at max_memory_store, " \
+        "max_file_store and server_tags of the servers, and at their number, which NOETL_REPLICAS may not exceed"
+_NO_JETSTREAM = "the account has no JetStream: `jetstream: enabled` in its part of `accounts`"
+BROKER_SETTINGS: Final[dict[int, str]] = {
+    10002: "raise max_mem and max_file of the account's `jetstream` block",
+    10005: _FULL,
+    10023: _FULL,
+    10026: "raise max_consumers of the account's `jetstream` block",
+    10027: "raise max_streams of the account's `jetstream` block: the engine has 5 streams beside those of events, and "
+           "10 buckets",
+    10028: "the queue of commands is in memory: set `max_memory_store` of the server's `jetstream` block to 256MB or "
+           "more (0 is none; config.jetstream.memoryStore of the NATS chart), and max_mem of the account if it has one",
+    10047: "raise `max_file_store` of the server's `jetstream` block (config.jetstream.fileStore of the NATS chart), "
+           "or max_file of the account",
+    10035: _NO_JETSTREAM,
+    10039: _NO_JETSTREAM,
+    10074: "NOETL_REPLICAS is over 1, and the server is no part of a cluster: give it a `cluster` block, or set 1",
+    10076: "the server has no JetStream: give it a `jetstream` block with a store_dir",
+    10113: "max_bytes_required of the account wants a size for every stream, and the log has none: leave it out",
+    10121: "raise max_ack_pending of the account's `jetstream` block, or of `jetstream: {limits}` of the server",
+    10122: "NOETL_MAX_BYTES is over memory_max_stream_bytes or store_max_stream_bytes of the account",
+}
+_CODE = re.compile(r"\((\d{5})\)$")
+
+
+def broker_setting(said: str) -> str:
+    """Which setting of the broker an error of `error_of` asks for; empty when it is none."""
+    found = _CODE.search(said)
+    if found is None:
+        return BROKER_SETTINGS[10076] if SILENT in said else ""
+    return BROKER_SETTINGS.get(int(found[1]), "")
 
 
 def meaning(error: ApiError) -> type[NoetlError]:

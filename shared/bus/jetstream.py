@@ -22,7 +22,7 @@ from shared.bus.codes import NoMessage, NotFound
 from shared.bus.direct_reader import Reader
 from shared.bus.login.connection import LoginConnection
 from shared.bus.login.faults import explain, hint
-from shared.bus.login.files import LoginFiles
+from shared.bus.login.files import NO_FILES, LoginFiles
 from shared.bus.polling_follower import LaggingFollower
 from shared.bus.ports import ConsumerState, Entry, Message, Storage, StreamState
 from shared.bus.publisher import NOBODY_S, Nobody, Publisher
@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 async def connect(
     url: str, *, user: str = "", password: str = "", name: str = "", inbox_prefix: str | None = None,
-    within_s: float = CONNECT_S, files: LoginFiles = LoginFiles(),
+    within_s: float = CONNECT_S, files: LoginFiles = NO_FILES,
 ) -> "JetStreamBus":
     """Raises Refused for bad credentials and Unavailable when nobody answers within `within_s`. The inbox prefix
     follows from the user unless given, because a user may read only its own inboxes. `url` may be several, separated
@@ -76,7 +76,7 @@ async def connect(
 
 
 class JetStreamBus:
-    def __init__(self, connection: LoginConnection, files: LoginFiles = LoginFiles()) -> None:
+    def __init__(self, connection: LoginConnection, files: LoginFiles = NO_FILES) -> None:
         self.connection, self._files = connection, files
         # Open ones are held by their routes, or by whoever waits for them.
         self._pullers: WeakSet[StreamFollower | LaggingFollower | QueueConsumer] = WeakSet()

@@ -28,7 +28,7 @@ ASIDE = "noetl_aside"  # executions that a control service cannot continue
 POOLS = "noetl_pools"  # what people want of each pool, and its present state
 TIMEKEEPER = stream_of(PLAYBOOKS)  # an answer about it says what time it is; it is small, and everybody may ask
 
-# Those whose size may be bounded, by the name they have in settings. Never the log: whoever bounds it stops every execution.
+# Those whose size may be bounded, by the name they have in settings. Never the log: at a limit every execution stops.
 LIMITED = {"requests": REQUESTS, "commands": COMMANDS, "results": RESULTS, "dlq": DEAD, "ends": ENDS}
 
 WORKER_TTL_S = 10.0

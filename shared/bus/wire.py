@@ -63,7 +63,7 @@ class _Transport(TcpTransport):
         self, uri: str | ParseResult, ssl_context: SSLContext, buffer_size: int, connect_timeout: int
     ) -> None:
         """As nats-py does it, and two things more: the reader knows its transport, so that it can slow it down, and
-        what a failed handshake leaves is dropped. Nobody would ever hear that it is closed, and nats-py waits for that."""
+        what a failed handshake leaves is dropped: nats-py would wait for its end, of which nobody hears."""
         assert self._bare_io_writer is not None, "connect first"
         reader = asyncio.StreamReader(limit=buffer_size)
         protocol = asyncio.StreamReaderProtocol(reader)

@@ -5,6 +5,7 @@ import importlib
 import click
 
 COMMANDS = {
+    "bootstrap": "Make streams, buckets, consumers and pools on a broker of your own.",
     "backup": "Write the log, and what cannot be derived from it, into a folder.",
     "restore": "Take a backup back into an empty broker.",
     "rebuild-projection": "Write the read model anew from the log.",
@@ -30,4 +31,4 @@ class Commands(click.Group):
 
 @click.command("admin", cls=Commands, epilog="Example: noetlctl admin backup /backups/monday")
 def command() -> None:
-    """Back up, restore, rebuild the read model, remove what is old."""
+    """Prepare a broker, back up, restore, rebuild the read model, remove what is old."""

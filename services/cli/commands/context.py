@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from shared.runtime.service.settings import Settings
 
 HIDDEN = "***"
+CREDENTIAL = click.Path(path_type=Path, resolve_path=True, dir_okay=False)
+ROLES = ("router", "scheduler", "projector", "pools", "worker", "admin", "client", "gateway")
+FILES = {"creds": "nats_creds_file", "nkey": "nats_nkey_file", "ca": "nats_ca_file", "cert": "nats_cert_file",
+         "key": "nats_key_file"}
 COLUMNS = (
     render.Column("IN USE", lambda row: "*" if row["current"] else "(*)" if row["chosen"] else " "),
     render.Column("NAME", "name"),
@@ -35,19 +39,31 @@ def command() -> None:
 @command.command("add", epilog="Example: noetlctl context add local --from .noetl/context.json")
 @click.argument("name")
 @click.option("--url", help="Address of the NATS server.")
-@click.option("--user", default="admin", show_default=True, help="Its user; empty for none.")
+@click.option("--user", help="Its user, admin unless given; empty for none.")
 @click.option("--password-file", type=click.Path(path_type=Path), help="Holds the password.")
 @click.option("--password-stdin", is_flag=True, help="The password is on stdin.")
+@click.option("--creds", type=CREDENTIAL, help="Its credentials file (.creds), in place of a user and a password.")
+@click.option("--nkey", type=CREDENTIAL, help="The file of its seed, in place of a user and a password.")
+@click.option("--ca", type=CREDENTIAL, help="Who has signed the server's certificate.")
+@click.option("--cert", type=CREDENTIAL, help="A certificate, for a server that wants one of its clients.")
+@click.option("--key", type=CREDENTIAL, help="The key of that certificate.")
+@click.option("--tls-first", is_flag=True, help="The server begins with the TLS handshake (handshake_first).")
+@click.option("--role", type=click.Choice(ROLES), help="Whose inboxes are heard (admin unless the user "
+              "is one of a service).")
 @click.option("--postgres-dsn", default="", metavar="DSN|@FILE", help="The read model; @FILE keeps it out of the "
               "list of processes.")
 @click.option("--partitions", type=click.IntRange(1, 256), default=context.PARTITIONS, show_default=True,
               help="As the stack has them.")
+@click.option("--replicas", type=click.IntRange(1, 5), default=1, show_default=True,
+              help="Copies of what is made there.")
+@click.option("--placement", default="", metavar="TAG,TAG", help="Tags of the servers on which it is made.")
+@click.option("--max-bytes", default="", metavar="NAME=SIZE,…", help="Sizes of streams, such as results=20GiB.")
 @click.option("--from", "file", type=click.Path(path_type=Path), help="Take everything from a context file.")
 @click.option("--use", "use_it", is_flag=True, help="Use it from now on.")
 @render.option()
 def add(
-    name: str, url: str | None, user: str, password_file: Path | None, password_stdin: bool, postgres_dsn: str,
-    partitions: int, file: Path | None, use_it: bool, output: str,
+    name: str, url: str | None, user: str | None, password_file: Path | None, password_stdin: bool, postgres_dsn: str,
+    partitions: int, file: Path | None, use_it: bool, output: str, **rest: Any,
 ) -> int:
     """Add a context, or change the one of that name. The first one added is the one in use."""
     from services.cli.stack import config
@@ -59,8 +75,11 @@ def add(
     if file is not None:
         added = context.read(file)
     else:
-        password = _password(password_file, password_stdin)
-        added = context.Context(str(url), {user: password} if user else {}, _text(postgres_dsn), partitions, user=user)
+        password, login = _password(password_file, password_stdin), _login(rest)
+        known = user if user is not None else "" if rest["creds"] or rest["nkey"] else "admin"
+        users = {known: password} if known or password else {}
+        added = context.Context(str(url), users, _text(postgres_dsn), partitions, user=known, **login)
+        added.settings()  # what it says can be used
     old = config.load()
     current = name if use_it or not old.in_use else old.current
     new = config.Config(current, {**old.contexts, name: added})
@@ -167,6 +186,7 @@ def _shown(name: str, each: "Context", current: bool, chosen: bool) -> dict[str,
         "name": name, "current": current, "chosen": chosen, "nats_url": _without_password(each.nats_url),
         "user": each.user, "postgres_dsn": _without_password(each.postgres_dsn), "partitions": each.partitions,
         "pools": list(each.pools), "users": dict.fromkeys(each.users, HIDDEN),
+        **{key: getattr(each, key) for key in context.AS_SETTINGS},
     }
 
 
@@ -180,8 +200,9 @@ def _used() -> "context.Used | None":
 
 def _of_settings(settings: "Settings") -> "Context":
     user = settings.nats_user
+    more = {key: getattr(settings, key) for key in context.AS_SETTINGS}
     return context.Context(settings.nats_url, {user: ""} if user else {}, settings.postgres_dsn, settings.partitions,
-                           user=user)
+                           user=user, **more)
 
 
 def _warn_if_elsewhere(name: str) -> None:
@@ -195,6 +216,14 @@ def _without_password(url: str) -> str:
     import re
 
     return re.sub(r"(?<=password=)[^\s&]+", HIDDEN, re.sub(r"(://[^:@/]*:).*@", rf"\1{HIDDEN}@", url))
+
+
+def _login(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of `add` as a context has them."""
+    files = {key: str(given[option]) for option, key in FILES.items() if given[option]}
+    lists = {key: tuple(filter(None, given[key].split(","))) for key in ("placement", "max_bytes")}
+    rest = {"nats_tls_first": given["tls_first"], "role": given["role"] or "", "replicas": given["replicas"]}
+    return {**files, **lists, **rest}
 
 
 def _password(file: Path | None, stdin: bool) -> str:

@@ -55,11 +55,11 @@ def missing(names: Sequence[str]) -> Finding:
                        "start a scheduler whose NOETL_POOLS names the pool")
     if list(names) == [OF_REQUESTS]:
         return problem(name, found, "new executions wait until a router has made it, which takes it seconds",
-                       "start a router; if all of them started after the loss, start the stack again (`noetlctl up`)")
+                       "start a router; if all of them started after the loss: noetlctl admin bootstrap")
     buckets = {stream_of(bucket.name) for bucket in topology.wanted().buckets}
     lost = "buckets" if all(one in buckets for one in names) else "streams"
     why = f"the engine cannot work without its {lost}"
-    return problem(name, found, why, "start the stack (`noetlctl up`), which makes them, or restore a backup")
+    return problem(name, found, why, "noetlctl admin bootstrap makes them, and so does `up`; or restore a backup")
 
 
 def drift(drifts: Sequence[Drift]) -> list[Finding]:
@@ -74,7 +74,8 @@ def drift(drifts: Sequence[Drift]) -> list[Finding]:
         found.append(problem(name, _list([_text(each) for each in grave]), why, fix))
     if light:
         why = "it differs from what this version wants, and loses nothing"
-        found.append(warning(name, _list([_text(each) for each in light]), why, "restart the stack: it changes it"))
+        fix = "noetlctl admin bootstrap changes it, and so does `noetlctl up`"
+        found.append(warning(name, _list([_text(each) for each in light]), why, fix))
     return found or [ok(name, "every setting is as wanted")]
 
 

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from services.cli.console import exits, render
 from services.cli.console.exits import CliError
 from services.cli.executions.control_requests import me
-from services.cli.playbooks import diagnostics, kinds
+from services.cli.playbooks import diagnostics
 from services.cli.pools import states
+from services.cli.pools.documents import valid as _valid
 from services.cli.stack import context
 from services.cli.stack.remedies import pool_message
 from shared.bus.ports import Bus
 from shared.dsl.documents import pools as documents
-from shared.dsl.documents.compile import POOL as POOL_KIND
 from shared.dsl.documents.compile import compile_pool
 from shared.dsl.documents.pools import Pool
 from shared.dsl.read.pool_names import is_pool_name, name_fix
@@ -29,7 +29,6 @@ from shared.runtime.stores import pools
 from shared.runtime.stores.documents import NotThere
 from shared.runtime.stores.pool_state import PoolState
 from shared.runtime.stores.pools import Drain, Entry, NotYours, Pause
-from shared.tools import registry
 
 POLL_S = 0.2
 Done = Callable[[PoolState], bool]
@@ -262,18 +261,6 @@ def _line(done: Mapping[str, Any]) -> str:
     more = {key: value for key, value in done.items() if key in ("finished", "left", "handed_back", "waiting")}
     counts = ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in more.items())
     return f"{done['action']} pool {done['name']} (generation {done['generation']})" + (f": {counts}" if counts else "")
-
-
-def _valid(file: Path) -> tuple[Pool, str]:
-    from services.cli.playbooks.documents import read
-
-    source = read(file)
-    kinds.expect(file, source, POOL_KIND)
-    compiled = compile_pool(source, kinds=registry.specs(), file=str(file))
-    diagnostics.report(compiled.diagnostics)
-    if compiled.document is None:
-        raise diagnostics.not_valid(file, compiled.diagnostics)
-    return compiled.document, source.decode()
 
 
 def _check(note: str) -> None:

@@ -1,6 +1,7 @@
 """Which stack a command talks to: a named context, the file `up` writes, or NOETL_* in the environment.
 
-Looked up in this order: `--context NAME|FILE`, NOETL_CONTEXT, NOETL_NATS_URL (with the other settings), `.noetl/context.json` in the current folder, the context in use (`noetlctl context use`).
+Looked up in this order: `--context NAME|FILE`, NOETL_CONTEXT, NOETL_NATS_URL (with the other settings),
+`.noetl/context.json` in the current folder, the context in use (`noetlctl context use`).
 """
 
 import os

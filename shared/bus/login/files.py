@@ -53,6 +53,9 @@ class LoginFiles(Struct, frozen=True, kw_only=True):
             ssl_context(self)
 
 
+NO_FILES = LoginFiles()
+
+
 def read_creds(path: str) -> tuple[str, Key]:
     """The JWT of a user and its key."""
     text = _text(CREDS, path)
