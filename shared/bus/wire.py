@@ -59,6 +59,17 @@ def _lost() -> Iterator[None]:
 class _Transport(TcpTransport):
     """What a connection that was reset under it does to a writer is an OSError on every event loop."""
 
+    async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: int) -> None:
+        """One is used for every try, and nats-py leaves the socket of a try that failed as it is."""
+        self.abandon()
+        await super().connect(uri, buffer_size, connect_timeout)
+
+    def abandon(self) -> None:
+        for writer in (self._io_writer, self._bare_io_writer):
+            if writer is not None:
+                writer.transport.abort()
+        self._io_reader = self._io_writer = self._bare_io_reader = self._bare_io_writer = None
+
     async def connect_tls(
         self, uri: str | ParseResult, ssl_context: SSLContext, buffer_size: int, connect_timeout: int
     ) -> None:
@@ -145,6 +156,8 @@ class Connection(Client):
         except OSError:
             if self._transport is not None:
                 self._transport.close()  # type: ignore[no-untyped-call]  # of nats-py
+        if isinstance(self._transport, _Transport):
+            self._transport.abandon()
 
     async def _process_op_err(self, e: Exception) -> None:
         """Does not wait for what the socket has not sent: a peer that has gone silent never reads it."""
