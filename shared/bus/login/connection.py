@@ -11,6 +11,8 @@ import ssl
 from base64 import b64encode
 from typing import Any, NoReturn
 
+from nats.aio.transport import TcpTransport
+
 from shared.bus.login.files import BadLogin, LoginFiles, read_creds, read_nkey, ssl_context
 from shared.bus.wire import Connection
 
@@ -28,6 +30,11 @@ class LoginConnection(Connection):
     def was_reached(self) -> bool:
         """Somebody has accepted the connection at least once."""
         return self._current_server is not None
+
+    @property
+    def is_encrypted(self) -> bool:
+        writer = self._transport._io_writer if isinstance(self._transport, TcpTransport) else None
+        return writer is not None and writer.get_extra_info("ssl_object") is not None
 
     @property
     def ssl_context(self) -> ssl.SSLContext:

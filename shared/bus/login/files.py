@@ -12,6 +12,7 @@ from nats.errors import Error
 
 from shared.bus.login import nkeys
 from shared.bus.login.nkeys import BadKey, Key
+from shared.errors import NoetlError
 
 MAX_BYTES = 65_536
 CREDS, NKEY = "NOETL_NATS_CREDS_FILE", "NOETL_NATS_NKEY_FILE"
@@ -20,7 +21,7 @@ _JWT = re.compile(r"-----BEGIN NATS USER JWT-----\s+([\w.-]+)\s+------END NATS U
 _SEED = re.compile(r"-----BEGIN USER NKEY SEED-----\s+(\w+)\s+------END USER NKEY SEED------")
 
 
-class BadLogin(Error):
+class BadLogin(NoetlError, Error):
     """One cannot log in with what there is. For nats-py it is an error of the connection: it tries again, and reads
     the files again; whoever connects for the first time ends with it (`faults.py`)."""
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -54,8 +53,7 @@ async def test_a_server_may_begin_with_the_handshake(ours: Party, tmp_path: Path
 async def test_a_server_that_only_offers_tls_is_taken_by_its_word(ours: Party, tmp_path: Path) -> None:
     with ConfiguredNats(tmp_path, {"tls": ours.tls, "allow_non_tls": True}) as server:
         bus = await connect(server.url, files=ours.trusted)
-        transport: Any = bus.connection._transport
-        assert transport._io_writer.get_extra_info("ssl_object") is not None
+        assert bus.connection.is_encrypted
         await bus.close()
 
 
