@@ -99,7 +99,7 @@ async def test_the_queue_is_made_again_as_the_settings_say(bus: JetStreamBus) ->
 
 async def test_another_number_of_partitions_is_refused(bus: JetStreamBus) -> None:
     await bootstrap.make(bus, WISH)
-    with pytest.raises(Refused, match="NOETL_PARTITIONS is 1.*NOETL_EVENTS_1"):
+    with pytest.raises(Refused, match=r"NOETL_PARTITIONS is 1.*NOETL_EVENTS_1"):
         await bootstrap.make(bus, replace(WISH, partitions=1))
     assert "made" in states(await bootstrap.make(bus, replace(WISH, partitions=3))), "nothing is in them yet"
     await bus.append("noetl.events.0.x.router", b"{}")

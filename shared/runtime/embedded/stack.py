@@ -12,6 +12,7 @@ write it.
 
 import asyncio
 import os
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -61,6 +62,7 @@ class Options(Struct, frozen=True):
 class Stack:
     def __init__(self, options: Options, services: Sequence[Service]) -> None:
         self.options, self._services = options, services
+        self._tag = secrets.token_hex(2)  # in a container every start has the same process id
         self.units: list[Unit] = []
         self.database: postgres.Server | None = None
         self._keeper: PostgresKeeper | None = None
@@ -227,7 +229,7 @@ class Stack:
             partitions=options.partitions,
             pools=options.pools,
             pool=pool,
-            instance=f"{instance or user}-{os.getpid()}",
+            instance=f"{instance or user}-{os.getpid()}-{self._tag}",
             health_host=HOST,
             health_port=health_port,
             drain_s=options.drain_s,

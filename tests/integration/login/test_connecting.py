@@ -62,7 +62,8 @@ async def test_one_of_several_servers_is_enough(ours: Party, tmp_path: Path) -> 
         assert await ask(f"nats://{HOST}:1, tls://{server.address}", ours.trusted) == 0
 
 
-async def test_a_key_in_a_file_is_enough(tmp_path: Path, hasty: None) -> None:
+@pytest.mark.usefixtures("hasty")
+async def test_a_key_in_a_file_is_enough(tmp_path: Path) -> None:
     known, unknown = new_key(), new_key()
     files = [tmp_path / name for name in ("known", "unknown")]
     for file, key in zip(files, (known, unknown), strict=True):
@@ -73,7 +74,8 @@ async def test_a_key_in_a_file_is_enough(tmp_path: Path, hasty: None) -> None:
         assert "user or password" in await refused(server.url, LoginFiles(), user="u", password="p")
 
 
-async def test_credentials_in_a_file_are_enough(tmp_path: Path, hasty: None) -> None:
+@pytest.mark.usefixtures("hasty")
+async def test_credentials_in_a_file_are_enough(tmp_path: Path) -> None:
     operator, file = Operator(), tmp_path / "user.creds"
     operator.write_creds(file, "user")
     with ConfiguredNats(tmp_path / "server", operator.config) as server:
@@ -84,24 +86,25 @@ async def test_credentials_in_a_file_are_enough(tmp_path: Path, hasty: None) -> 
         assert "good until" in said
 
 
-async def test_a_server_that_knows_no_keys_is_not_entered_as_somebody_else(tmp_path: Path, hasty: None) -> None:
+@pytest.mark.usefixtures("hasty")
+async def test_a_server_that_knows_no_keys_is_not_entered_as_somebody_else(tmp_path: Path) -> None:
     file = tmp_path / "seed"
     file.write_text(new_key().seed)
     with ConfiguredNats(tmp_path / "server", {}) as server:
         assert "NOETL_NATS_NKEY_FILE" in await refused(server.url, LoginFiles(nkey=str(file)))
 
 
-async def test_a_server_of_another_issuer_is_not_trusted(
-    ours: Party, theirs: Party, tmp_path: Path, hasty: None
-) -> None:
+@pytest.mark.usefixtures("hasty")
+async def test_a_server_of_another_issuer_is_not_trusted(ours: Party, theirs: Party, tmp_path: Path) -> None:
     with ConfiguredNats(tmp_path, {"tls": ours.tls}) as server:
         assert f"NOETL_NATS_CA_FILE is {theirs.ca}" in await refused(server.url, theirs.trusted)
         assert "NOETL_NATS_CA_FILE names" in await refused(server.url, LoginFiles())
         assert "NOETL_NATS_URL" in await refused(f"tls://localhost:{server.port}", ours.trusted)
 
 
+@pytest.mark.usefixtures("hasty")
 async def test_a_client_that_the_server_does_not_know_is_told_what_to_set(
-    ours: Party, theirs: Party, tmp_path: Path, hasty: None
+    ours: Party, theirs: Party, tmp_path: Path
 ) -> None:
     with ConfiguredNats(tmp_path, {"tls": {**ours.tls, "verify": True}}) as server:
         assert "NOETL_NATS_CERT_FILE and NOETL_NATS_KEY_FILE" in await refused(server.url, ours.trusted)
@@ -109,8 +112,9 @@ async def test_a_client_that_the_server_does_not_know_is_told_what_to_set(
         assert f"NOETL_NATS_CERT_FILE ({stranger.cert})" in await refused(server.url, stranger)
 
 
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("wants", ["the address", "a file"])
-async def test_whoever_wants_tls_sends_nothing_without_it(wants: str, ours: Party, hasty: None) -> None:
+async def test_whoever_wants_tls_sends_nothing_without_it(wants: str, ours: Party) -> None:
     """Whoever stands in between may say in the server's name that it has none."""
     heard: list[bytes] = []
     over = asyncio.Event()

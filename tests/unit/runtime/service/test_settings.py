@@ -148,7 +148,7 @@ def test_whose_inboxes_a_service_hears_follows_from_its_role(given: dict[str, st
 
 
 def test_a_service_has_no_role_but_its_own() -> None:
-    with pytest.raises(BadSettings, match="NOETL_ROLE is worker.*router"):
+    with pytest.raises(BadSettings, match=r"NOETL_ROLE is worker.*router"):
         in_role("router", read_settings({"NOETL_ROLE": "worker"}))
 
 
@@ -164,7 +164,8 @@ def test_sizes_are_of_single_streams_or_of_each(given: str, sizes: dict[str, int
     assert provision.provision(read_settings({"NOETL_MAX_BYTES": given})).max_bytes == sizes
 
 
-@pytest.mark.parametrize("given", ["events=1GiB", "nothing=1", "results", "results=", "results=1X", "ends=1,ends=2", "0"])
+@pytest.mark.parametrize(
+    "given", ["events=1GiB", "nothing=1", "results", "results=", "results=1X", "ends=1,ends=2", "0"])
 def test_a_size_that_cannot_be_used_is_named(given: str) -> None:
     with pytest.raises(BadSettings, match="NOETL_MAX_BYTES"):
         read_settings({"NOETL_MAX_BYTES": given})

@@ -160,3 +160,18 @@ def test_logs_are_followed_line_by_line(tmp_path: Path, capsys: pytest.CaptureFi
     print_more("w", file, place)
     assert capsys.readouterr().out.splitlines() == ["w | two", "w | three", "w | four", "w | half"]
     assert print_last("w", file, 0) == file.stat().st_size
+
+
+async def test_a_worker_of_a_broker_with_keys_has_a_file_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(monkeypatch, "import os\nprint(os.environ['NOETL_NATS_NKEY_FILE'], os.environ['NOETL_ROLE'])\n" + QUIET + WAIT)
+    settings = Settings(nats_nkey_file="/run/pools.nk", passwords=str(tmp_path), logs=str(tmp_path), role="pools")
+    backend = ProcessBackend(settings, CLOCK, lambda _pool, _worker: None)
+    assert f"worker_etl.nk is not in {tmp_path}" in backend.missing(POOL)
+    (tmp_path / "worker_etl.nk").write_text("its seed")
+    assert backend.missing(POOL) == ""
+    backend.start(POOL, "t", 1)
+    (worker,) = await seen(backend, "it is there", lambda found: "here" in said(found[0]))
+    assert said(worker).splitlines()[0] == f"{tmp_path}/worker_etl.nk worker"
+    await backend.close(0.0)
