@@ -11,6 +11,7 @@ from services.cli.console import exits
 from services.cli.console.exits import CliError
 from services.cli.stack import context
 from services.cli.stack.context import Context
+from shared.bus.login.nkeys import Key
 from tests.support.cli import noetlctl
 
 
@@ -139,3 +140,47 @@ def test_the_list_marks_where_commands_really_go(
 def test_without_any_stack_the_list_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
     assert noetlctl("context", "list", "-o", "json") == exits.OK
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_files_to_log_in_with_are_kept_by_their_paths(tmp_path: Path) -> None:
+    (tmp_path / "admin.nk").write_text(Key("user", b"k" * 32).seed)
+    made = ("--replicas", "3", "--placement", "a,b", "--max-bytes", "ends=1M")
+    assert add("keyed", "--nkey", "admin.nk", *made) == exits.OK
+    found = context.find(Path("keyed"))
+    assert (found.nats_nkey_file, found.nats_user, found.role) == (str(tmp_path / "admin.nk"), "", "admin")
+    assert (found.replicas, found.placement, found.max_bytes) == (3, ("a", "b"), ("ends=1M",))
+    assert context.inbox(found).startswith("_INBOX_admin.")
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (("--nkey", "n", "--creds", "c"), ("nats_nkey_file", "nats_creds_file")),
+        (("--nkey", "n", "--user", "ops"), ("nats_nkey_file", "user")),
+        (("--cert", "c"), ("nats_cert_file", "nats_key_file")),
+        (("--creds", "c"), ("NOETL_NATS_CREDS_FILE", "No such file")),
+        (("--max-bytes", "events=1G"), ("NOETL_MAX_BYTES", "the log")),
+    ],
+)
+def test_what_contradicts_itself_is_not_kept(
+    given: tuple[str, ...], named: tuple[str, ...], file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert add("wrong", *given) == exits.ERROR
+    said = capsys.readouterr().err
+    assert all(each in said for each in named), said
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("environ", "inbox"),
+    [
+        ({}, "_INBOX_admin"),
+        ({"NOETL_NATS_USER": "ops"}, "_INBOX_admin"),
+        ({"NOETL_NATS_USER": "router"}, "_INBOX_router"),
+        ({"NOETL_NATS_URL": "nats://worker_gpu:p@h:1"}, "_INBOX_worker_gpu"),
+        ({"NOETL_ROLE": "client"}, "_INBOX_client"),
+    ],
+)
+def test_whose_inboxes_are_heard_follows_from_the_role(environ: dict[str, str], inbox: str) -> None:
+    found = context.find(None, {"NOETL_NATS_URL": "nats://h:1", **environ})
+    assert context.inbox(found).startswith(f"{inbox}.")

@@ -165,7 +165,8 @@ def test_logs_are_followed_line_by_line(tmp_path: Path, capsys: pytest.CaptureFi
 async def test_a_worker_of_a_broker_with_keys_has_a_file_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(monkeypatch, "import os\nprint(os.environ['NOETL_NATS_NKEY_FILE'], os.environ['NOETL_ROLE'])\n" + QUIET + WAIT)
+    shown = "import os\nprint(os.environ['NOETL_NATS_NKEY_FILE'], os.environ['NOETL_ROLE'])\n"
+    program(monkeypatch, shown + QUIET + WAIT)
     settings = Settings(nats_nkey_file="/run/pools.nk", passwords=str(tmp_path), logs=str(tmp_path), role="pools")
     backend = ProcessBackend(settings, CLOCK, lambda _pool, _worker: None)
     assert f"worker_etl.nk is not in {tmp_path}" in backend.missing(POOL)
