@@ -60,7 +60,7 @@ class _Transport(TcpTransport):
     """What a connection that was reset under it does to a writer is an OSError on every event loop."""
 
     async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: int) -> None:
-        """One is used for every try, and nats-py leaves the socket of a try that failed as it is."""
+        """One is used for every try, and nats-py leaves the socket of a try that failed to the collector."""
         self.abandon()
         await super().connect(uri, buffer_size, connect_timeout)
 
