@@ -56,7 +56,7 @@ COMMANDS = {
     "dlq": "See, replay or drop what no service could use.",
     "context": "Name the stacks you work with, and say which one is in use.",
     "completion": "Print the script that completes commands in a shell.",
-    "admin": "Back up, restore, rebuild the read model, remove what is old.",
+    "admin": "Prepare a broker, back up, restore, rebuild the read model, remove what is old.",
     "doctor": "Say what is right and what is wrong with a stack, and what to do about it.",
 }
 ALIASES = {"fmt": "migrate"}

@@ -27,7 +27,7 @@ COLUMNS = (
 )
 
 
-@click.command("bootstrap", epilog="Example: NOETL_REPLICAS=3 noetlctl admin bootstrap -f pools/")
+@click.command("bootstrap", epilog="Example: noetlctl admin bootstrap -f pools/")
 @click.option("-f", "--file", "files", multiple=True, metavar="FILE|FOLDER",
               type=click.Path(path_type=Path, exists=True), help="Pool documents; may be repeated.")
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 when something is missing or differs.")
