@@ -14,12 +14,13 @@ from shared.events.request import MAX_REQUEST_BYTES, OURS, Request, is_derived
 
 # Where an answer may go, and nowhere else: the router may write where the caller may not.
 INBOX = re.compile(subjects.INBOX + r"[A-Za-z0-9_-]{0,128}(\.[A-Za-z0-9_-]{1,128}){1,8}")
+REPLY = re.compile(re.escape(subjects.REPLIES) + r"(\.[A-Za-z0-9]{1,64}){1,2}")  # of a caller in another account
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _text = msgspec.json.Decoder(str)
 
 
 def is_inbox(subject: str) -> bool:
-    return INBOX.fullmatch(subject) is not None
+    return INBOX.fullmatch(subject) is not None or REPLY.fullmatch(subject) is not None
 
 
 def has_inbox(delivery: Delivery) -> bool:

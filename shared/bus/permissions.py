@@ -1,163 +1,185 @@
-"""The broker's configuration: who may do what is a permission, not a convention.
+"""Who may do what is a permission, not a convention: the rules, whichever way a broker is told of them
+(`shared/runtime/broker_auth/`).
 
 Router and scheduler, which decide, share the account NOETL, each as a user with an allow-list. The projector, the pools
-service and each pool's workers live in accounts of their own without JetStream, which import exactly the services they
-need: inside one account, a reply subject, a header or a consumer that is sent elsewhere would get around an allow-list.
+service, clients and each pool's workers live in accounts of their own without JetStream, which import exactly the
+services they need: inside one account, a reply subject, a header or a consumer that is sent elsewhere would get around
+an allow-list.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from shared.bus import api, topology
 from shared.bus.kv import changes_of, stream_of
+from shared.bus.subject import covers
 from shared.errors import Refused
 from shared.events import subjects
 from shared.events.subjects import inbox_prefix
 
-CONTROL = ("router", "scheduler", "projector", "pools", "admin")
+CONTROL = ("router", "scheduler", "projector", "pools", "admin", "client")
 ACCOUNT = "NOETL"
-APART = {"projector": "PROJECTOR", "pools": "POOLS"}  # services that decide nothing, and their accounts
-SYSTEM = "SYS"  # without users: nobody can log in to it
+# Those that decide nothing, and their accounts.
+APART = {"projector": "PROJECTOR", "pools": "POOLS", "client": "CLIENT"}
+SYSTEM = "SYS"
+SYSTEM_USER = "system"  # of whoever keeps the accounts of a broker; `noetlctl up` has none: it signals its own server
+SHARED_USER = "noetl"  # of everybody, where they share one
 DISCONNECTS = "$SYS.ACCOUNT.*.DISCONNECT"
+# What whoever keeps the accounts asks of the broker: to take an account that the operator has signed, which servers
+# there are, and that one of them reads its configuration again.
+CLAIMS_UPDATE = "$SYS.REQ.CLAIMS.UPDATE"
+SERVERS = "$SYS.REQ.SERVER.PING"
 # An answer that is empty and has no header ends a run of answers: a queue message must not be empty.
 # The broker remembers where the answers of a request go until none came for so long (2 minutes if not
 # said, about 1 KB each). A waiting pull has a heartbeat every 5 s.
-REPLY_S = "15s"
-PING_S, PINGS = "5s", 2  # a client that has gone without a word is noticed after 15 s, not after six minutes
+REPLY_S = 15
 # What time it is. In an account without JetStream the server answers under this name itself, that it has none: so a
 # pool has another for it.
 TIME = api.subject(api.stream_info(topology.TIMEKEEPER))
 WANTED = subjects.key(topology.POOLS, "pool.*")  # what people want of pools, heard by the pools service as it is said
 DEMAND = subjects.demand("*")  # what schedulers hold back, which the pools service adds up
+HEARD = {"pools": (WANTED, DEMAND), "client": (f"{subjects.ENDS}.>",)}  # of the control account, by those who live apart
+ANY = "*"  # in place of a pool's name: every pool there may be
 _POOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+Kind = Literal["service", "stream"]
 
 
-class Cluster(Struct, frozen=True):
-    """One of several servers: where it listens for the others, and where those listen."""
+class Grant(Struct, frozen=True):
+    """What a user may publish and hear: what is allowed without what is denied."""
 
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    publish_not: tuple[str, ...] = ()
+    subscribe_not: tuple[str, ...] = ()
+
+
+class Export(Struct, frozen=True):
+    kind: Kind
+    subject: str
+    accounts: tuple[str, ...]  # that may import it
+    many: bool = False  # an answer is many messages
+
+
+class Import(Struct, frozen=True):
+    kind: Kind
+    account: str
+    subject: str
+    to: str = ""  # its name here; the same unless given
+
+
+class Account(Struct, frozen=True):
     name: str
-    port: int
-    others: tuple[str, ...]  # host:port of each
+    users: dict[str, Grant | None]  # None: everything in the account
+    exports: tuple[Export, ...] = ()
+    imports: tuple[Import, ...] = ()
+    jetstream: bool = False
 
 
-class Server(Struct, frozen=True, kw_only=True):
-    """A broker to be started. `max_file_store` in bytes, 0: any; it is the account's limit too, which services can
-    see. `sync_always`: nothing is acknowledged before it is on the disk."""
-
-    port: int
-    store_dir: str
-    host: str = "127.0.0.1"
-    monitor_port: int = 0
-    name: str = ""
-    sync_always: bool = False
-    max_file_store: int = 0
-    cluster: Cluster | None = None
+# Schedulers hear at once that the connection of a worker is over.
+CLOSED = Import("stream", SYSTEM, DISCONNECTS, subjects.closed("$1"))
 
 
 def worker_user(pool: str) -> str:
     return f"worker_{pool}"
 
 
-def server_config(
-    server: Server, pools: Sequence[str], passwords: Mapping[str, str], partitions: int = topology.PARTITIONS
-) -> str:
-    """As JSON, which the server reads too. `passwords` has one for every control user and pool worker."""
+def pool_account(pool: str) -> str:
+    return f"POOL_{pool}"
+
+
+def reload_of(server: str) -> str:
+    return f"$SYS.REQ.SERVER.{server}.RELOAD"
+
+
+def check_pools(pools: Sequence[str]) -> None:
     for pool in pools:
         if not _POOL.fullmatch(pool):
             raise Refused(f"not a pool name: {pool!r}")
-    jetstream: dict[str, Any] = {"store_dir": server.store_dir}
-    if server.sync_always:
-        jetstream["sync_interval"] = "always"
-    if server.max_file_store:
-        jetstream["max_file_store"] = server.max_file_store
-    config: dict[str, Any] = {
-        "server_name": server.name or f"noetl-{server.port}",
-        "host": server.host,
-        "port": server.port,
-        "ping_interval": PING_S,
-        "ping_max": PINGS,
-        "jetstream": jetstream,
-        "system_account": SYSTEM,
-        "accounts": {
-            SYSTEM: {"exports": [{"stream": DISCONNECTS, "accounts": [ACCOUNT]}]},
-            ACCOUNT: _control_account(pools, passwords, partitions)
-            | ({"jetstream": {"max_file": server.max_file_store}} if server.max_file_store else {}),
-            **{APART[name]: _apart(name, passwords, partitions) for name in APART},
-            **{f"POOL_{pool}": _pool_account(pool, passwords, partitions) for pool in pools},
-        },
-    }
-    if server.monitor_port:
-        config["http"] = f"{server.host}:{server.monitor_port}"
-    if (cluster := server.cluster) is not None:
-        routes = [f"nats-route://{other}" for other in cluster.others]
-        config["cluster"] = {"name": cluster.name, "listen": f"{server.host}:{cluster.port}", "routes": routes}
-    return msgspec.json.format(msgspec.json.encode(config), indent=2).decode()
 
 
-def _control_account(pools: Sequence[str], passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
-    allowed = {"router": _router(partitions), "scheduler": _scheduler(partitions)}
-    users = [
-        _user(name, passwords[name], publish, [f"{inbox_prefix(name)}.>", f"{subjects.MEMBERS}.>"])
-        for name, publish in allowed.items()
+def accounts(pools: Sequence[str], partitions: int = topology.PARTITIONS, *, system: bool = False) -> list[Account]:
+    """All of a broker; `system`: the account of the broker itself has a user too, who may give others theirs."""
+    return [
+        _system(system),
+        _control(pools, partitions),
+        *(_apart(name, partitions) for name in APART),
+        *(_pool(pool, partitions) for pool in pools),
     ]
-    users[list(allowed).index("router")]["permissions"]["subscribe"]["allow"].append(f"{subjects.API}.*")
-    _hear_triggers(users[list(allowed).index("scheduler")]["permissions"])
-    users.append({"user": "admin", "password": passwords["admin"]})
-    offered = {f"POOL_{pool}": _services(pool, partitions) for pool in pools}
+
+
+def shared_accounts() -> list[Account]:
+    """One user who may do everything: nothing is kept from anybody who has its key."""
+    return [_system(False), Account(ACCOUNT, {SHARED_USER: None}, imports=(CLOSED,), jetstream=True)]
+
+
+def _system(has_user: bool) -> Account:
+    asked = (CLAIMS_UPDATE, SERVERS, reload_of("*"))
+    grant = Grant(asked, (f"{inbox_prefix(SYSTEM_USER)}.>",))
+    return Account(SYSTEM, {SYSTEM_USER: grant} if has_user else {}, (Export("stream", DISCONNECTS, (ACCOUNT,)),))
+
+
+def _control(pools: Sequence[str], partitions: int) -> Account:
+    users: dict[str, Grant | None] = {
+        "router": _grant("router", _router(partitions), [f"{subjects.MEMBERS}.>", f"{subjects.API}.*"]),
+        "scheduler": _hearing_triggers(_scheduler(partitions)),
+        "admin": None,
+    }
+    offered = {pool_account(pool): _services(pool, partitions) for pool in pools}
     offered |= {account: _services_apart(name, partitions) for name, account in APART.items()}
-    exports: dict[str, dict[str, Any]] = {}
+    exports: dict[str, Export] = {}
     for account, services in offered.items():
-        for subject, many in (*services, (TIME, False)):
-            export = exports.setdefault(subject, {"service": subject, "accounts": []})
-            export["accounts"].append(account)
-            if many:
-                export |= {"response": "stream", "threshold": REPLY_S}
-    words = [{"stream": subjects.stops(pool), "accounts": [f"POOL_{pool}"]} for pool in pools]
-    words += [{"stream": subject, "accounts": [APART["pools"]]} for subject in (WANTED, DEMAND)]
-    # Schedulers hear at once that the connection of a worker is over.
-    closed = {"stream": {"account": SYSTEM, "subject": DISCONNECTS}, "to": subjects.closed("$1")}
-    return {"jetstream": "enabled", "users": users, "exports": [*exports.values(), *words], "imports": [closed]}
+        timed = [] if account == APART["client"] else [(TIME, False)]
+        for subject, many in (*services, *timed):
+            known = exports.get(subject, Export("service", subject, ()))
+            exports[subject] = Export("service", subject, (*known.accounts, account), known.many or many)
+    words = [
+        *(Export("stream", subjects.stops(pool), (pool_account(pool),)) for pool in pools),
+        *(Export("stream", subject, (APART[name],)) for name, heard in HEARD.items() for subject in heard),
+    ]
+    return Account(ACCOUNT, users, (*exports.values(), *words), (CLOSED,), jetstream=True)
 
 
-def _pool_account(pool: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
+def _pool(pool: str, partitions: int) -> Account:
     name = worker_user(pool)
     among = subjects.claims(pool), subjects.named(name, "*")  # said and heard inside this account alone
-    return _account(name, passwords[name], _services(pool, partitions), heard=(subjects.stops(pool),), among=among)
+    services, heard = _services(pool, partitions), (subjects.stops(pool),)
+    return _outside(pool_account(pool), name, services, heard=heard, among=among)
 
 
-def _apart(name: str, passwords: Mapping[str, str], partitions: int) -> dict[str, Any]:
-    heard = (WANTED, DEMAND) if name == "pools" else ()
-    among = (subjects.named(name, "*"),)
-    return _account(name, passwords[name], _services_apart(name, partitions), heard=heard, among=among)
+def _apart(name: str, partitions: int) -> Account:
+    services, heard = _services_apart(name, partitions), HEARD.get(name, ())
+    if name == "client":  # no service of ours: it needs neither the time nor a name
+        return _outside(APART[name], name, services, heard=heard, timed=False)
+    return _outside(APART[name], name, services, heard=heard, among=(subjects.named(name, "*"),))
 
 
-def _account(
-    name: str, password: str, offered: Sequence[tuple[str, bool]], *, heard: Sequence[str], among: Sequence[str] = ()
-) -> dict[str, Any]:
+def _outside(
+    account: str, name: str, offered: Sequence[tuple[str, bool]], *, heard: Sequence[str], among: Sequence[str] = (),
+    timed: bool = True,
+) -> Account:
     """With one user, who may ask exactly the services it is offered, and hear what is meant for it."""
     services = [subject for subject, _ in offered]
-    return {
-        "users": [
-            _user(name, password, [*services, TIME, subjects.TIME, *among], [f"{inbox_prefix(name)}.>", *heard, *among])
-        ],
-        "imports": [
-            *({"service": {"account": ACCOUNT, "subject": subject}} for subject in services),
-            {"service": {"account": ACCOUNT, "subject": TIME}, "to": subjects.TIME},
-            *({"stream": {"account": ACCOUNT, "subject": subject}} for subject in heard),
-        ],
-    }
+    clock = [TIME, subjects.TIME] if timed else []
+    imports = [
+        *(Import("service", ACCOUNT, subject) for subject in services),
+        *([Import("service", ACCOUNT, TIME, subjects.TIME)] if timed else []),
+        *(Import("stream", ACCOUNT, subject) for subject in heard),
+    ]
+    grant = _grant(name, [*services, *clock, *among], [*heard, *among])
+    return Account(account, {name: grant}, imports=tuple(imports))
 
 
-def _user(name: str, password: str, publish: list[str], subscribe: list[str]) -> dict[str, Any]:
-    return {
-        "user": name,
-        "password": password,
-        "permissions": {"publish": {"allow": publish}, "subscribe": {"allow": subscribe}},
-    }
+def _grant(name: str, publish: Sequence[str], heard: Sequence[str]) -> Grant:
+    return Grant(_needed(publish), (f"{inbox_prefix(name)}.>", *heard))
+
+
+def _needed(lines: Sequence[str]) -> tuple[str, ...]:
+    """Without those that another line says already: each one that is left can be missed."""
+    wide = [line for line in lines if "*" in line or line[-1] == ">"]
+    return tuple(line for line in dict.fromkeys(lines) if not any(covers(each, line) for each in wide if each != line))
 
 
 def _services(pool: str, partitions: int) -> list[tuple[str, bool]]:
@@ -194,6 +216,7 @@ def _router(partitions: int) -> list[str]:
         *_shared_writes(),
         f"{subjects.INBOX}.>",  # the answer to a request, at the inbox its sender named
         f"{inbox_prefix('admin')}.>",
+        f"{subjects.REPLIES}.>",  # the answer to a request from another account, where the broker waits for it
         *subjects.ASKED,  # what it was asked by request and reply
         api.subject(api.INFO),  # how much room the store has
         api.subject(api.stream_info(topology.REQUESTS)),  # its creation time goes into derived ids
@@ -246,7 +269,7 @@ def _scheduler(partitions: int) -> list[str]:
     ]
 
 
-def _hear_triggers(permissions: dict[str, Any]) -> None:
+def _hearing_triggers(publish: list[str]) -> Grant:
     """The scheduler hears any subject of the account, since triggers may name any, but nothing of the
     engine's and the broker's own that is not its business; it takes from no queue of the engine."""
     buckets = (
@@ -254,21 +277,22 @@ def _hear_triggers(permissions: dict[str, Any]) -> None:
         topology.ASIDE,
     )
     queues = (topology.COMMANDS, topology.REQUESTS, topology.DEAD, *map(stream_of, buckets))
-    permissions["publish"]["deny"] = [
-        subject for queue in queues for subject in (api.subject(api.next_message(queue, "*")), api.acks(queue))
+    taken = [subject for queue in queues for subject in (api.subject(api.next_message(queue, "*")), api.acks(queue))]
+    private = [
+        *(changes_of(bucket) for bucket in (*buckets, topology.POOLS) if bucket != topology.WORKERS),
+        api.EVERYTHING, "$SYS.>", f"{subjects.REPLIES}.>", f"{subjects.INBOX}.>",
+        *(f"{inbox_prefix(user)}.>" for user in CONTROL if user != "scheduler"),
     ]
-    permissions["subscribe"] = {
-        "allow": [">"],
-        "deny": [
-            *(changes_of(bucket) for bucket in (*buckets, topology.POOLS) if bucket != topology.WORKERS),
-            api.EVERYTHING, "$SYS.>", "_R_.>", f"{subjects.INBOX}.>",
-            *(f"{inbox_prefix(user)}.>" for user in CONTROL if user != "scheduler"),
-        ],
-    }
+    return Grant(_needed(publish), (">",), tuple(taken), _needed(private))
 
 
 def _services_apart(name: str, partitions: int) -> list[tuple[str, bool]]:
-    return _projector(partitions) if name == "projector" else _pools()
+    match name:
+        case "projector":
+            return _projector(partitions)
+        case "client":
+            return [(f"{subjects.API}.*", False)]
+    return _pools()
 
 
 def _projector(partitions: int) -> list[tuple[str, bool]]:

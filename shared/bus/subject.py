@@ -40,3 +40,8 @@ def matches(pattern: str, subject: str) -> bool:
     elif len(want) != len(have):
         return False
     return all(w in ("*", h) for w, h in zip(want, have, strict=False))
+
+
+def covers(pattern: str, other: str) -> bool:
+    """Whether every subject of the other pattern is one of this."""
+    return (pattern[-1] == ">" or other[-1] != ">") and matches(pattern, other)

@@ -36,6 +36,7 @@ ENDED = "noetl.ended"
 DEMAND = "noetl.demand"
 KV = "$KV"  # the broker's: the keys of buckets
 INBOX = "_INBOX"  # where answers are waited for
+REPLIES = "_R_"  # the broker's: where it waits for an answer that goes to another account
 ROUTER: Literal["router"] = "router"
 SCHEDULER: Literal["scheduler"] = "scheduler"
 WORKER: Literal["worker"] = "worker"

@@ -93,7 +93,7 @@ async def test_streams_of_other_partitions_are_a_problem(patient: Patient) -> No
 
 async def test_every_user_has_its_rights_and_a_probe_stores_nothing(patient: Patient) -> None:
     (found,) = await access.look(patient)
-    assert (found.status, "6 users" in found.found) == ("ok", True), found
+    assert (found.status, "7 users" in found.found) == ("ok", True), found
     assert await patient.bus.last_seq(events_stream(0)) == 0
     assert await patient.bus.last_seq(COMMANDS) == 0
 

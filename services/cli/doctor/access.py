@@ -56,6 +56,10 @@ def probes(pools: tuple[str, ...]) -> list[Probe]:
          [_event("router"), *_events(pools[0]), subjects.EXECUTE, queue, keychain,
           subjects.key(topology.POOLS, f"pool.{WHO}"), _make(stream_of(topology.POOLS))]),
     ]
+    wanted.append((
+        "client", [f"{subjects.API}.{WHO}"],  # no verb: it is answered, and nothing is asked
+        [_event("router"), *_events(pools[0]), subjects.EXECUTE, subjects.CHILD, queue, keychain],
+    ))
     for pool in pools:
         others = [
             subject for other in pools if other != pool
@@ -91,7 +95,7 @@ def _make(stream: str) -> str:
 async def look(patient: Patient) -> list[Finding]:
     known = [probe for probe in probes(patient.settings.pools) if probe.user in patient.users]
     if not known:
-        fix = "give the context file of `noetlctl up`, or look at the accounts of the server's configuration"
+        fix = "give the context file of `noetlctl up`; `noetlctl admin nats-auth show USER` says what each may do"
         return [skipped("permissions", "the passwords of the services are not known here", fix)]
     seen: list[Seen] = []
     for user in dict.fromkeys(probe.user for probe in known):
@@ -115,7 +119,7 @@ async def _as(patient: Patient, user: str, asked: list[Probe]) -> list[Seen]:
 
 async def _try(bus: JetStreamBus, subject: str) -> tuple[Verdict, str]:
     try:
-        if subject.startswith(api.PREFIX):
+        if subject.startswith((api.PREFIX, f"{subjects.API}.")):
             await bus.requests.one(subject)
         else:
             await bus.append(subject, b"{}", expected=NEVER)
@@ -135,7 +139,7 @@ def judge(seen: list[Seen]) -> Finding:
     if not wrong:
         return ok(name, f"{users} users may do what they must and nothing else ({len(seen)} probes)")
     why = "who may write what is what keeps a worker from starting steps and everyone from the credentials"
-    fix = "give the server the accounts and users that `noetlctl up` writes into its nats.conf"
+    fix = "give the server the accounts and users of `noetlctl admin nats-auth ensure`"
     more = f" and {len(wrong) - SHOWN} more" if wrong[SHOWN:] else ""
     return problem(name, "; ".join(wrong[:SHOWN]) + more, why, fix)
 

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from shared.bus.permissions import CONTROL, Cluster, Server, server_config, worker_user
+from shared.bus.permissions import CONTROL, worker_user
 from shared.bus.topology import PARTITIONS
 from shared.errors import Unavailable
+from shared.runtime.broker_auth.server_config import Cluster, Server, server_config
 from shared.runtime.embedded import store_limit
 from shared.runtime.service.privacy import plain_environment, write_private
 

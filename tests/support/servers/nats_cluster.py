@@ -20,9 +20,9 @@ import msgspec
 
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
-from shared.bus.permissions import Cluster
 from shared.bus.streams import ensure
 from shared.errors import NoetlError
+from shared.runtime.broker_auth.server_config import Cluster
 from shared.runtime.embedded.nats_server import HOST, NatsServer, free_port
 from tests.support.servers.nats import POOLS, quick_topology
 

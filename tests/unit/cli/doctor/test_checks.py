@@ -144,7 +144,7 @@ def test_the_server_itself_says_how_often_it_syncs() -> None:
 def test_every_role_has_something_it_must_and_something_it_must_not() -> None:
     listed = access.probes(("default", "gpu"))
     users = {probe.user for probe in listed}
-    assert users == {"router", "scheduler", "projector", "pools", "worker_default", "worker_gpu"}
+    assert users == {"router", "scheduler", "projector", "pools", "client", "worker_default", "worker_gpu"}
     assert {(probe.user, probe.may) for probe in listed} == {(user, may) for user in users for may in (True, False)}
     assert Probe("worker_gpu", "$KV.noetl_workers.default.doctor-probe", may=False) in listed
 
