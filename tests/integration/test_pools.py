@@ -13,8 +13,9 @@ from shared.bus.streams import ensure
 from shared.dsl.documents.compile import compile_pool
 from shared.dsl.documents.pools import plain
 from shared.errors import NoetlError, Refused
+from shared.runtime.broker_auth.pool_accounts import PoolAccounts
 from shared.runtime.embedded.nats_server import NatsServer
-from shared.runtime.embedded.pool_accounts import PoolAccounts
+from shared.runtime.embedded.reloaded_accounts import ReloadedAccounts
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores import pool_state, pools
 from shared.runtime.stores.documents import NotThere
@@ -86,7 +87,7 @@ class Server:
         settings = Settings(
             nats_url=self.server.url, nats_user="admin", nats_password=self.server.passwords["admin"]
         )
-        self.accounts = PoolAccounts(self.server, settings, ("default",), self._changed)
+        self.accounts = PoolAccounts(ReloadedAccounts(self.server, settings), settings, ("default",), self._changed)
         await self.accounts.begin()
         self.keeping = asyncio.create_task(self.accounts.keep(self.stop))
 

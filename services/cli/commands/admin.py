@@ -10,6 +10,7 @@ COMMANDS = {
     "restore": "Take a backup back into an empty broker.",
     "rebuild-projection": "Write the read model anew from the log.",
     "purge": "Remove the results and details of executions that ended long ago.",
+    "nats-auth": "Accounts, users and their keys for a NATS of your own.",
 }
 
 

@@ -25,13 +25,14 @@ from msgspec.structs import replace
 
 from shared.bus import topology
 from shared.bus.permissions import worker_user
-from shared.errors import NoetlError, Unavailable
+from shared.errors import NoetlError, Refused, Unavailable
+from shared.runtime.broker_auth.pool_accounts import PoolAccounts
 from shared.runtime.embedded import orphan_server, postgres
 from shared.runtime.embedded.broker_watch import EVERY_S, BrokerWatch
 from shared.runtime.embedded.nats_server import HOST, NatsServer, free_port
-from shared.runtime.embedded.pool_accounts import PoolAccounts
 from shared.runtime.embedded.postgres_keeper import PostgresKeeper
 from shared.runtime.embedded.postgres_roles import PROJECTOR, READER
+from shared.runtime.embedded.reloaded_accounts import ReloadedAccounts
 from shared.runtime.embedded.unit import Service, Unit
 from shared.runtime.service.main import connect
 from shared.runtime.service.settings import Level, Settings
@@ -100,6 +101,8 @@ class Stack:
 
     async def _start(self) -> None:
         options = self.options
+        if (asked := options.asked.broker_auth) != "accounts":
+            raise Refused(f"NOETL_BROKER_AUTH={asked} is for a NATS of your own; here it is accounts: leave it out")
         (options.folder / "logs").mkdir(parents=True, exist_ok=True)
         self._starting = asyncio.create_task(asyncio.to_thread(self._start_server))
         if not options.processes:  # imports take as long as the server does: at the same time
@@ -107,7 +110,9 @@ class Stack:
         await asyncio.shield(self._starting)  # the thread cannot be stopped, so `stop` waits for it
         await self._ensure()
         if any(service.runs_workers for service in self._wanted()):
-            self._accounts = PoolAccounts(self.server, self.settings_for("admin"), options.pools, self._changed)
+            admin = self.settings_for("admin")
+            auth = ReloadedAccounts(self.server, admin)
+            self._accounts = PoolAccounts(auth, admin, options.pools, self._changed)
             await self._accounts.begin()
             self._beside.append(asyncio.create_task(self._accounts.keep(self._stop)))
         self._launch([s for s in self._wanted() if not s.needs_postgres])

@@ -84,6 +84,8 @@ async def _main(name: str, serve: Serve, settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, lambda: (hurry if stop.is_set() else stop).set())
     log.info("service.starting")
+    if settings.broker_auth == "shared":
+        log.warning("service.shared_user", why="the broker keeps nobody from anything: everybody has the same user")
     health = Health()
     try:
         async with AsyncExitStack() as stack:

@@ -23,6 +23,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Level = Literal["debug", "info", "warning", "error"]
 Skew = Annotated[float, Meta(gt=0, le=86_400)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
+Auth = Literal["accounts", "jwt", "shared"]
 Role = Literal["", "router", "scheduler", "projector", "pools", "worker", "admin", "client", "gateway"]
 
 
@@ -38,6 +39,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     nats_cert_file: str = ""  # for a server that wants one of its clients
     nats_key_file: str = ""
     nats_tls_first: bool = False  # the server has `handshake_first`
+    broker_auth: Auth = "accounts"  # how the broker is told who may do what (`noetlctl admin nats-auth`)
     role: Role = ""  # whose inboxes are ours; services know theirs
     postgres_dsn: str = ""
     postgres_admin_dsn: str = ""  # for noetlctl where it writes in the read model; postgres_dsn unless given

@@ -13,6 +13,7 @@ import pytest
 
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
+from shared.errors import Refused
 from shared.runtime.embedded import stack as stack_module
 from shared.runtime.embedded.broker_watch import BrokerWatch
 from shared.runtime.embedded.stack import Options, Stack
@@ -34,6 +35,12 @@ def quick(folder: Path) -> Options:
 
 def service(name: str, serve: Serve, *, per_pool: bool = False) -> Service:
     return Service(name, "no.such.module", lambda: serve, per_pool)
+
+
+async def test_it_tells_its_broker_in_its_own_way_alone(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="NOETL_BROKER_AUTH=jwt"):
+        async with Stack(Options(tmp_path, asked=Settings(broker_auth="jwt")), []):
+            pass
 
 
 async def test_every_service_gets_its_own_user_and_the_streams_are_there(tmp_path: Path) -> None:

@@ -96,6 +96,19 @@ async def test_asked_a_second_time_it_does_not_go_on_draining() -> None:
         assert await hold("x", deaf, NO_BUS, Settings(drain_s=60), CLOCK, stop, Health(), hurry) == main.NOT_DRAINED
 
 
+def test_a_service_warns_of_a_user_that_everybody_has() -> None:
+    url = f"nats://127.0.0.1:{free_port()}"
+    environ = {**os.environ, "NOETL_NATS_URL": url, "NOETL_BROKER_AUTH": "shared"}
+    command = [sys.executable, "-m", "services.scheduler"]
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = [process.stderr.readline() for _ in range(2)]
+            assert '"event": "service.shared_user"' in said[1]
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("name", ["router", "scheduler", "worker", "projector", "pools"])
 def test_a_service_waits_for_the_broker_and_stops_when_asked(name: str) -> None:
     url = f"nats://127.0.0.1:{free_port()}"

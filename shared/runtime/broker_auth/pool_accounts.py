@@ -1,42 +1,46 @@
-"""Accounts of pools on the embedded server: whoever makes a pool gets one for it at once. The server reads its
-configuration again; connections, streams and the queue stay."""
+"""Accounts of pools: whoever makes a pool gets one for it at once, on whatever broker. Connections, streams and the
+queue stay."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import structlog
-from msgspec.structs import replace
 
 from shared.bus import pool_consumer, topology
 from shared.bus.kv import stream_of
-from shared.bus.permissions import worker_user
 from shared.bus.ports import Bus
 from shared.dsl.documents import pools as documents
 from shared.dsl.documents.compile import compile_pool
 from shared.dsl.read.pool_names import name_fix
-from shared.errors import Conflict, NoetlError, Unavailable
-from shared.runtime.embedded.nats_server import NatsServer
+from shared.errors import Conflict, Unavailable
 from shared.runtime.service.main import connect
 from shared.runtime.service.settings import Settings
 from shared.runtime.service.supervisor import sleep_or_stop
 from shared.runtime.stores import pools
 
 RETRY_S = 1.0
-LOOK_S = 0.2
-RELOADS = 25
 BY = "noetlctl up"
 log = structlog.get_logger()
 
 
+class BrokerAuth(Protocol):
+    """A way to tell a broker which pools there are."""
+
+    async def settle(self, pools: tuple[str, ...], fresh: Sequence[str]) -> None:
+        """Returns when exactly these pools have an account; those of `fresh`, which are new, were seen to work."""
+
+
 class PoolAccounts:
-    """`pools` are those the server knows; `changed` is called when they are others."""
+    """`pools` are those the broker knows; `changed` is called when they are others."""
 
     def __init__(
-        self, server: NatsServer, admin: Settings, given: tuple[str, ...], changed: Callable[[], None]
+        self, auth: BrokerAuth, admin: Settings, given: tuple[str, ...], changed: Callable[[], None]
     ) -> None:
-        self._server, self._admin, self._changed = server, admin, changed
+        self._auth, self._admin, self._changed = auth, admin, changed
         self._given = self.pools = given
+        self._undocumented = set(given)  # nobody has said of them that they are gone
 
     async def begin(self) -> None:
         """The pools that were given have a document, and every document has its account."""
@@ -73,39 +77,16 @@ class PoolAccounts:
             await bus.close()
 
     async def _settle(self, bus: Bus) -> None:
-        wanted = tuple(pools.names(await bus.kv_all(topology.POOLS)))
+        documented = pools.names(await bus.kv_all(topology.POOLS))
+        self._undocumented -= set(documented)
+        wanted = tuple(dict.fromkeys((*documented, *sorted(self._undocumented))))
         if set(wanted) != set(self.pools):
             fresh = [name for name in wanted if name not in self.pools]
-            await asyncio.to_thread(self._server.configure, wanted)
-            await self._reload(fresh)
+            await self._auth.settle(wanted, fresh)
             log.info("accounts.changed", pools=",".join(wanted))
             self.pools = wanted
             self._changed()
         await pool_consumer.ensure(bus, await pools.consumers(bus, (), await bus.time()))
-
-    async def _reload(self, fresh: list[str]) -> None:
-        """A new account's imports work only after the server has read its configuration once more."""
-        for _ in range(RELOADS):
-            self._server.reload()
-            await asyncio.sleep(LOOK_S)
-            if all([await self._works(name) for name in fresh]):
-                return
-        raise Unavailable(f"the server does not take the accounts of {', '.join(fresh)} (see nats.log)")
-
-    async def _works(self, name: str) -> bool:
-        user = worker_user(name)
-        settings = replace(self._admin, nats_user=user, nats_password=self._server.passwords[user])
-        try:
-            bus = await connect("accounts", settings)
-        except NoetlError:
-            return False
-        try:
-            await bus.kv_get(topology.PLAYBOOKS, "probe")
-            return True
-        except NoetlError:
-            return False
-        finally:
-            await bus.close()
 
 
 async def _document(bus: Bus, name: str) -> None:
