@@ -41,7 +41,8 @@ REPLY_S = 15
 TIME = api.subject(api.stream_info(topology.TIMEKEEPER))
 WANTED = subjects.key(topology.POOLS, "pool.*")  # what people want of pools, heard by the pools service as it is said
 DEMAND = subjects.demand("*")  # what schedulers hold back, which the pools service adds up
-HEARD = {"pools": (WANTED, DEMAND), "client": (f"{subjects.ENDS}.>",)}  # of the control account, by those who live apart
+# What those who live apart hear of the control account.
+HEARD = {"pools": (WANTED, DEMAND), "client": (f"{subjects.ENDS}.>",)}
 ANY = "*"  # in place of a pool's name: every pool there may be
 _POOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Kind = Literal["service", "stream"]

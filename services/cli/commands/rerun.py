@@ -25,24 +25,26 @@ WAIT = click.option("--wait", is_flag=True, help="Follow the new execution to it
 @bulk.arguments
 @click.option("--from", "step", metavar="STEP", help="Everything as it was when this step was last entered.")
 @click.option("--failed", is_flag=True, help="Everything as it was in the end; only what failed runs again.")
-@click.option("--version", default="", metavar="latest|VERSION",
+@click.option("--version", metavar="latest|VERSION",
               help="Go on with that version of the playbook; what is done has to be written the same there.")
 @WAIT
 @render.option()
 @options.timeout
 @context.option
 def command(
-    what: bulk.Chosen, step: str | None, failed: bool, version: str, wait: bool, output: str, timeout: float | None,
+    what: bulk.Chosen, step: str | None, failed: bool, version: str | None, wait: bool, output: str, timeout: float | None,
     context_file: Path | None,
 ) -> int:
     """Start a new execution from a step of an earlier one, or from what failed in it.
 
     Several may be named; or they are chosen by what they are, of those that are over unless --status says otherwise.
     """
+    if version == "":
+        raise CliError("--version is empty, as of a variable that is not set: latest, or a version", exits.USAGE)
     if bool(step) == failed:
         raise CliError("say where to begin: --from STEP, or --failed", exits.USAGE)
     statuses = ("failed", "cancelled") if failed else selection.OVER
-    return again(Start(step or "", version), what, statuses, wait, output, timeout, context_file)
+    return again(Start(step or "", version or ""), what, statuses, wait, output, timeout, context_file)
 
 
 class Start(NamedTuple):

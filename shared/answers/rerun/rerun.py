@@ -1,6 +1,7 @@
 """What a new execution takes over from an earlier one: its results, its ctx, and where it continues.
 
-From a step: everything as it was when that step was last entered, and one token there with its args. What
+From a step: everything as it was when that step was last entered, one token there with its args, the tokens that were
+elsewhere, and one for each run that was under way beside it: what it came to later is not taken over. What
 failed: everything as it was in the end, a token for each run that failed or was stopped with the execution,
 and the tokens that were still waiting. A loop among these continues with the iterations that did not succeed
 (`loops.py`).
@@ -33,7 +34,9 @@ def from_step(execution_id: str, entries: Sequence[Entry], step: str) -> ev.Play
         return f"execution {execution_id} never came to a step {step!r}"
     if any(undo.run_id in state.undone for undo in before.undo):
         return _undone(execution_id)
-    return _restored(before, [ev.Restart(step, entered.args)])
+    beside = [ev.Restart(run.step, run.args) for run in before.runs.values()]
+    beside += [ev.Restart(token.step, token.args) for key, token in before.tokens.items() if key not in entered.tokens]
+    return _restored(before, [ev.Restart(step, entered.args), *beside])
 
 
 class Kept(Struct, frozen=True):

@@ -23,6 +23,7 @@ HIDDEN = "***"
 LONG = 4096  # characters of a text that is matched in parts
 _FRAMED = ("http", "sql")  # shapes of a result whose own keys are ours
 _STREAMS = frozenset(get_args(Stream))
+_LEFT_OUT = re.compile(r"(\n… \d+ (?:bytes left out …\n|more characters))")  # as tools say it (`shared/tools`)
 _CUT = "… \r\n"  # what stands where a text was cut
 _encode = msgspec.json.encode
 
@@ -65,16 +66,23 @@ class Secrets:
                 http=clean.framed(outcome.http), pg=clean.framed(outcome.pg), py=clean.framed(outcome.py),
                 fields=clean.framed(outcome.fields))
         if outcome.error is not None:
-            error, py, meta = map(self._uncut, (outcome.error, outcome.py, outcome.meta))
-            outcome = replace(
-                outcome, error={**error, "kind": kind}, py=py, meta=meta, result=self._unprinted(outcome.result))
-        return outcome
+            error, py = self._uncut(outcome.error), self._uncut(outcome.py)
+            outcome = replace(outcome, error={**error, "kind": kind}, py=py)
+        meta, result = self._printed(outcome.meta), self._printed(outcome.result)
+        if meta is outcome.meta and result is outcome.result:
+            return outcome
+        return replace(outcome, meta=meta, result=result)
 
-    def _unprinted(self, result: Any) -> Any:
-        """What a program that failed, or was ended, printed may end within a secret."""
-        if not isinstance(result, dict) or not result.keys() & _STREAMS:
-            return result
-        return {key: self._uncut(value) if key in _STREAMS else value for key, value in result.items()}
+    def _printed(self, value: Any) -> Any:
+        """What a program printed may end within a secret, where it was ended or where something was left out."""
+        if not isinstance(value, dict) or not value.keys() & _STREAMS:
+            return value
+        return {key: self._parted(item) if key in _STREAMS else item for key, item in value.items()}
+
+    def _parted(self, text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        return "".join(part if _LEFT_OUT.fullmatch(part) else self._uncut(part) for part in _LEFT_OUT.split(text))
 
     def value(self, value: Any) -> Any:
         found = self._found(_encode(value))

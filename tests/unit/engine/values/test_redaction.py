@@ -153,3 +153,12 @@ def test_what_a_program_printed_when_it_was_ended_may_stop_within_a_secret() -> 
     clean = Secrets({"token": secret}).outcome(stopped)
     assert clean.result == {"stdout": "token: ***", "stderr": "token: ***\n"}
     assert clean.meta["stdout"] == "token: ***"
+
+
+@pytest.mark.parametrize("left_out", ["\n… 70 bytes left out …\n", "\n… 70 more characters"])
+def test_what_is_left_out_of_what_a_program_printed_may_begin_and_end_within_a_secret(left_out: str) -> None:
+    secret = "canary-0123456789-abcdef"
+    clean = Secrets({"token": secret}).outcome(ok(
+        {"exit_code": 0, "stdout": f"a {secret[:-1]}{left_out}{secret[8:]} b"}, meta={"stdout": secret[:9] + left_out}))
+    assert clean.result["stdout"] == f"a ***{left_out}*** b"
+    assert clean.meta["stdout"] == f"***{left_out}"
