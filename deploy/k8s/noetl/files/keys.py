@@ -5,8 +5,8 @@ Deployment, which also tells the broker of pools that come and go.
    missing, and what has changed is written back. Nothing that is there is made again.
 2. *The keyring is written first.* From it everything else can be written again; a user's key that it does not know
    would be lost to the next run. Whoever keeps accounts (`system`) is with it: no service mounts that Secret.
-3. *Two of them may run at the same time.* A Secret is changed only as it was read; when it is another by now, all begins
-   again from what is there.
+3. *Two of them may run at the same time.* A Secret is changed only as it was read; when it is another by now, all
+   begins again from what is there.
 4. *Half a file is never kept.* While the command runs, files count when two looks found the same.
 
 With the standard library alone.
