@@ -32,8 +32,8 @@ WAIT = click.option("--wait", is_flag=True, help="Follow the new execution to it
 @options.timeout
 @context.option
 def command(
-    what: bulk.Chosen, step: str | None, failed: bool, version: str | None, wait: bool, output: str, timeout: float | None,
-    context_file: Path | None,
+    what: bulk.Chosen, step: str | None, failed: bool, version: str | None, wait: bool, output: str,
+    timeout: float | None, context_file: Path | None,
 ) -> int:
     """Start a new execution from a step of an earlier one, or from what failed in it.
 

@@ -157,7 +157,8 @@ def follow(secrets, users, keyring, command=FOLLOW, look_s=LOOK_S):
 
 
 def say(line):
-    print(line, flush=True)
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main(how, users, keyring):
