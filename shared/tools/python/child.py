@@ -22,8 +22,8 @@ from shared.tools.python.whole_results import Path, with_wholes
 
 HEADER = struct.Struct(">I")
 FRAME_LIMIT = 33 * 1024 * 1024   # a result at its limit, and what goes with it
-OUTPUT_LIMIT = 64 * 1024         # characters that the code prints
-FILE_LIMIT = 4 * OUTPUT_LIMIT    # bytes of these, and of what goes to the file descriptors themselves
+OUTPUT_LIMIT = 64 * 1024         # bytes that are kept of what the call prints: the first half and the last
+FILE_LIMIT = 16 * 1024 * 1024    # characters that the code prints into its file; more is dropped
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Output(io.TextIOBase):
 
     def __init__(self, file: int) -> None:
         self.file = file
-        self.room = OUTPUT_LIMIT
+        self.room = FILE_LIMIT
         self.dropped = 0
 
     def writable(self) -> bool:
@@ -77,11 +77,18 @@ class Output(io.TextIOBase):
         return len(text)
 
     def text(self) -> str:
-        """All that is in the file, which is empty then: also what other programs and C libraries wrote."""
-        said = os.pread(self.file, FILE_LIMIT, 0).decode("utf-8", "replace")
+        """What is in the file, which is empty then: also what other programs and C libraries wrote."""
+        size, half = os.fstat(self.file).st_size, OUTPUT_LIMIT // 2
+        if size <= OUTPUT_LIMIT:
+            said = self._part(size, 0)
+        else:
+            said = f"{self._part(half, 0)}\n… {size - 2 * half} bytes left out …\n{self._part(half, size - half)}"
         os.ftruncate(self.file, 0)
         os.lseek(self.file, 0, os.SEEK_SET)
         return said + (f"\n… {self.dropped} more characters" if self.dropped else "")
+
+    def _part(self, size: int, at: int) -> str:
+        return os.pread(self.file, size, at).decode("utf-8", "replace")
 
 
 def main() -> None:

@@ -170,9 +170,12 @@ async def test_output_is_captured_and_bounded(opened) -> None:
     outcome = await _run(tool, "import os, sys\nprint('one')\nprint('two', file=sys.stderr)\nos.system('echo three')")
     assert outcome.meta["stdout"].split() == ["one", "two", "three"]
     assert (await _run(tool, "result = 1")).meta == {}
-    long = (await _run(tool, "print('x' * 1_000_000)")).meta["stdout"]
+    long = (await _run(tool, "print('x' * 1_000_000)\nprint('last words')")).meta["stdout"]
     assert python_child.OUTPUT_LIMIT < len(long) < python_child.OUTPUT_LIMIT + 100
-    assert "more characters" in long
+    assert "bytes left out" in long
+    assert long.endswith("x\nlast words\n")
+    endless = (await _run(tool, f"print('x' * {python_child.FILE_LIMIT + 5}, end='')")).meta["stdout"]
+    assert endless.endswith("x\n… 5 more characters")
 
 
 async def test_the_credential_is_a_variable_and_never_shows_in_errors(opened) -> None:
