@@ -28,7 +28,8 @@ def registered(up: Up, cli: Cli) -> str:
 
 def test_the_context_file_is_the_owners_alone(up: Up) -> None:
     assert stat.S_IMODE(up.context_file.stat().st_mode) == 0o600
-    assert {"router", "scheduler", "projector", "pools", "admin", "worker_default"} == set(up.context["users"])
+    users = {"router", "scheduler", "projector", "pools", "admin", "client", "worker_default"}
+    assert users == set(up.context["users"])
 
 
 def test_every_service_is_a_process_that_says_it_is_ready(up: Up) -> None:

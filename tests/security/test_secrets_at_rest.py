@@ -75,7 +75,8 @@ workflow:
 """
 
 
-GIVEN = {"AWS_SECRET_ACCESS_KEY": "cloud-key-1", "NOETL_NATS_PASSWORD": "plain-word-1", "PGPASSWORD": "pg-word-1",
+GIVEN = {"AWS_SECRET_ACCESS_KEY": "cloud-key-1", "NOETL_NATS_PASSWORD": "plain-word-1",
+         "NOETL_NATS_USER": "somebody", "PGPASSWORD": "pg-word-1",
          "NOETL_POSTGRES_DSN": "postgresql://u:plain-word-2@h/d"}
 
 

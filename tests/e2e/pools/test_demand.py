@@ -125,12 +125,17 @@ def follows_the_log(ctl: Ctl, pool: str, count: int, nap: float, looks: int, *, 
 
 
 def test_the_demand_is_what_the_log_says_is_outstanding(ctl: Ctl) -> None:
-    follows_the_log(ctl, "steady", 2_000, 0.004, 4)
+    follows_the_log(ctl, "steady", 2_000, 0.004, 4, cancelled=True)
 
 
 @pytest.mark.long
-def test_the_demand_of_a_long_loop_and_of_one_that_is_cancelled(ctl: Ctl) -> None:
+def test_the_demand_of_a_long_loop(ctl: Ctl) -> None:
     follows_the_log(ctl, "longer", 20_000, 0.004, 30, cancelled=True)
+
+
+@pytest.mark.long
+def test_the_demand_of_a_loop_up_to_its_end(ctl: Ctl) -> None:
+    follows_the_log(ctl, "ending", 2_000, 0.004, 4)
 
 
 def test_the_broker_is_killed_with_the_pool_at_zero_and_the_demand_comes_back_and_starts_a_worker(ctl: Ctl) -> None:

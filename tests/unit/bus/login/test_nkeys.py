@@ -33,7 +33,7 @@ def test_whoever_has_the_public_key_can_check_a_signature() -> None:
 def test_what_is_no_seed_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(BadKey) as refused:
         read_seed(text)
-    assert not text or text not in str(refused.value)
+    assert len(text) < 2 or text not in str(refused.value)
 
 
 def test_a_key_does_not_show_its_seed() -> None:
