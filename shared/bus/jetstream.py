@@ -109,8 +109,6 @@ class JetStreamBus:
             disconnected_cb=self._disconnected,
             reconnected_cb=self._reconnected,
         )
-        if not connection.is_connected:  # nats-py does not look whether the server has ended it instead of answering
-            raise Unavailable("the server ended the connection and did not say why")
         self.requests = Requests(connection, connection.new_inbox())
         self._publisher = Publisher(connection, connection.new_inbox())
         self._reader = Reader(self.requests)

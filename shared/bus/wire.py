@@ -159,6 +159,16 @@ class Connection(Client):
         if isinstance(self._transport, _Transport):
             self._transport.abandon()
 
+    async def _process_connect_init(self) -> None:
+        """A server that reads its configuration again may end a connection instead of answering; nats-py does not look,
+        and would leave it as it is for ever, neither open nor tried again."""
+        await super()._process_connect_init()
+        if not self.is_connected:
+            for task in (self._reading_task, self._ping_interval_task, self._flusher_task):
+                if task is not None:
+                    task.cancel()
+            raise ConnectionResetError("the server ended the connection and did not say why")
+
     async def _process_op_err(self, e: Exception) -> None:
         """Does not wait for what the socket has not sent: a peer that has gone silent never reads it."""
         if isinstance(self._transport, TcpTransport) and self._transport._bare_io_writer is not None:

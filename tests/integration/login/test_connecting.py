@@ -13,6 +13,7 @@ from tests.integration.login.conftest import Party
 from tests.support.servers.certificates import HOST
 from tests.support.servers.configured_nats import ConfiguredNats
 from tests.support.servers.operator_nats import Operator, new_key
+from tests.support.waiting import until
 
 WITHIN_S = 5.0
 
@@ -110,6 +111,32 @@ async def test_a_client_that_the_server_does_not_know_is_told_what_to_set(
         assert "NOETL_NATS_CERT_FILE and NOETL_NATS_KEY_FILE" in await refused(server.url, ours.trusted)
         stranger = replace(theirs.known, ca=ours.ca)
         assert f"NOETL_NATS_CERT_FILE ({stranger.cert})" in await refused(server.url, stranger)
+
+
+@pytest.mark.parametrize("ended", [{1, 2}, {2, 3}], ids=["at first", "later"])
+async def test_a_server_that_ends_a_connection_instead_of_answering_is_asked_again(ended: set[int]) -> None:
+    """As one does that reads its configuration again in that moment."""
+    links: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        links.append(writer)
+        is_ended = len(links) in ended
+        writer.write(b'INFO {"server_id":"x","version":"2.15.1","max_payload":1048576}\r\n')
+        async for line in reader:
+            if line == b"PING\r\n":
+                if is_ended:
+                    break
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, HOST, 0) as server:
+        bus = await connect(f"nats://{HOST}:{server.sockets[0].getsockname()[1]}", within_s=WITHIN_S)
+        if 1 not in ended:
+            links[0].close()
+            await until(lambda: not bus.connection.is_connected, "the connection is gone")
+        await until(lambda: bus.connection.is_connected, "it is there again")
+        assert len(links) == max(ended) + 1
+        await bus.close()
 
 
 @pytest.mark.usefixtures("hasty")
