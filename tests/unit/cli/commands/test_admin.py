@@ -1,10 +1,8 @@
 """The command line of doctor and admin: help with an example, and nothing is removed without being told so."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from services.cli.commands import admin
 from services.cli.console import exits
@@ -57,14 +55,6 @@ def test_without_a_read_model_the_error_names_the_setting(
     assert "NOETL_POSTGRES_DSN" in capsys.readouterr().err
 
 
-@pytest.fixture
-def _logs_as_before() -> Iterator[None]:
-    """A command sends its logs to the stderr of its process, which is this test's alone."""
-    yield
-    structlog.reset_defaults()
-
-
-@pytest.mark.usefixtures("_logs_as_before")
 def test_a_folder_that_is_no_backup_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert noetlctl("admin", "restore", str(tmp_path), "--check") == exits.INVALID
     assert "is not a backup" in capsys.readouterr().err
