@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,11 +10,15 @@ from hypothesis import HealthCheck, settings
 # The same examples each time, however slow the machine is: `python -m tests.property.fuzz` looks for new ones.
 settings.register_profile("noetl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("noetl")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.fixture(autouse=True)
-def _logs_as_before() -> Iterator[None]:
-    """`noetlctl`, called in this process, says what is logged and where: the next test does not inherit it."""
-    before = structlog.get_config()
+def _process_as_before() -> Iterator[None]:
+    """`noetlctl`, called in this process, says what is logged and where, and ends deaf to signals: neither the next
+    test nor a process that it starts inherits it."""
+    logs, handlers = structlog.get_config(), [signal.getsignal(number) for number in SIGNALS]
     yield
-    structlog.configure(**before)
+    structlog.configure(**logs)
+    for number, handler in zip(SIGNALS, handlers, strict=True):
+        signal.signal(number, handler)
