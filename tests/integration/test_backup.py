@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from shared.bus import snapshot, topology
+from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.streams import ensure
 from shared.bus.topology import REQUESTS, events_stream
 from shared.errors import NoetlError, Refused, Unavailable
 from shared.events import subjects
 from shared.events.request import derive_id
-from shared.runtime.backup import archive, backup, restore
+from shared.runtime.backup import archive, backup, restore, snapshot
 from shared.runtime.embedded.nats_server import NatsServer
 from tests.support.servers.nats import clear
 from tests.support.waiting import until

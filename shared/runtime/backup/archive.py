@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from shared.bus.snapshot import CHUNK_BYTES, Saved
 from shared.errors import Corrupt, Refused
+from shared.runtime.backup.snapshot import CHUNK_BYTES, Saved
 
 FORMAT = 1
 MANIFEST = "manifest.json"

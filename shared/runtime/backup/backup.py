@@ -13,13 +13,13 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from shared.bus import api, snapshot, topology
+from shared.bus import api, topology
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.kv import stream_of
 from shared.bus.wire import nanoseconds
 from shared.errors import NoetlError
 from shared.events.stamp import stamp
-from shared.runtime.backup import archive
+from shared.runtime.backup import archive, snapshot
 from shared.runtime.backup.archive import Manifest, Part, Requests
 
 # Built again from the log, or from those who are there.

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.bus import api, snapshot, topology
+from shared.bus import api, topology
 from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.kv import stream_of
@@ -16,7 +16,7 @@ from shared.bus.ports import Message
 from shared.errors import Corrupt, Refused
 from shared.events import request, subjects
 from shared.events.headers import request_id
-from shared.runtime.backup import archive
+from shared.runtime.backup import archive, snapshot
 from shared.runtime.backup.archive import Manifest, Part
 from shared.runtime.backup.backup import DERIVED
 from shared.runtime.stores.pools import LEADER

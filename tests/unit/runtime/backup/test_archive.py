@@ -9,12 +9,12 @@ import pytest
 
 from shared.bus import topology
 from shared.bus.ports import Message
-from shared.bus.snapshot import Saved
 from shared.errors import Corrupt, Refused
 from shared.events.request import derive_id
 from shared.runtime.backup import archive, backup
 from shared.runtime.backup.archive import FORMAT, Manifest, Part, Requests
 from shared.runtime.backup.restore import check, derived_id
+from shared.runtime.backup.snapshot import Saved
 
 STATE = {"messages": 2, "first_seq": 1, "last_seq": 2}
 
