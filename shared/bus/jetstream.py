@@ -11,9 +11,7 @@ from typing import Any
 from urllib.parse import urlparse
 from weakref import WeakSet
 
-import nats.errors
 import structlog
-from nats.aio.subscription import Subscription
 
 from shared.bus import api, kv
 from shared.bus.api_requests import Requests
@@ -23,6 +21,7 @@ from shared.bus.direct_reader import Reader
 from shared.bus.login.connection import LoginConnection
 from shared.bus.login.faults import explain, hint
 from shared.bus.login.files import NO_FILES, LoginFiles
+from shared.bus.nats_py import Error, Subscription
 from shared.bus.polling_follower import LaggingFollower
 from shared.bus.ports import ConsumerState, Entry, Message, Storage, StreamState
 from shared.bus.publisher import NOBODY_S, Nobody, Publisher
@@ -66,7 +65,7 @@ async def connect(
     except TimeoutError:
         await bus.close()
         raise Unavailable(f"no answer from {bare} in {within_s:g} s{bus.silence}") from None
-    except (nats.errors.Error, OSError) as error:
+    except (Error, OSError) as error:
         await bus.close()
         raise Unavailable(f"cannot connect to {bare}: {error}") from None
     except (Refused, asyncio.CancelledError):

@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
-from nats.aio.subscription import Subscription
-from nats.errors import Error
 
 from shared.bus import api
+from shared.bus.nats_py import Error, Subscription
 from shared.bus.pull import SILENCE_S, AckSubject, Backoff, Waiter, ack_subject, pull_request, unserved
 from shared.bus.wire import Connection, pub, status_of, stored_headers, text
 from shared.errors import Unavailable

@@ -14,10 +14,10 @@ from contextlib import suppress
 from itertools import count
 
 import structlog
-from nats.aio.subscription import Subscription
 
 from shared.bus import api
 from shared.bus.api_requests import Requests
+from shared.bus.nats_py import Subscription
 from shared.bus.ports import Message
 from shared.bus.pull import SILENCE_S, Backoff, StreamEnd, Waiter, ack_subject, pull_request, unserved
 from shared.bus.wire import Connection, pub, status_of, stored_headers, text

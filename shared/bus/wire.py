@@ -26,11 +26,8 @@ from typing import Any
 from urllib.parse import ParseResult
 
 import structlog
-from nats.aio.client import Client
-from nats.aio.subscription import Subscription
-from nats.aio.transport import TcpTransport, Transport
-from nats.errors import Error, ProtocolError
 
+from shared.bus.nats_py import Client, Error, ProtocolError, Subscription, TcpTransport, Transport
 from shared.bus.subject import MAX_LINE, MAX_SHOWN
 from shared.errors import Corrupt, Refused, Unavailable
 from shared.events.headers import EXPECTED_LAST

@@ -11,9 +11,8 @@ import ssl
 from base64 import b64encode
 from typing import Any, NoReturn
 
-from nats.aio.transport import TcpTransport
-
 from shared.bus.login.files import BadLogin, LoginFiles, read_creds, read_nkey, ssl_context
+from shared.bus.nats_py import TcpTransport
 from shared.bus.wire import Connection
 
 NO_TLS = "the server offers no TLS, and NOETL_NATS_URL (tls://) or a NOETL_NATS_*_FILE wants it: give the server " \

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
-from nats.errors import Error
 
 from shared.bus.login import nkeys
 from shared.bus.login.nkeys import BadKey, Key
+from shared.bus.nats_py import Error
 from shared.errors import NoetlError
 
 MAX_BYTES = 65_536
