@@ -7,10 +7,13 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from shared.runtime.service import logging
+
 # The same examples each time, however slow the machine is: `python -m tests.property.fuzz` looks for new ones.
 settings.register_profile("noetl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("noetl")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+logging.configure("debug")  # structlog's own way spends seconds on a traceback, with every value in its frames
 
 
 @pytest.fixture(autouse=True)

@@ -62,7 +62,7 @@ async def _ended(tools: Tools) -> StepFailed:
     stop = asyncio.Event()
     running = asyncio.create_task(worker.run(stop, lambda: None))
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await _terminal(bus)
     finally:
         stop.set()
