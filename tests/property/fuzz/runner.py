@@ -142,7 +142,7 @@ def _text(fuzzer: Fuzzer, case: Any, most: int = MAX_SHOWN) -> str:
     return text if len(text) <= most else f"{text[:most]} … {len(text)} characters"
 
 
-def in_ci(fuzzer: Fuzzer) -> None:
+def in_ci(fuzzer: Fuzzer, seconds: float = CI_S) -> None:
     """A while of cases, always the same ones; as many as the machine gets through."""
-    report = fuzz(fuzzer, CI_SEED, CI_S)
+    report = fuzz(fuzzer, CI_SEED, seconds)
     assert report.missed == frozenset(), report
