@@ -2,11 +2,11 @@
 left to the general "no answer": it may be over in a moment."""
 
 import ssl
-from base64 import urlsafe_b64decode
 
 import msgspec
 from msgspec import Struct
 
+from shared.bus.login import jwt
 from shared.bus.login.files import CA, CERT, CREDS, KEY, NKEY, BadLogin, LoginFiles, read_creds
 from shared.events.stamp import stamp
 
@@ -73,8 +73,7 @@ def _unknown(files: LoginFiles) -> str:
 def _until(path: str) -> str:
     """When its JWT expires, if it does: whoever reads it knows what time it is."""
     try:
-        body = read_creds(path)[0].split(".")[1]
-        claims = msgspec.json.decode(urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=Claims)
-    except (BadLogin, IndexError, ValueError, msgspec.MsgspecError):
+        claims = msgspec.json.decode(jwt.body(read_creds(path)[0]), type=Claims)
+    except (BadLogin, ValueError, msgspec.MsgspecError):
         return ""
     return f": it is good until {stamp(claims.exp)}" if claims.exp else ""
