@@ -15,17 +15,14 @@ from msgspec.structs import replace
 
 from shared.bus.permissions import SYSTEM_USER, worker_user
 from shared.bus.ports import Clock
-from shared.bus.wire import status_of
-from shared.errors import NoetlError, Unavailable
-from shared.events import subjects
+from shared.errors import Unavailable
 from shared.runtime.broker_auth import documents, folder, system
 from shared.runtime.broker_auth.keyring import Keyring, with_pools
-from shared.runtime.service.main import connect
+from shared.runtime.broker_auth.probe import gets_through
 from shared.runtime.service.settings import Settings
 
 LOOK_S = 0.2
 TRIES = 25
-NO_RESPONDERS = 503
 log = structlog.get_logger()
 
 
@@ -73,7 +70,8 @@ class KeptAccounts:
         for _ in range(TRIES):
             try:
                 await (self._push(keeper, after) if after.mode == "jwt" else _reload(keeper))
-                if all([await self._works(after, name) for name in fresh]):
+                workers = (as_user(self._broker, self._place, after, worker_user(name)) for name in fresh)
+                if all([await gets_through(worker) for worker in workers]):
                     return
             except Unavailable as error:
                 log.warning("accounts.wait", error=str(error))
@@ -86,19 +84,6 @@ class KeptAccounts:
             if token not in self._told:
                 await keeper.push(token)
                 self._told.add(token)
-
-    async def _works(self, keyring: Keyring, pool: str) -> bool:
-        """Whether a worker of the pool gets through to the engine's account."""
-        try:
-            bus = await connect("accounts", as_user(self._broker, self._place, keyring, worker_user(pool)))
-        except NoetlError:
-            return False
-        try:
-            return status_of((await bus.requests.one(subjects.TIME))[0]) != NO_RESPONDERS
-        except NoetlError:
-            return False
-        finally:
-            await bus.close()
 
 
 async def _reload(keeper: system.System) -> None:

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from shared.bus import topology
 from shared.bus.permissions import worker_user
-from shared.errors import NoetlError, Unavailable
+from shared.errors import Unavailable
+from shared.runtime.broker_auth.probe import gets_through
 from shared.runtime.embedded.nats_server import NatsServer
-from shared.runtime.service.main import connect
 from shared.runtime.service.settings import Settings
 
 LOOK_S = 0.2
@@ -26,21 +25,10 @@ class ReloadedAccounts:
         for _ in range(RELOADS):
             self._server.reload()
             await asyncio.sleep(LOOK_S)
-            if all([await self._works(name) for name in fresh]):
+            if all([await gets_through(self._worker(name)) for name in fresh]):
                 return
         raise Unavailable(f"the server does not take the accounts of {', '.join(fresh)} (see nats.log)")
 
-    async def _works(self, name: str) -> bool:
+    def _worker(self, name: str) -> Settings:
         user = worker_user(name)
-        settings = replace(self._admin, nats_user=user, nats_password=self._server.passwords[user])
-        try:
-            bus = await connect("accounts", settings)
-        except NoetlError:
-            return False
-        try:
-            await bus.kv_get(topology.PLAYBOOKS, "probe")
-            return True
-        except NoetlError:
-            return False
-        finally:
-            await bus.close()
+        return replace(self._admin, nats_user=user, nats_password=self._server.passwords[user])
