@@ -18,12 +18,12 @@ from shared.engine.values.secret_forms import pattern, probes, reach
 from shared.engine.values.secret_values import LEAST, secret_values
 from shared.events.fields import Stream
 from shared.events.outcome import Outcome
+from shared.left_out import SAID
 
 HIDDEN = "***"
 LONG = 4096  # characters of a text that is matched in parts
 _FRAMED = ("http", "sql")  # shapes of a result whose own keys are ours
 _STREAMS = frozenset(get_args(Stream))
-_LEFT_OUT = re.compile(r"(\n… \d+ (?:bytes left out …\n|more characters))")  # as tools say it (`shared/tools`)
 _CUT = "… \r\n"  # what stands where a text was cut
 _encode = msgspec.json.encode
 
@@ -82,7 +82,7 @@ class Secrets:
     def _parted(self, text: Any) -> Any:
         if not isinstance(text, str):
             return text
-        return "".join(part if _LEFT_OUT.fullmatch(part) else self._uncut(part) for part in _LEFT_OUT.split(text))
+        return "".join(part if SAID.fullmatch(part) else self._uncut(part) for part in SAID.split(text))
 
     def value(self, value: Any) -> Any:
         found = self._found(_encode(value))

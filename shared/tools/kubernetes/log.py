@@ -2,6 +2,8 @@
 
 from collections import deque
 
+from shared import left_out
+
 LOG_HEAD = 256 * 1024
 LOG_TAIL = 768 * 1024
 LOG_READ = 64 * 1024 * 1024  # bytes of one log that are read at all
@@ -45,4 +47,4 @@ class Log:
         if not self._left_out:
             return (bytes(self._head) + tail).decode("utf-8", "replace")
         head, rest = self._head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
-        return f"{head}\n… {self._left_out} bytes left out …\n{rest}"
+        return left_out.between(head, self._left_out, rest)

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from shared import left_out
 from shared.tools.base import warden
 from shared.tools.base.warden_watch import Keepers
 from shared.tools.python.code import run
@@ -82,10 +83,10 @@ class Output(io.TextIOBase):
         if size <= OUTPUT_LIMIT:
             said = self._part(size, 0)
         else:
-            said = f"{self._part(half, 0)}\n… {size - 2 * half} bytes left out …\n{self._part(half, size - half)}"
+            said = left_out.between(self._part(half, 0), size - 2 * half, self._part(half, size - half))
         os.ftruncate(self.file, 0)
         os.lseek(self.file, 0, os.SEEK_SET)
-        return said + (f"\n… {self.dropped} more characters" if self.dropped else "")
+        return said + left_out.after(self.dropped)
 
     def _part(self, size: int, at: int) -> str:
         return os.pread(self.file, size, at).decode("utf-8", "replace")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import shared
+from shared import left_out
 from shared.errors import ToolError
 from shared.events.fields import Stream
 from shared.tools.base import keepers
@@ -61,7 +62,7 @@ class Capture(asyncio.Protocol):
         head, tail = self._head.decode("utf-8", "replace"), self._tail[-self._half :].decode("utf-8", "replace")
         if self.whole:
             return (self._head + self._tail).decode("utf-8", "replace")
-        return f"{head}\n… {self._size - 2 * self._half} bytes left out …\n{tail}"
+        return left_out.between(head, self._size - 2 * self._half, tail)
 
     def end(self, most: int) -> str:
         """Its last bytes so far."""
