@@ -22,7 +22,7 @@ from shared.dsl.documents.pools import DEFAULT_DRAIN_S, Pool
 from shared.engine.pools import reconcile as engine
 from shared.engine.pools.reconcile import CRASHING_S, Kill, Seen, Start, Stop, Wanted
 from shared.errors import Corrupt
-from shared.events.beat import Beat
+from shared.events.beat import Beat, latest_of_hosts
 from shared.events.stamp import seconds, stamp
 from shared.runtime.stores import pools
 from shared.runtime.stores.demand import Demands
@@ -103,7 +103,7 @@ class Reconciler:
     def _seen(self, running: Sequence[Running], beats: Sequence[Beat]) -> list[Seen]:
         """A beat of an earlier life under the same name says nothing of this one."""
         said = {(beat.worker, beat.pid): beat for beat in beats}
-        hosts = {beat.host: beat for beat in sorted(beats, key=lambda beat: beat.started)}
+        hosts = latest_of_hosts(beats)
         found = []
         for each in running:
             status = each.status
@@ -161,7 +161,7 @@ class Reconciler:
 
 
 def _held(beats: Sequence[Beat]) -> dict[str, int]:
-    return {beat.host: len(beat.held) for beat in sorted(beats, key=lambda beat: beat.started) if beat.host}
+    return {host: len(beat.held) for host, beat in latest_of_hosts(beats).items() if host}
 
 
 def _wanted(

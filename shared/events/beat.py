@@ -1,6 +1,7 @@
 """What a worker says of itself in the `noetl_workers` bucket, under `<pool>.<worker>`. `decode` is the only way to it:
 whoever has the credentials of a pool can write anything under its keys."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -102,6 +103,11 @@ _decoder = msgspec.json.Decoder(Beat)
 
 def key_of(pool: str, worker: str) -> str:
     return f"{pool}.{worker}"
+
+
+def latest_of_hosts(beats: Iterable[Beat]) -> dict[str, Beat]:
+    """By the name of the host: of several the one of the process that was started last."""
+    return {beat.host: beat for beat in sorted(beats, key=lambda beat: beat.started)}
 
 
 def is_probe(key: str) -> bool:

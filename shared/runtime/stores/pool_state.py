@@ -10,7 +10,7 @@ from shared.bus import pool_consumer, topology
 from shared.bus.pool_consumer import Queue
 from shared.bus.ports import Bus
 from shared.dsl.documents.pools import Pool
-from shared.events.beat import Beat, Busy, Key
+from shared.events.beat import Beat, Busy, Key, latest_of_hosts
 from shared.events.bounds import POOL
 from shared.runtime.stores import heartbeats as beats_of
 from shared.runtime.stores import pools
@@ -154,7 +154,7 @@ def worker_states(name: str, status: Status, beats: list[Beat]) -> tuple[WorkerS
     """What each says of itself, and what the reconciler knows of those it runs."""
     ours = {worker.name: worker for worker in status.workers}
     hosts = {worker.host: worker for worker in status.workers if worker.host}
-    latest = {beat.host: beat for beat in sorted(beats, key=lambda beat: beat.started)}
+    latest = latest_of_hosts(beats)
     found, heard = {}, set()
     for beat in beats:
         known = hosts.get(beat.host) or ours.get(beat.worker)
