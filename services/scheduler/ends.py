@@ -30,9 +30,9 @@ from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Message
 from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import subjects
-from shared.events.model import PlaybookProcessed
 from shared.events.record import Record, decode
 from shared.runtime.control.partitions import Cursor, decode_cursor
+from shared.runtime.control.set_aside import is_end
 
 log = structlog.get_logger()
 TICK_S = 1.0
@@ -235,7 +235,7 @@ class _Teller:
 
 def _is_notable(record: Record) -> bool:
     """A first decision or a last one."""
-    return record.writer == subjects.ROUTER and (record.n == 1 or PlaybookProcessed in map(type, record.events))
+    return (record.n == 1 and record.writer == subjects.ROUTER) or is_end(record)
 
 
 def _key(partition: int) -> str:

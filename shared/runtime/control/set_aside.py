@@ -68,7 +68,7 @@ async def every(bus: Bus) -> dict[str, list[Aside]]:
 
 def is_end(record: Record) -> bool:
     """Nobody has to continue the execution now."""
-    return record.writer == subjects.ROUTER and any(isinstance(event, PlaybookProcessed) for event in record.events)
+    return record.writer == subjects.ROUTER and PlaybookProcessed in map(type, record.events)
 
 
 def _decoded(data: bytes) -> Aside | None:
