@@ -87,9 +87,12 @@ class Demands:
 
     def added(self, pool: str, queue: Queue | None) -> Demand | None:
         """None: not known, because schedulers were not heard, or there is no queue at the moment."""
-        held = self.held(pool)
-        return None if held is None or queue is None else Demand(held, queue.pending, queue.in_flight)
+        return None if queue is None else self._with(pool, queue.pending, queue.in_flight)
 
     async def of(self, pool: str) -> Demand | None:
-        queue, held = await self._bus.consumer(topology.COMMANDS, pool), self.held(pool)
-        return None if held is None or queue is None else Demand(held, queue.pending, queue.held)
+        queue = await self._bus.consumer(topology.COMMANDS, pool)
+        return None if queue is None else self._with(pool, queue.pending, queue.held)
+
+    def _with(self, pool: str, pending: int, in_flight: int) -> Demand | None:
+        held = self.held(pool)
+        return None if held is None else Demand(held, pending, in_flight)

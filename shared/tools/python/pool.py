@@ -138,7 +138,6 @@ class Child:
         size = os.fstat(self._output.fileno()).st_size
         return os.pread(self._output.fileno(), most, max(size - most, 0)).decode("utf-8", "replace")
 
-
     def streams(self, most: int) -> Mapping[Stream, str]:
         return {"stdout": self.printed(most)}
 
