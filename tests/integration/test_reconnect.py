@@ -140,7 +140,7 @@ async def test_a_connection_on_which_nothing_is_heard_is_replaced(
         proxy.heal()
         await until(lambda: bus.connection.is_connected and proxy.open == 1, "one connection again", NOTICED_S)
         await admin.append("noetl.commands.default.e.r1", b"x")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert [d.epoch[1] for d in await taking] == [1]
     finally:
         taking.cancel()

@@ -48,7 +48,7 @@ async def test_a_command_that_a_purge_stranded_is_found_and_delivered_again(
     running = asyncio.create_task(publishing.run())
     try:
         await Stranded(scheduler, publishing, Again(scheduler, publishing.again)).look([A])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             (again,) = await consumer.batch(1)
         assert again.subject == subject_of(A)
         assert again.epoch > held[subject_of(A)].epoch

@@ -21,7 +21,7 @@ async def stream(admin: JetStreamBus, name: str, subject: str, retention: str = 
 async def taken(admin: JetStreamBus, name: str, count: int) -> list[str]:
     consumer = await admin.consume(name, trigger_consumer.durable("t"), 10)
     found: list[str] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while len(found) < count:
             for delivery in await consumer.batch(10):
                 found.append(delivery.subject)

@@ -42,7 +42,7 @@ def follower(copies: Copies, after: int = 0, *, clustered: bool = False) -> Lagg
 
 async def taken(following: LaggingFollower, count: int) -> list[int]:
     found: list[int] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(found) < count:
             batch = [message.seq for message in await following.batch()]
             assert len(batch) <= MAX_HELD

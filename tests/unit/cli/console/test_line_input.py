@@ -21,7 +21,7 @@ async def test_a_terminal_is_read_while_the_loop_goes_on(monkeypatch: pytest.Mon
             await asyncio.sleep(0)
             assert not waiting.done(), "and nobody is held up"
             os.write(master, "g #2\ne ü\n\x04".encode())
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 assert [await waiting, await typed.line(), await typed.line()] == ["g #2", "e ü", None]
     finally:
         os.close(master)

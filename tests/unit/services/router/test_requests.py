@@ -200,7 +200,7 @@ async def test_a_flood_about_nobody_holds_up_no_execution() -> None:
 
     bus, _, requests = router(Silent())
     flood, good = [control(number) for number in range(2, 1000)], Delivered(GOOD)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await requests.take([*flood, good])
         await until(lambda: good.ends, "it is begun", so=bool)
     assert await standing(bus, "good", 1) == "over"

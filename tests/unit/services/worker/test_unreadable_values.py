@@ -156,7 +156,7 @@ async def run(
         for n in range(workers)
     ]
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             if meanwhile is not None:
                 await meanwhile()
             return await written(bus)
