@@ -22,7 +22,8 @@ UNATTENDED = "no pools service looks after it"
 
 class Pool(Struct, frozen=True):
     """`waiting` commands are with nobody yet, `held` ones with workers; `oldest_s`: how long the first has waited.
-    `wanted`: how many workers its document asks for. `paused`: by whom. `unattended`: nobody looks after it."""
+    `wanted`: how many workers its document asks for. `paused`: by whom. `unattended`: nobody looks after it.
+    `scaled`: KEDA decides how many there are."""
 
     name: str
     workers: int
@@ -33,6 +34,7 @@ class Pool(Struct, frozen=True):
     wanted: int | None = None
     paused: str = ""
     unattended: bool = False
+    scaled: bool = False
 
 
 async def look(patient: Patient) -> list[Finding]:
@@ -50,6 +52,7 @@ def facts(state: PoolState) -> Pool:
         name=state.name, workers=len(ready), slots=sum(worker.slots for worker in ready), waiting=state.pending or 0,
         held=state.in_flight or 0, oldest_s=state.oldest_s or 0.0, wanted=state.desired,
         paused=state.paused.by or "someone" if state.paused else "", unattended=state.state == "unattended",
+        scaled=state.pool is not None and state.pool.is_scaled_by_others,
     )
 
 
@@ -69,6 +72,8 @@ def pool(has: Pool) -> Finding:
     work = f"{has.waiting} commands wait, {has.held} are held"
     found = f"{has.workers} workers with {has.slots} slots; {work}"
     fix = f"start workers: `noetlctl pool scale {has.name} N`, or NOETL_POOL={has.name} python -m services.worker"
+    if has.scaled:
+        fix = words(remedy("look_at_scaler", pool=has.name))
     if has.paused:
         return ok(name, f"paused by {has.paused}; {found}")
     if has.workers == 0 and has.waiting + has.held:
@@ -76,7 +81,7 @@ def pool(has: Pool) -> Finding:
     if has.unattended:
         why = "workers that are lost are not replaced, and what is asked of the pool is not done"
         return warning(name, f"{UNATTENDED}; {found}", why, "start one: python -m services.pools")
-    if has.workers == 0 and has.wanted != 0:
+    if has.workers == 0 and has.wanted != 0 and not has.scaled:
         return warning(name, "no workers, and nothing to do", "the first step of the pool will wait", fix)
     if has.waiting and has.oldest_s >= WAITS_S:
         why = "steps begin late: the pool has too few slots for what is asked of it"

@@ -27,6 +27,7 @@ WORDS: Final[dict["Code", str]] = {
     "start_service": "start a {service}: python -m services.{service}",
     "start_pools": "start the pools service: python -m services.pools",
     "start_worker": "start a worker: NOETL_POOL={pool} python -m services.worker",
+    "look_at_scaler": "kubectl describe scaledobject -l noetl.io/pool={pool} says why KEDA starts none",
     "scale_pool": "noetlctl pool scale {pool} {workers}",
     "add_pool": "add {pool} to NOETL_POOLS of the scheduler, and {also}",
     "pool_made": "it goes on by itself if NOETL_POOLS of the scheduler names {pool}: it makes it again within seconds; "

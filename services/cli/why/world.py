@@ -49,6 +49,7 @@ class Around:
             wanted=found.desired or 0, state=found.state if documented else "",
             message=pool_message(found) if documented else "", floor=queue.floor,
             silent={worker.name: worker.silent_since for worker in found.workers if worker.silent_since},
+            scaled=found.pool is not None and found.pool.is_scaled_by_others,
         )
 
     async def workers(self) -> tuple[Worker, ...]:

@@ -101,7 +101,8 @@ class Pool(Struct, frozen=True):
     those that were delivered, `delivered` the sequence of the last one; all up to `floor` it considers done.
     `paused_until` 0: until someone resumes it.
     `managed`: its document wants `wanted` workers of the pools service, and `state` and `message` say how that goes;
-    `silent` are workers whose process is there, and when each was last heard."""
+    `silent` are workers whose process is there, and when each was last heard. `scaled`: KEDA decides how many there
+    are, by the demand."""
 
     name: str
     known: bool = True
@@ -120,6 +121,7 @@ class Pool(Struct, frozen=True):
     message: str = ""
     floor: int = 0
     silent: dict[str, float] = {}
+    scaled: bool = False
 
 
 class Queued(Struct, frozen=True):

@@ -82,6 +82,8 @@ def _no_workers(pool: Pool, queued: Queued | None, values: dict[str, Any]) -> Re
     if pool.managed:
         text += f": {pool.wanted} are wanted, and it is {pool.state}" + (f" ({pool.message})" if pool.message else "")
         values |= {"wanted": pool.wanted, "state": pool.state, "message": pool.message}
+    if pool.scaled:
+        text += ": KEDA starts some when it hears of the demand"
     if pool.silent:
         values |= {"silent": {name: stamp(at) for name, at in pool.silent.items()}}
     replaced = pool.managed and pool.state == "silent"
@@ -181,6 +183,8 @@ def _shares(workers: list[Worker]) -> str:
 
 
 def start_worker(pool: Pool) -> Remedy:
+    if pool.scaled:
+        return remedy("look_at_scaler", pool=pool.name)
     if pool.managed and pool.state == UNATTENDED:
         return remedy("start_pools")
     if pool.managed:

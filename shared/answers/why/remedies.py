@@ -12,7 +12,7 @@ Code = Literal[
     # Services and workers
     "start_service", "start_pools", "start_worker", "scale_pool", "add_pool", "pool_made", "resume_pool",
     "resume_consumer", "requests_made", "end_process",
-    "look_at_pool", "look_at_log", "set_clock", "make_room", "after_store",
+    "look_at_pool", "look_at_scaler", "look_at_log", "set_clock", "make_room", "after_store",
     # The execution
     "execute", "execute_otherwise", "execute_mended", "rerun_failed", "rerun_mended", "mend", "unless_source",
     "renew_credential",

@@ -66,9 +66,14 @@ class Pool(Struct, frozen=True):
         return self.autoscaling if self.autoscaling is not None and self.autoscaling.mode == "native" else None
 
     @property
+    def is_scaled_by_others(self) -> bool:
+        """KEDA sets the number, by the demand we tell."""
+        return self.autoscaling is not None and self.autoscaling.mode == "keda"
+
+    @property
     def ours(self) -> bool:
         """We start and end its workers."""
-        return self.backend != "external" and (self.autoscaling is None or self.autoscaling.mode == "native")
+        return self.backend != "external" and not self.is_scaled_by_others
 
 
 def read_pool_document(

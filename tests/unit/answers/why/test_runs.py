@@ -250,6 +250,12 @@ def test_a_pool_with_a_document_says_why_its_workers_are_not_there(wanted: int, 
     assert f"{wanted} are wanted, and it is {state} (the reason)" in reason.text
 
 
+def test_a_pool_that_keda_scales_is_not_filled_by_hand() -> None:
+    reason = Stall(PLAIN).reason("pool.no_workers", pools={"default": Pool("default", scaled=True)})
+    assert reason.remedy == remedy("look_at_scaler", pool="default")
+    assert "KEDA" in reason.text
+
+
 def test_a_full_pool_tells_who_fills_it_and_how_many_stand_before() -> None:
     held = (("x2", "a:1", 0), ("x2", "a:1", 1))
     pool = Pool("default", held=5, pending=4, delivered=9)

@@ -76,6 +76,8 @@ CASES: list[tuple[Finding, str]] = [
     (members.pool(Pool("gpu", 0, 0, 0, 0, 0.0, wanted=0)), "ok"),
     (members.pool(Pool("gpu", 0, 0, 9, 0, 99.0, paused="ada")), "ok"),
     (members.pool(Pool("gpu", 1, 64, 0, 0, 0.0, unattended=True)), "warning"),
+    (members.pool(Pool("gpu", 0, 0, 0, 0, 0.0, scaled=True)), "ok"),
+    (members.pool(Pool("gpu", 0, 0, 1, 0, 0.1, scaled=True)), "problem"),
     (members.health({"router": True}), "ok"),
     (members.health({"router": True, "projector": False}), "problem"),
     (disk.space(Free(50 * GIB, 100 * GIB, "/data")), "ok"),

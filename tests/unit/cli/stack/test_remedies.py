@@ -41,6 +41,8 @@ SAID: list[tuple[Remedy, str]] = [
     (remedy("start_pools"), "start the pools service: python -m services.pools"),
     (WORKER, "start a worker: NOETL_POOL=etl python -m services.worker"),
     (remedy("scale_pool", pool="etl", workers=1), "noetlctl pool scale etl 1"),
+    (remedy("look_at_scaler", pool="etl"),
+     "kubectl describe scaledobject -l noetl.io/pool=etl says why KEDA starts none"),
     (remedy("add_pool", WORKER, pool="etl"),
      "add etl to NOETL_POOLS of the scheduler, and start a worker: NOETL_POOL=etl python -m services.worker"),
     (remedy("resume_pool", pool="etl"), "noetlctl pool resume etl"),
