@@ -27,8 +27,8 @@ import structlog
 from services.scheduler.notify import Notifier
 from shared.answers.history.end import end_of, processed
 from shared.bus import topology
-from shared.bus.ports import Bus, Clock, Message
-from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
+from shared.bus.ports import Bus, Clock, Message, append_once
+from shared.errors import Corrupt, NoetlError, Refused
 from shared.events import subjects
 from shared.events.record import Record, decode
 from shared.runtime.control.partitions import Cursor, decode_cursor
@@ -211,18 +211,11 @@ class _Teller:
         if end is None:
             return
         try:
-            await self._store(subjects.end(end.status, end.execution_id, end.path), msgspec.json.encode(end))
+            subject = subjects.end(end.status, end.execution_id, end.path)
+            await append_once(self._bus, topology.ENDS, subject, msgspec.json.encode(end))
         except Refused as error:  # the broker will never take it
             log.error("end.refused", execution_id=end.execution_id, error=str(error))
         await self._notifier.notify(first, end)
-
-    async def _store(self, subject: str, data: bytes) -> None:
-        """It was told before when it is there: on replicas a refusal alone does not say so."""
-        try:
-            await self._bus.append(subject, data, expected=0)
-        except Conflict:
-            if await self._bus.get(topology.ENDS, subject) is None:
-                raise Unavailable(f"{subject} is neither stored nor taken") from None
 
     async def _first(self, subject: str) -> Record:
         if (first := self._firsts.pop(subject, None)) is not None:

@@ -15,9 +15,9 @@ from shared.bus import api, stored_messages, topology
 from shared.bus.codes import NotFound
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.memory.bus import MemoryBus
-from shared.bus.ports import Bus, Message
+from shared.bus.ports import Bus, Message, append_once
 from shared.bus.wire import nanoseconds, parse_headers
-from shared.errors import Conflict, NoetlError
+from shared.errors import NoetlError
 from shared.events import letter, subjects
 from shared.events.bounds import POOL
 
@@ -56,9 +56,7 @@ async def bury(
     note = letter.write(place, reason, data, subject=subject, headers=headers, name=name, at=at)
     identity = letter.digest(f"{place}\0{name}".encode(errors="replace"))
     token = owner if POOL.fullmatch(owner) or not owner else letter.digest(owner.encode(errors="replace"))
-    try:
-        await bus.append(subjects.dead(origin, identity, token), note, expected=0)
-    except Conflict:
+    if not await append_once(bus, topology.DEAD, subjects.dead(origin, identity, token), note):
         return False
     try:
         await _make_room(bus, subjects.dead(origin, "*", token))

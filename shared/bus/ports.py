@@ -14,6 +14,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from shared.errors import Conflict, Unavailable
+
 
 class Message(Struct, frozen=True, gc=False):
     """A stored message. `seq` is its sequence in the stream, `at` the broker's time of it in ns (0: not known). `reply`
@@ -207,3 +209,15 @@ class Clock(Protocol):
         """By how much the host's own clock is ahead of it, as last seen."""
 
     async def sleep(self, seconds: float) -> None: ...
+
+
+async def append_once(bus: Bus, stream: str, subject: str, data: bytes) -> bool:
+    """False: there is a message of this subject already. On replicas a refusal alone does not say so: then it is
+    looked for."""
+    try:
+        await bus.append(subject, data, expected=0)
+    except Conflict:
+        if await bus.get(stream, subject) is None:
+            raise Unavailable(f"{subject} is neither stored nor taken") from None
+        return False
+    return True

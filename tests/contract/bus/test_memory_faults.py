@@ -4,9 +4,11 @@ import asyncio
 
 import pytest
 
+from shared.bus import dead_letters, topology
 from shared.bus.memory.bus import Faults, MemoryBroker, MemoryBus
 from shared.bus.topology import COMMANDS, WORKERS, events_stream, wanted
 from shared.errors import Corrupt, Unavailable, Unknown
+from shared.events import subjects
 from tests.support.clock import VirtualClock, clock
 
 __all__ = ["clock"]
@@ -203,3 +205,17 @@ async def test_beats_expire_by_the_clock(bus: MemoryBus, clock: VirtualClock) ->
     assert await bus.kv_get(WORKERS, "default.w1") is not None
     await clock.advance(0.2)
     assert await bus.kv_get(WORKERS, "default.w1") is None
+
+
+async def test_a_refusal_though_nothing_is_stored_is_not_taken_for_a_letter_that_is_there(
+    clock: VirtualClock,
+) -> None:
+    broker = MemoryBroker(clock)
+    broker.ensure(topology.wanted(partitions=1))
+    left = [True]
+    broker.contested = lambda _, subject: subject.startswith(subjects.DEAD) and bool(left) and left.pop()
+    bus = MemoryBus(broker)
+    with pytest.raises(Unavailable):
+        await dead_letters.bury(bus, "router", "NOETL_EVENTS_0/7", "why")
+    assert await dead_letters.bury(bus, "router", "NOETL_EVENTS_0/7", "why")
+    assert not await dead_letters.bury(bus, "router", "NOETL_EVENTS_0/7", "why")
