@@ -6,10 +6,18 @@ STREAM_NAMES = "STREAM.NAMES"
 PREFIX = "$JS.API."
 EVERYTHING = "$JS.>"  # also acknowledgements
 _ACKS = "$JS.ACK"
+_CHANGE_NOTHING = ("INFO", "STREAM.INFO.", "STREAM.NAMES", "STREAM.LIST", "STREAM.MSG.GET.", "DIRECT.GET.",
+                   "CONSUMER.INFO.", "CONSUMER.NAMES.", "CONSUMER.LIST.")
+_READS = tuple(f"{PREFIX}{question}" for question in _CHANGE_NOTHING)
 
 
 def subject(question: str) -> str:
     return f"{PREFIX}{question}"
+
+
+def changes_nothing(asked: str) -> bool:
+    """A subject on which asking twice is as good as once."""
+    return asked.startswith(_READS)
 
 
 def acks(*place: str) -> str:

@@ -1,4 +1,10 @@
-"""Requests to the broker's API: one answer, or a run of answers up to an end status."""
+"""Requests to the broker's API: one answer, or a run of answers up to an end status.
+
+On a cluster a stream has no leader for some seconds when its node is lost. What is asked in that time nobody answers,
+then or later, so a question that changes nothing is asked again (AGAIN_S): its answer comes soon after there is a
+leader, not when the time for the first asking is over. Each asking has an inbox of its own; the first that is answered
+whole counts.
+"""
 
 import asyncio
 from asyncio import Future
@@ -14,6 +20,7 @@ from shared.bus.subject import check_subject
 from shared.bus.wire import Connection, pub, status_of
 from shared.errors import Refused, Unavailable
 
+AGAIN_S = (1.0, 1.5)  # after which a question to a cluster is asked again
 Answer = tuple[bytes, bytes]  # header, payload
 _NOT_ENABLED = b'"err_code":%d,' % NOT_ENABLED
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -36,9 +43,12 @@ class Requests:
         """Every answer up to the first with a status (204 ends a batch, 404 says there is none)."""
         return await self._ask(subject, data, lambda answer: status_of(answer[0]) != 0)
 
-    async def api(self, subject: str, body: object = None, within_s: float = ANSWER_S) -> dict[str, Any]:
+    async def api(
+        self, subject: str, body: object = None, within_s: float = ANSWER_S, *, again: bool = False
+    ) -> dict[str, Any]:
         """A JSON answer of `$JS.API.…`; an error in it is raised. An account without JetStream answers too what it
-        asks of another's, that it has none: not what was asked, and it may come first."""
+        asks of another's, that it has none: not what was asked, and it may come first. `again`: to ask twice is as good
+        as once, also where it is not a question."""
         payload = b"" if body is None else msgspec.json.encode(body)
         own: list[Answer] = []
 
@@ -47,7 +57,7 @@ class Requests:
             return not own or answer is not own[-1]
 
         try:
-            answers = await self._ask(api.subject(subject), payload, is_asked, within_s)
+            answers = await self._ask(api.subject(subject), payload, is_asked, within_s, again)
         except Unavailable:
             if own:
                 read_answer(own[0][1], subject)  # nobody else has answered
@@ -70,24 +80,46 @@ class Requests:
             end(Unavailable(f"the connection broke before {subject} was answered"))
 
     async def _ask(
-        self, subject: str, data: bytes, is_last: Callable[[Answer], bool], within_s: float = ANSWER_S
+        self, subject: str, data: bytes, is_last: Callable[[Answer], bool], within_s: float = ANSWER_S,
+        again: bool = False,
     ) -> list[Answer]:
         """Asked again for a moment if nobody listens: a server that reloads its configuration answers so too."""
         for pause in NOBODY_S:
-            answers = await self._ask_once(subject, data, is_last, within_s)
+            answers = await self._ask_once(subject, data, is_last, within_s, again)
             if status_of(answers[0][0]) != 503:
                 return answers
             await asyncio.sleep(pause)
-        return await self._ask_once(subject, data, is_last, within_s)
+        return await self._ask_once(subject, data, is_last, within_s, again)
 
     async def _ask_once(
-        self, subject: str, data: bytes, is_last: Callable[[Answer], bool], within_s: float
+        self, subject: str, data: bytes, is_last: Callable[[Answer], bool], within_s: float, again: bool
     ) -> list[Answer]:
         self._connection.check_size(subject, len(data))
+        check_subject(subject)
+        again = self._connection.is_clustered and (again or api.changes_nothing(subject))
+        done: Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        tokens: list[bytes] = []
+        try:
+            async with asyncio.timeout(within_s):
+                for wait_s in AGAIN_S if again else ():
+                    tokens.append(self._send(subject, data, is_last, done))
+                    found, _ = await asyncio.wait({done}, timeout=wait_s)
+                    if found:
+                        return done.result()
+                tokens.append(self._send(subject, data, is_last, done))
+                return await done
+        except TimeoutError:
+            raise Unavailable(f"no answer for {subject} in {within_s} s") from None
+        finally:
+            for token in tokens:
+                del self._waiting[token]
+
+    def _send(
+        self, subject: str, data: bytes, is_last: Callable[[Answer], bool], done: "Future[list[Answer]]"
+    ) -> bytes:
         self._count += 1
         token = b"%d" % self._count
         answers: list[Answer] = []
-        done: Future[None] = asyncio.get_running_loop().create_future()
 
         def end(answer: Answer | Exception) -> None:
             if done.done():
@@ -97,18 +129,15 @@ class Requests:
                 return
             answers.append(answer)
             if is_last(answer):
-                done.set_result(None)
+                done.set_result(answers)
 
-        self._waiting[token] = (check_subject(subject), end)
+        self._waiting[token] = (subject, end)
         try:
             self._connection.write(pub(subject, self._prefix + str(self._count), data))
-            async with asyncio.timeout(within_s):
-                await done
-        except TimeoutError:
-            raise Unavailable(f"no answer for {subject} in {within_s} s") from None
-        finally:
+        except BaseException:
             del self._waiting[token]
-        return answers
+            raise
+        return token
 
     def _answered(self, subject: bytes, _reply: bytes, header: bytes, data: bytes) -> None:
         waiting = self._waiting.get(subject[len(self._prefix) :])

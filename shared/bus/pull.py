@@ -11,11 +11,15 @@ from shared.errors import Corrupt, Unavailable
 from shared.events.headers import PENDING_MESSAGES
 
 EXPIRES_S = 10.0  # for this long a request of a connection that went silent still receives messages
-HEARTBEAT_S = 5.0
+# A node of a cluster that is lost takes the consumers it led with it, and whoever is connected to another one hears
+# nothing of that: it is these that count then. Over the 4 s in which a new leader is found at the soonest.
+HEARTBEAT_S = 2.0
 SILENCE_S = 2.5 * HEARTBEAT_S  # two heartbeats missed: the request is lost
 BACKOFF_S = 0.05
 MAX_BACKOFF_S = 1.0
-BEHIND_TRIES = 10  # with the backoff, some 6 s
+# With the backoff some 26 s: a leader that was stopped, and has lost its quorum meanwhile, may take itself for the
+# leader for 20 s when it continues, and says what it knew before.
+BEHIND_TRIES = 30
 
 
 class AckSubject(Struct, frozen=True, gc=False):

@@ -112,7 +112,7 @@ class StreamFollower:
         self._count, self._asked = 0, 0
         subscription = await self._connection.route(self._reply, self._arrived)
         self._subscription, self._name = subscription, name
-        await self._requests.api(api.consumer_create(self._stream, name), self._config(name))
+        await self._requests.api(api.consumer_create(self._stream, name), self._config(name), again=True)
         self._stale = False
         self._ask()
 

@@ -11,14 +11,11 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from services.cli.verify.checker import Checker, Summary, everything
-from services.cli.verify.read_model import ReadModel
-from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
 from shared.runtime.service import logging
-from tests.chaos.driving.support import POOL
-from tests.chaos.storm.checks import Problem, check_calls_made, check_ends, repeated, said, went_on
+from tests.chaos.storm.checks import Problem, check_calls_made, check_ends, repeated, went_on
 from tests.chaos.storm.faults import Storm, draw
+from tests.chaos.storm.findings import Findings
 from tests.chaos.storm.ledger import Ledger, ledger
 from tests.chaos.storm.load import Load
 from tests.chaos.storm.report import MAX_STORIES, Clocks, shown, story
@@ -28,8 +25,6 @@ from tests.chaos.storm.work import Work
 from tests.support.terminal import say
 
 SETTLE_S = 120.0   # in which every execution must have ended once nothing is wrong any more
-PROJECT_S = 120.0
-MAX_SHOWN = 20
 
 
 class Run:
@@ -45,8 +40,7 @@ class Run:
             say if wanted.verbose else lambda _: None,
         )
         self.load = Load(system)
-        self.problems: list[Problem] = []
-        self.rows: list[tuple[str, object]] = []
+        self.found = Findings()
 
     async def live(self) -> None:
         self.clocks = Clocks(time.time(), time.monotonic())
@@ -71,92 +65,52 @@ class Run:
                 while self.watch.ended(self.work.jobs) < len(self.work.jobs):  # noqa: ASYNC110  the system's work
                     await asyncio.sleep(0.2)
         working.cancel()
-        self.row("seconds until the last execution ended", round(time.monotonic() - began, 1))
-
-    def row(self, what: str, figure: object) -> None:
-        self.rows.append((what, figure))
+        self.found.row("seconds until the last execution ended", round(time.monotonic() - began, 1))
 
     # The verdict
 
     async def judge(self) -> None:
         jobs, ends, calls, faults = self.work.jobs, self.watch.ends, self.outside.calls, self.storm.made
         self._faults()
-        self.problems += [*check_ends(jobs, ends, self.watch.twice), *check_calls_made(jobs, ends, calls)]
-        self.row("executions asked for", len(jobs))
-        self.row("ended as planned", Counter(ends[each] for each in jobs if each in ends).most_common())
-        self.row("calls in the ledger", len(calls))
+        self.found.problems += [*check_ends(jobs, ends, self.watch.twice), *check_calls_made(jobs, ends, calls)]
+        self.found.row("executions asked for", len(jobs))
+        self.found.row("ended as planned", Counter(ends[each] for each in jobs if each in ends).most_common())
+        self.found.row("calls in the ledger", len(calls))
         for what, found in (("calls made again", repeated(calls, faults)), ("went on", went_on(calls, faults))):
             unexplained = [each for each in found if each.by is None]
             by = Counter(each.by.kind for each in found if each.by is not None)
-            self.row(f"{what}, by the fault that explains it", f"{len(found)}: {by.most_common()}")
-            self.row(f"{what}, explained by nothing", len(unexplained))
-            self.problems += [Problem(f"{what}: {shown(each, self.clocks)}", (each.second.execution,))
+            self.found.row(f"{what}, by the fault that explains it", f"{len(found)}: {by.most_common()}")
+            self.found.row(f"{what}, explained by nothing", len(unexplained))
+            self.found.problems += [Problem(f"{what}: {shown(each, self.clocks)}", (each.second.execution,))
                               for each in unexplained]
-        await self._queue()
-        await self._verify()
-        self._words()
-        self.rows += self.load.rows(time.monotonic() - self.clocks.monotonic, len(jobs), self.work.held_back_s)
+        await self.found.queue(self.bus)
+        await self.found.verify(self.bus, self.system.dsn, jobs)
+        self.found.words(self.system.processes)
+        self.found.rows += self.load.rows(time.monotonic() - self.clocks.monotonic, len(jobs), self.work.held_back_s)
 
     def _faults(self) -> None:
         made = self.storm.made
-        self.row("faults", len(made))
+        self.found.row("faults", len(made))
         for kind, count in Counter(fault.kind for fault in made).most_common():
             victims = Counter(fault.victim.partition("-")[0] for fault in made if fault.kind == kind)
-            self.row(f"  {kind}", f"{count} ({', '.join(f'{n} × {v}' for v, n in victims.most_common())})")
+            self.found.row(f"  {kind}", f"{count} ({', '.join(f'{n} × {v}' for v, n in victims.most_common())})")
         if len(made) < self.wanted.faults:
-            self.problems.append(Problem(f"{len(made)} faults were made, not {self.wanted.faults}"))
-        self.row("processes started again", self.system.starts)
-        self.row("ends of processes that nobody caused", len(self.system.ended))
-        self.rows += [("  ", each) for each in self.system.ended]
-        self.problems += [Problem(f"it ended by itself: {each}") for each in self.system.surprising()]
-
-    async def _queue(self) -> None:
-        """Nothing is in it once nothing is due: what is left there, nobody will take."""
-        asked = {"subjects_filter": ">"}
-        stream = (await self.bus.requests.api(f"STREAM.INFO.{topology.COMMANDS}", asked))["state"]
-        consumer = await self.bus.requests.api(f"CONSUMER.INFO.{topology.COMMANDS}.{POOL}")
-        said = {name: consumer[name] for name in ("num_pending", "num_ack_pending", "num_redelivered")}
-        self.row("commands left in the queue", f"{stream['messages']}; its consumer says {said}")
-        self.problems += [Problem(f"left in the queue: {each}; the consumer says {said}, {consumer['delivered']}, "
-                                  f"{consumer['ack_floor']}") for each in sorted(stream.get("subjects") or ())]
-
-    async def _verify(self) -> None:
-        async with ReadModel(self.system.dsn) as model:
-            summary: Summary = await everything(Checker(self.bus, topology.PARTITIONS, model, PROJECT_S))
-        self.row("verify", summary.words().most_common())
-        self.row("read model", summary.projections().most_common())
-        for verdict in summary.listed.values():
-            found = "; ".join(map(str, verdict.violations[:3]))
-            self.problems.append(Problem(f"verify: {verdict.execution_id} {verdict.path} is {verdict.verdict}: "
-                                         f"{verdict.reason} {found}", (verdict.execution_id,)))
-        for execution_id, counts in summary.known.items():
-            if counts.word == "unfinished" and execution_id not in self.work.jobs:
-                self.problems.append(Problem(f"{execution_id} has not ended", (execution_id,)))
-            if counts.projection != "same":
-                self.problems.append(Problem(f"the read model of {execution_id} is {counts.projection}"))
-        self.row("dead letters", dead := await self.bus.last_seq(topology.DEAD))
-        if dead:
-            self.problems.append(Problem(f"{dead} dead letters"))
-
-    def _words(self) -> None:
-        problems, warnings = said({name: process.said() for name, process in self.system.processes.items()})
-        self.problems += problems
-        self.row("warnings in the logs", warnings.most_common(12))
+            self.found.problems.append(Problem(f"{len(made)} faults were made, not {self.wanted.faults}"))
+        self.found.row("processes started again", self.system.starts)
+        self.found.row("ends of processes that nobody caused", len(self.system.ended))
+        self.found.rows += [("  ", each) for each in self.system.ended]
+        self.found.problems += [Problem(f"it ended by itself: {each}") for each in self.system.surprising()]
 
     async def tell(self) -> None:
-        for what, figure in self.rows:
-            say(f"  {what:<50} {figure}")
-        say(f"{len(self.problems)} problems:" if self.problems else "  nothing is wrong")
-        for problem in self.problems[:MAX_SHOWN]:
-            say(f"  * {problem.what}")
-        concerned = dict.fromkeys(each for problem in self.problems for each in problem.executions)
+        self.found.tell()
+        concerned = dict.fromkeys(each for problem in self.found.problems for each in problem.executions)
         url, password = self.system.admin_url, self.system.nats.passwords["admin"]
         admin = {"NOETL_NATS_URL": url, "NOETL_NATS_USER": "admin", "NOETL_NATS_PASSWORD": password}
         for execution_id in list(concerned)[:MAX_STORIES]:
             calls = self.outside.of(execution_id)
             for line in await story(execution_id, self.watch, calls, self.storm.made, self.clocks, admin):
                 say(line)
-        if self.problems:
+        if self.found.problems:
             say(f"again: {again(self.wanted)}")
 
 
@@ -202,7 +156,7 @@ async def storm(wanted: argparse.Namespace) -> list[Problem]:
                 if wanted.keep is not None:
                     keep(system, wanted.keep)
                 await bus.close()
-            return run.problems
+            return run.found.problems
 
 
 def keep(system: System, folder: Path) -> None:

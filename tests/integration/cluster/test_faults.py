@@ -71,8 +71,9 @@ async def test_a_node_that_catches_up_serves_no_read_with_a_hole(cluster: NatsCl
 
 
 async def test_a_follower_waits_for_a_leader_that_is_behind_it_and_not_for_ever(
-    cluster: NatsCluster,
+    cluster: NatsCluster, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("shared.bus.pull.BEHIND_TRIES", 10)  # some 6 s
     bus = await cluster.connect("admin")
     await cluster.ensure(bus)
     await bus.append(SUBJECTS[0], b"1")

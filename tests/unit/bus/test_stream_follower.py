@@ -20,7 +20,7 @@ class Broker:
         self._last = last
         self.asked: list[bytes] = []
 
-    async def api(self, _subject: str, _body: object = None) -> dict[str, Any]:
+    async def api(self, _subject: str, _body: object = None, *, again: bool = False) -> dict[str, Any]:
         return {"state": {"last_seq": self._last}}
 
     async def route(self, _subject: str, arrived: Callable[[bytes, bytes, bytes, bytes], None]) -> object:
