@@ -6,7 +6,7 @@ from shared.runtime.broker_auth.keyring import OPERATOR, Keyring, account_key, c
 from shared.runtime.broker_auth.tokens import credentials
 
 SERVER_FILE = "server.conf"
-RESOLVER_SYNC = "2m"  # how often servers of a cluster compare the accounts they have
+RESOLVER_SYNC = "10s"  # how often servers of a cluster compare the accounts they have: who was away may be behind
 
 
 def ready(keyring: Keyring, now: int) -> Keyring:

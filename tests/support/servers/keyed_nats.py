@@ -41,9 +41,12 @@ def accounts_of(keys: Keyring) -> list[Account]:
 
 
 class KeyedNats:
-    """Its files are in `place`; with `accounts`, others than those of the keyring."""
+    """Its files are in `place`; with `accounts`, others than those of the keyring. `more` is added to its
+    configuration."""
 
-    def __init__(self, place: Path, keys: Keyring, accounts: Sequence[Account] | None = None) -> None:
+    def __init__(
+        self, place: Path, keys: Keyring, accounts: Sequence[Account] | None = None, more: str = ""
+    ) -> None:
         place.mkdir(parents=True, exist_ok=True)
         self.place, self.port = place, free_port()
         self.url = f"nats://{HOST}:{self.port}"
@@ -54,7 +57,8 @@ class KeyedNats:
             (place / documents.SERVER_FILE).write_text(_part(keys, accounts))
         store = msgspec.json.encode(str(place / "data")).decode()
         self.config.write_text(
-            f"host: {HOST}\nport: {self.port}\njetstream {{ store_dir: {store} }}\ninclude {documents.SERVER_FILE}\n"
+            f"host: {HOST}\nport: {self.port}\njetstream {{ store_dir: {store} }}\n{more}\n"
+            f"include {documents.SERVER_FILE}\n"
         )
         self._process: subprocess.Popen[bytes] | None = None
         self._clients: list[BareClient] = []
@@ -85,9 +89,7 @@ class KeyedNats:
             process.wait()
 
     async def bus(self, user: str, name: str = "") -> JetStreamBus:
-        file = str(self.place / documents.user_file(self.keys, user))
-        files = LoginFiles(creds=file) if self.keys.mode == "jwt" else LoginFiles(nkey=file)
-        return await connect(self.url, name=name, inbox_prefix=inbox_prefix(user), files=files)
+        return await as_user(self.url, self.place, self.keys, user, name)
 
     def client(self, user: str, keys: Keyring | None = None) -> "BareClient":
         """By what the folder has, or by another keyring. It is closed with the server at the latest."""
@@ -98,6 +100,13 @@ class KeyedNats:
         client = BareClient(self.port, seed, token, nkey)
         self._clients.append(client)
         return client
+
+
+async def as_user(url: str, place: Path, keys: Keyring, user: str, name: str = "") -> JetStreamBus:
+    """By the file that the keyring's folder has of it."""
+    file = str(place / documents.user_file(keys, user))
+    files = LoginFiles(creds=file) if keys.mode == "jwt" else LoginFiles(nkey=file)
+    return await connect(url, name=name, inbox_prefix=inbox_prefix(user), files=files)
 
 
 def _part(keys: Keyring, accounts: Sequence[Account]) -> str:
