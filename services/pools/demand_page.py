@@ -11,7 +11,7 @@ from shared.runtime.stores import pools
 from shared.runtime.stores.demand import Demands
 from shared.runtime.stores.documents import NotThere
 
-KEPT_S = 0.5  # whoever asks more often gets the same answer: the broker is not asked again
+KEPT_S = 0.2  # whoever asks more often gets the same answer: the broker is not asked again
 MAX_KEPT = 1000
 Answer = tuple[int, str]
 

@@ -1,7 +1,9 @@
 """Says how many commands this scheduler holds back, by pool: they are in no queue, and without them the backlog of a
 pool with one long loop would look like a few commands.
 
-1. Once a second at most, and only when it has changed.
+1. Once a second at most, and only when it has changed. A change that counts, by over a twentieth of what was said last,
+   is said within SOON_S: a pool that is quick empties a backlog in seconds, and whoever scales by an old figure
+   overshoots.
 2. What is not zero is said again every REPEAT_S: a listener that has just come, or missed a word, knows by then. What
    is not said any more is forgotten (`shared/runtime/stores/demand.py`), so a scheduler that died counts for nothing.
 3. While nothing is held nothing is said: at rest it costs nothing.
@@ -14,8 +16,9 @@ from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError
 from shared.events import demand, subjects
 
-EVERY_S = 1.0
+EVERY_S, SOON_S = 1.0, 0.2
 REPEAT_S = 3.0
+PART, FEW = 0.05, 10  # a change of so much of the last figure counts, and of more than a few
 
 
 class Demand:
@@ -27,14 +30,19 @@ class Demand:
     async def run(self) -> None:
         """For ever; cancel to stop."""
         while True:
-            await self._clock.sleep(EVERY_S)
+            await self._clock.sleep(SOON_S if self._said else EVERY_S)
             await self.look()
 
     async def look(self) -> None:
-        held = self._held()
-        due = held and self._clock.now() - self._said_at >= REPEAT_S
-        if held != self._said or due:
+        held, since = self._held(), self._clock.now() - self._said_at
+        is_news = held != self._said and (since >= EVERY_S or self._counts(held))
+        if is_news or (held and since >= REPEAT_S):
             await self._say(held)
+
+    def _counts(self, held: dict[str, int]) -> bool:
+        said = self._said
+        return any(abs(held.get(pool, 0) - said.get(pool, 0)) > max(FEW, PART * said.get(pool, 0))
+                   for pool in {*held, *said})
 
     async def close(self) -> None:
         """Others hold it now."""

@@ -1,99 +1,25 @@
 """The demand of a pool on real processes: what the pools service answers is what the log says is outstanding, also
 while schedulers hold most of it back, and after the broker was killed."""
 
-import asyncio
 import json
 import os
 import signal
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from services.cli.executions.records import history
-from shared.events.event_types import lease, scheduler
-from shared.events.record import Record
 from tests.support.cli import LIMIT_S
-from tests.support.pool_ctl import Ctl, connected, stack_in
+from tests.support.demand import ask, demand, is_near, outstanding, start
+from tests.support.pool_ctl import Ctl, stack_in
 from tests.support.processes import children
 from tests.support.waiting import wait_until
-
-NEAR = 0.10
-WORK = """apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {{name: {name}, path: demand/{name}}}
-workload: {{count: 1, nap: 0.0}}
-workflow:
-  - step: start
-    spec: {{pool: {pool}}}
-    loop: {{in: "{{{{ range(workload.count) | list }}}}", iterator: number,
-           spec: {{mode: parallel, max_in_flight: 1000}}}}
-    tool:
-      kind: python
-      code: |
-        import time
-        def main(nap):
-            time.sleep(nap)
-            return nap
-      args: {{nap: "{{{{ workload.nap }}}}"}}
-"""
 
 
 @pytest.fixture(scope="module")
 def ctl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ctl]:
     with stack_in(tmp_path_factory.mktemp("demand")) as ctl:
         yield ctl
-
-
-def start(ctl: Ctl, pool: str, count: int, nap: float = 0.0) -> str:
-    file = ctl.folder / f"demand-{pool}.yaml"
-    file.write_text(WORK.format(name=f"demand-{pool}", pool=pool))
-    assert ctl("register", str(file))[0] == 0
-    payload = json.dumps({"count": count, "nap": nap})
-    code, out, err = ctl("execute", f"demand/demand-{pool}", "--payload", payload)
-    assert code == 0, err
-    return out.strip()
-
-
-def ask(ctl: Ctl, pool: str) -> tuple[int, dict[str, Any]]:
-    try:
-        with urllib.request.urlopen(f"{ctl.up.context['health']['pools']}/demand/{pool}", timeout=10) as answer:
-            return 200, json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read())
-
-
-def demand(ctl: Ctl, pool: str) -> int:
-    """-1: not known at the moment."""
-    status, found = ask(ctl, pool)
-    assert status in (200, 503), found
-    return int(found["demand"]) if status == 200 else -1
-
-
-def outstanding(ctl: Ctl, *executions: str) -> int:
-    """Iterations that went to the pool and have not ended, by the log."""
-
-    async def count() -> int:
-        async with connected(ctl) as bus:
-            logs = [await history(bus, each, ctl.up.context["partitions"]) for each in executions]
-        return sum(_open(log) for log in logs)
-
-    return asyncio.run(count())
-
-
-def _open(log: list[Record]) -> int:
-    events = [event for record in log for event in record.events]
-    begun = sum(event.count for event in events if isinstance(event, scheduler.IterationStarted))
-    return begun - sum(isinstance(event, lease.IterationDone | lease.IterationFailed) for event in events)
-
-
-def is_near(found: int, *said: int) -> bool:
-    """Between what the log said before and after, give or take a tenth."""
-    return min(said) * (1 - NEAR) <= found <= max(said) * (1 + NEAR)
 
 
 def compared(ctl: Ctl, pool: str, *executions: str) -> tuple[int, int, int]:
