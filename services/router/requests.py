@@ -87,7 +87,7 @@ class Requests:
     async def run(self) -> None:
         """Takes requests for ever; cancel to stop: what was not started is handed back."""
         self._epoch = await self._created()
-        consumer = await self._bus.consume(topology.REQUESTS, "router", PREFETCH)
+        consumer = await self._bus.consume(topology.REQUESTS, "router", PREFETCH, keep=True)
         try:
             while True:
                 await self.take(await consumer.batch(PREFETCH))

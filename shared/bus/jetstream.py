@@ -216,9 +216,9 @@ class JetStreamBus:
 
     # The queue
 
-    async def consume(self, stream: str, durable: str, prefetch: int) -> QueueConsumer:
+    async def consume(self, stream: str, durable: str, prefetch: int, *, keep: bool = False) -> QueueConsumer:
         check_subject(f"{stream}.{durable}")
-        consumer = QueueConsumer(self.connection, time.monotonic, stream, durable, prefetch)
+        consumer = QueueConsumer(self.connection, time.monotonic, stream, durable, prefetch, keep)
         await consumer.start()
         self._pullers.add(consumer)
         return consumer

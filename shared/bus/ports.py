@@ -131,7 +131,10 @@ class Bus(Protocol):
     async def last_seq(self, stream: str) -> int:
         """As the leader knows it."""
 
-    async def consume(self, stream: str, durable: str, prefetch: int) -> Consumer: ...
+    async def consume(self, stream: str, durable: str, prefetch: int, *, keep: bool = False) -> Consumer:
+        """What is fetched ahead and not taken soon is handed back, so that another may take it. Each time counts as a
+        delivery: with `keep` it is held for as long as a lease may last, for callers to whom the number of deliveries
+        says how often a message was tried."""
 
     async def created(self, stream: str) -> int:
         """When the stream was made, in ns; raises Unavailable when it is not there."""

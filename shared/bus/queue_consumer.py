@@ -22,6 +22,7 @@ from shared.errors import Unavailable
 AHEAD_S = 0.1  # the moment that decides how far ahead to ask
 HOLD_S = 0.5  # a message fetched and not begun within this time is handed back: another worker may be free
 STALE_S = 5.0  # one that could not be handed back in time is forgotten: its lease may be another's
+KEPT_S = 10.0  # the same of one that is kept: within this time its lease is not over
 EXTEND_S = 2.0  # for the answer to an extension
 _ACK, _PROGRESS = b"+ACK", b"+WPI"
 
@@ -100,6 +101,7 @@ class QueueConsumer:
         stream: str,
         durable: str,
         prefetch: int,
+        keep: bool = False,
     ) -> None:
         self._connection, self._clock, self._inbox = connection, clock, ""
         self._next = api.subject(api.next_message(stream, durable))
@@ -107,7 +109,7 @@ class QueueConsumer:
         self._waiter, self._backoff = Waiter(), Backoff()
         self._generation = 0
         self._asked = 0
-        self._pace = Pace(prefetch)
+        self._pace, self._keeps = Pace(prefetch), keep
         self._called = 0.0
         self._tidying: asyncio.TimerHandle | None = None
         self._ended = False
@@ -127,7 +129,7 @@ class QueueConsumer:
     async def batch(self, limit: int) -> Sequence[Held]:
         assert limit > 0, "ask for at least one"
         self._called = now = self._clock()
-        while self._held and self._held[0].arrived < now - STALE_S:
+        while self._held and self._held[0].arrived < now - (KEPT_S if self._keeps else STALE_S):
             self._held.popleft()
         room = limit + self._pace.ahead(limit, now)
         while not self._held:
@@ -173,7 +175,7 @@ class QueueConsumer:
             self._held.popleft().give_back()
 
     def _tidy_later(self) -> None:
-        if self._tidying is None and self._held:
+        if self._tidying is None and self._held and not self._keeps:
             self._tidying = asyncio.get_running_loop().call_later(HOLD_S, self._tidy)
 
     def _tidy(self) -> None:

@@ -150,7 +150,7 @@ class MemoryBus:
 
     # The queue
 
-    async def consume(self, stream: str, durable: str, prefetch: int) -> "MemoryConsumer":
+    async def consume(self, stream: str, durable: str, prefetch: int, *, keep: bool = False) -> "MemoryConsumer":
         """Nothing is fetched ahead: a take costs nothing here."""
         return MemoryConsumer(self, stream, durable)
 

@@ -3,8 +3,10 @@
 import asyncio
 
 from shared.bus.jetstream import JetStreamBus, connect
+from shared.bus.ports import Delivery
 from shared.bus.queue_consumer import AHEAD_S, HOLD_S, Pace
-from shared.bus.topology import COMMANDS
+from shared.bus.topology import COMMANDS, REQUEST_LEASE_S, REQUESTS
+from shared.events import subjects
 from shared.runtime.embedded.nats_server import NatsServer
 
 
@@ -55,3 +57,27 @@ async def test_what_a_stalled_worker_fetched_ahead_goes_to_another(
                 done += 1
     await quick.close()
     await idle.close()
+
+
+async def test_what_is_kept_is_delivered_once_however_long_the_caller_takes(
+    nats_server: NatsServer, admin: JetStreamBus
+) -> None:
+    """Two routers wait for a stream that has no leader: requests that they handed back to each other meanwhile counted
+    as tried, and waited for up to a minute when all was well again."""
+    found = (await admin.requests.api(f"CONSUMER.INFO.{REQUESTS}.router"))["config"]
+    config = {"stream_name": REQUESTS, "config": {**found, "ack_wait": int(REQUEST_LEASE_S * 1e9)}, "action": "update"}
+    await admin.requests.api(f"CONSUMER.CREATE.{REQUESTS}.router", config)
+    for i in range(40):
+        await admin.append(subjects.EXECUTE, b"%d" % i)
+    router = await connect(nats_server.url_for("router"))
+    consumer, taken = await router.consume(REQUESTS, "router", 16, keep=True), list[Delivery]()
+    async with asyncio.timeout(10):
+        while len(taken) < 40:
+            batch = await consumer.batch(2)
+            for delivery in batch:
+                await delivery.ack()
+            taken += batch
+            if len(taken) == 24:  # it was quick, so it was served ahead
+                await asyncio.sleep(3 * HOLD_S)
+    assert [delivery.epoch[1] for delivery in taken] == [1] * 40
+    await router.close()

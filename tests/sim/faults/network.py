@@ -231,7 +231,7 @@ class SimBus(MemoryBus):
     async def subscribe(self, subject: str, *, group: str = "") -> "SimInbox":
         return SimInbox(self, subject, self.client, group)
 
-    async def consume(self, stream: str, durable: str, prefetch: int) -> "SimConsumer":
+    async def consume(self, stream: str, durable: str, prefetch: int, *, keep: bool = False) -> "SimConsumer":
         return SimConsumer(self, stream, durable)
 
     def follow(self, stream: str, filters: Sequence[str], after: int, *, lazy: bool = False) -> "SimFollower":
