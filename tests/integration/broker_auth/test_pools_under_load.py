@@ -10,13 +10,13 @@ import pytest
 
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus
-from shared.bus.permissions import worker_user
+from shared.bus.permissions import pool_account, worker_user
 from shared.bus.streams import ensure
 from shared.dsl.documents.compile import compile_pool
 from shared.dsl.documents.pools import plain
 from shared.errors import Unavailable
 from shared.runtime.broker_auth.kept_accounts import KeptAccounts, as_user
-from shared.runtime.broker_auth.keyring import rotated
+from shared.runtime.broker_auth.keyring import account_key, rotated
 from shared.runtime.broker_auth.pool_accounts import PoolAccounts
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.stores import pools
@@ -125,6 +125,9 @@ async def test_twenty_signed_pools_pull_at_once_and_no_connection_is_dropped(
             workers.append(await asyncio.wait_for(busy.pulled(f"etl{number}", number % NODES), SOON_S))
             if (took := time.monotonic() - began) > within_s:
                 late.append(f"etl{number}: {took:.2f} s")
+        if isinstance(busy.server, KeyedCluster):
+            made = {busy.server.keys.public(account_key(pool_account(f"etl{number}"))) for number in range(NEW)}
+            assert [made - busy.server.accounts_at(node) for node in range(NODES)] == [set()] * NODES, "not told"
         before = busy.sent
         await until(lambda: busy.taken, "what was sent is taken", SOON_S, so=lambda taken: taken >= before)
         assert [bus.connections for bus in (busy.admin, busy.worker, *workers)] == [1] * (NEW + 2), "cut off"

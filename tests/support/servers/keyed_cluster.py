@@ -49,6 +49,10 @@ class KeyedCluster:
         for node in self.nodes:
             node.stop()
 
+    def accounts_at(self, node: int) -> set[str]:
+        """The public keys of those that the node has in its folder."""
+        return {file.stem for file in (self.nodes[node].place / "resolver").rglob("*.jwt")}
+
     async def bus(self, user: str, node: int | None = None) -> JetStreamBus:
         """At one node, or at any."""
         return await as_user(self.url if node is None else self.nodes[node].url, self.place, self.keys, user)
