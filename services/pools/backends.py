@@ -11,11 +11,13 @@ from shared.runtime.stores.pools import Crash, WorkerStatus
 
 
 class Running(Struct, frozen=True):
-    """A worker that a backend looks after. `crashes` are its latest."""
+    """A worker that a backend looks after. `crashes` are its latest. `ready`: the backend too takes it for able to
+    work; a worker must also have said that it is there."""
 
     status: WorkerStatus
     template: str
     crashes: tuple[Crash, ...] = ()
+    ready: bool = True
 
 
 class Attended(Struct, frozen=True):

@@ -110,7 +110,8 @@ class Reconciler:
             beat = hosts.get(status.host) if status.host else said.get((status.name, status.pid))
             heard = self._hearing.of(status.name, status.pid)
             silent_s = heard.silent_s if heard is not None else 0.0
-            worker = Seen(status.name, each.template, beat is not None, len(beat.held) if beat is not None else 0,
+            ready = beat is not None and each.ready
+            worker = Seen(status.name, each.template, ready, len(beat.held) if beat is not None else 0,
                           status.stopping, status.failures, silent_s)
             found.append(replace(worker, ready=worker.ready and not engine.is_silent(worker)))
         return found
@@ -198,7 +199,7 @@ def _template(pool: Pool, entry: Entry) -> str:
 def _message(
     state: str, wanted: Wanted, workers: Sequence[WorkerStatus], crashes: Sequence[Crash], pool: Pool
 ) -> str:
-    if state == "waiting":
+    if state in ("waiting", "deleting", "draining"):  # these two are on their way, unless something keeps them
         return wanted.blocked
     if state == "failing":
         worst = max(workers, key=lambda status: status.failures)

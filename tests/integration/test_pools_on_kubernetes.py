@@ -103,6 +103,34 @@ async def test_a_drain_waits_for_what_workers_hold(world: World) -> None:
     assert await world.becomes("drained", 0) == []
 
 
+async def test_a_restart_waits_for_pods_that_kubernetes_takes_for_ready(world: World) -> None:
+    """A worker says that it is there before its Pod is found ready, and of Pods that are too many, Kubernetes deletes
+    those first that are not: the new one would go, and another come, for ever."""
+    await world.begin(2)
+    before = await world.becomes("ready", 2)
+    world.cluster.fake.prompt = False
+    await world.say(restarts=1)
+    await until(world.look, "one more", so=lambda found: len(found.workers) == 3)
+    for _ in range(20):
+        assert (await world.look()).state == "scaling"
+    there = await world.cluster.names()
+    assert set(before) < set(there), "an old one or the new one went too early"
+    world.cluster.fake.probe()
+    world.cluster.fake.prompt = True
+    assert not set(await world.becomes("ready", 2)) & set(before)
+
+
+async def test_a_deletion_that_the_api_refuses_says_so(world: World) -> None:
+    await world.begin(1)
+    await world.becomes("ready", 1)
+    await world.cluster.allow((ROLE | CREATE) - {("deployments", "delete")})
+    await world.say(deleting=True)
+    found = await until(world.look, "why", so=lambda state: "forbidden" in state.message)
+    assert found.state == "deleting"
+    await world.cluster.allow(ROLE | CREATE)
+    await world.becomes("deleting", 0)
+
+
 async def test_what_the_api_refuses_is_what_the_pool_says(world: World) -> None:
     await world.cluster.allow(ROLE)
     await world.begin(1)

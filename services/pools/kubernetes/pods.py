@@ -21,7 +21,8 @@ MAX_REASON = 200
 
 
 class Pod(Struct, frozen=True, kw_only=True):
-    """`deployment`: whose it is. `failures`: ends of its container, while Kubernetes waits to start it again."""
+    """`deployment`: whose it is. `ready`: its probes say so. `failures`: ends of its container, while Kubernetes waits
+    to start it again."""
 
     name: str
     uid: str
@@ -29,6 +30,7 @@ class Pod(Struct, frozen=True, kw_only=True):
     deployment: str
     since: float = 0.0
     stopping: bool = False
+    ready: bool = False
     failures: int = 0
     ended: str = ""
     ended_at: float = 0.0
@@ -71,6 +73,7 @@ def _pod(found: Mapping[str, Any]) -> Pod | None:
     return Pod(
         name=meta["name"], uid=meta["uid"], pool=meta["labels"][POOL_LABEL], deployment=owners[0].rpartition("-")[0],
         since=_at(meta.get("creationTimestamp")), stopping=bool(meta.get("deletionTimestamp")),
+        ready=any(each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ()),
         failures=int(container.get("restartCount") or 0) if waiting.get("reason") == "CrashLoopBackOff" else 0,
         ended=_end(last), ended_at=_at(last.get("finishedAt")), cost=_number(notes.get(COST)),
         template=str(notes.get(STAMP) or ""),
@@ -100,7 +103,7 @@ def cost_of(held: int) -> int:
 
 
 def leaving(pods: Iterable[Pod], replicas: int, going: frozenset[str]) -> frozenset[str]:
-    """The Pods that are too many: those named first, then those that cost least."""
+    """The Pods that are too many: those named first, then those that are not ready, then those that cost least."""
     live = [pod for pod in pods if not pod.stopping]
-    order = sorted(live, key=lambda pod: (pod.name not in going, pod.cost or 0, pod.name))
+    order = sorted(live, key=lambda pod: (pod.name not in going, pod.ready, pod.cost or 0, pod.name))
     return frozenset(pod.name for pod in order[: max(0, len(live) - replicas)])

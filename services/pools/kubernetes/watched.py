@@ -74,7 +74,7 @@ class Watched:
         found = []
         for pod in self.pods:
             status = pod.status(stopping=pod.stopping or pod.name in out)
-            found.append(Running(status, self._stamps[pod.uid], pod.crashes()))
+            found.append(Running(status, self._stamps[pod.uid], pod.crashes(), pod.ready))
         coming = self.replicas - sum(not each.status.stopping for each in found)
         names = [f"{self.deployment}{COMING}{n + 1}" for n in range(coming)]
         found += [Running(WorkerStatus(name), self.look.template) for name in names]

@@ -36,6 +36,7 @@ class KubeWorkers:
         self.tokens = {ADMIN, SERVICE}
         self.page = 500
         self.grace = True  # Pods that are deleted end at once; without it, when `finish` is called
+        self.prompt = True  # Pods are ready at once; without it, when `probe` is called
         self._managers: dict[str, Managers] = {}
         self._versions, self._pods = itertools.count(1), itertools.count(1)
         self._hung = asyncio.Event()
@@ -66,6 +67,11 @@ class KubeWorkers:
     def finish(self) -> None:
         """Pods that were told to end have ended."""
         self.pods = {name: pod for name, pod in self.pods.items() if "deletionTimestamp" not in pod["metadata"]}
+
+    def probe(self) -> None:
+        """Pods that run have been found ready."""
+        for pod in self.pods.values():
+            pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
 
     # -- who may, and what goes wrong
 
@@ -203,7 +209,7 @@ class KubeWorkers:
             for pod in self._pods_of(name):
                 self._end(pod)
         there = self._pods_of(name)
-        order = sorted(there, key=lambda pod: (_cost(pod), -pod["number"]))
+        order = sorted(there, key=lambda pod: (_is_ready(pod), _cost(pod), -pod["number"]))
         for pod in order[: max(0, len(there) - found["spec"]["replicas"])]:
             self._end(pod)
         for _ in range(found["spec"]["replicas"] - len(there)):
@@ -211,13 +217,20 @@ class KubeWorkers:
             meta = {"name": f"{name}-rs-{number:05d}", "uid": f"p{number}", "creationTimestamp": "2026-01-01T00:00:00Z",
                     "labels": dict(found["spec"]["template"]["metadata"]["labels"]),
                     "ownerReferences": [{"kind": "ReplicaSet", "name": f"{name}-rs", "uid": name}]}
-            self.pods[meta["name"]] = self._touch({"metadata": meta, "status": {"phase": "Running"}, "number": number})
+            ready = [{"type": "Ready", "status": str(self.prompt)}]
+            made = {"metadata": meta, "status": {"phase": "Running", "conditions": ready}, "number": number}
+            self.pods[meta["name"]] = self._touch(made)
 
     def _end(self, pod: dict[str, Any]) -> None:
         if self.grace:
             self.pods.pop(pod["metadata"]["name"], None)
         else:
             pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    """Those that are not go first, whatever they cost."""
+    return {"type": "Ready", "status": "True"} in pod["status"]["conditions"]
 
 
 def _cost(pod: dict[str, Any]) -> int:
