@@ -6,7 +6,8 @@
    overwritten unseen; after a 409 it is read again. A Deployment that is applied never says it.
 3. *Who goes.* Kubernetes picks the Pods when a Deployment gets smaller. Those that should go get the lowest cost before
    the scale is written, the others one by what their worker holds (`pods.py`), so that whoever else makes it smaller
-   takes the idle ones.
+   takes the idle ones. What is asked for while costs are written waits for the next round, for its own are not. And
+   Pods that are not ready go first, whatever they cost: one counts as there when Kubernetes finds it ready.
 4. *A restart needs no right to change Deployments.* Each Pod has a stamp of the restart that it came after. The
    reconciler replaces those of an earlier one: one more Pod, and when it is ready, one less of the old (`Watched`).
 5. *Whose Deployment.* Of a pool that has an owner, or without `create`, only the scale and the notes on Pods are
@@ -203,15 +204,16 @@ class KubernetesBackend:
             return
         if watched.scale is None:
             return
+        asked, target = watched.asked, watched.target
         for pod, notes in watched.notes()[:MAX_NOTES]:
             await _note(api, pod, notes)
-        if watched.target is not None:
-            await self._scale(api, watched)
+        if target is not None and watched.asked == asked and target == watched.replicas:  # else at the next look
+            await self._scale(api, watched, target)
 
-    async def _scale(self, api: KubeApi, watched: Watched) -> None:
+    async def _scale(self, api: KubeApi, watched: Watched, wanted: int) -> None:
         for _ in range(CONFLICTS):
-            wanted, known = watched.target, watched.scale
-            if wanted is None or known is None:
+            known = watched.scale
+            if known is None:
                 return
             if known.replicas != wanted:
                 try:

@@ -31,9 +31,20 @@ class Watched:
 
     @property
     def replicas(self) -> int:
-        if self.target is not None:
-            return self.target
-        return self.scale.replicas if self.scale is not None else 0
+        """How many there are to be now: no more than the Deployment says while it still has Pods that were named to go.
+        Its controllers may not have seen the lower number yet, and then would see the higher one alone."""
+        known = self.scale.replicas if self.scale is not None else 0
+        if self.target is None or (self.target > known and self._has_too_many(known)):
+            return known
+        return self.target
+
+    def _has_too_many(self, replicas: int) -> bool:
+        live = [pod.name for pod in self.pods if not pod.stopping]
+        return len(live) > replicas and not self.going.isdisjoint(live)
+
+    @property
+    def asked(self) -> tuple[int | None, frozenset[str]]:
+        return self.target, self.going
 
     def saw(self, pods: Sequence[Pod], template: str) -> None:
         """`template` is the one in force when the list was asked for."""

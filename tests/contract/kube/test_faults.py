@@ -69,6 +69,36 @@ async def test_who_asks_for_patience_gets_it(cluster: Cluster) -> None:
     await until(lambda: len(cluster.fake.requests), "another request", 3.0, so=lambda count: count > 1)
 
 
+async def test_who_is_named_during_a_look_is_noted_before_the_number_changes(cluster: Cluster) -> None:
+    """Otherwise Kubernetes picks: the youngest, which in a restart is the one that has just come."""
+    await cluster.declare(3)
+    await cluster.reconciled(3)
+    names = await cluster.names()
+    cluster.held = {names[1]: 4}
+    cluster.fake.meanwhile = [lambda: cluster.backend.stop(names[0], 5.0)]
+    cluster.look()
+    await until(cluster.names, "one less", so=lambda found: len(found) == 2)
+    assert await cluster.names() == names[1:]
+
+
+async def test_nothing_is_added_while_what_is_too_much_is_still_there(cluster: Cluster) -> None:
+    """A controller that has not seen the lower number yet would see the higher one alone, and delete nothing."""
+    await cluster.declare(3)
+    await cluster.reconciled(3)
+    oldest = (await cluster.names())[0]
+    cluster.fake.swift = False
+    cluster.backend.stop(oldest, 5.0)
+    await until(cluster.found, "two are wanted", so=lambda found: found["spec"]["replicas"] == 2)
+    cluster.backend.start(cluster.pool, cluster.template, 1)
+    for _ in range(10):
+        await asyncio.sleep(world.EVERY_S)
+        assert (await cluster.found())["spec"]["replicas"] == 2
+    cluster.fake.act()
+    cluster.fake.swift = True
+    await until(cluster.names, "another has come", so=lambda found: len(found) == 3)
+    assert oldest not in await cluster.names()
+
+
 async def test_trouble_with_one_pool_does_not_hold_up_another(cluster: Cluster) -> None:
     await cluster.declare(1)
     cluster.look()

@@ -37,6 +37,8 @@ class KubeWorkers:
         self.page = 500
         self.grace = True  # Pods that are deleted end at once; without it, when `finish` is called
         self.prompt = True  # Pods are ready at once; without it, when `probe` is called
+        self.swift = True  # controllers act at once; without it, when `act` is called
+        self.meanwhile: list[Callable[[], None]] = []  # called while the next annotations are written
         self._managers: dict[str, Managers] = {}
         self._versions, self._pods = itertools.count(1), itertools.count(1)
         self._hung = asyncio.Event()
@@ -72,6 +74,11 @@ class KubeWorkers:
         """Pods that run have been found ready."""
         for pod in self.pods.values():
             pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+
+    def act(self) -> None:
+        """Controllers have seen what is wanted now."""
+        for name in self.deployments:
+            self._settle(name, swift=True)
 
     # -- who may, and what goes wrong
 
@@ -192,6 +199,8 @@ class KubeWorkers:
 
     async def _annotate(self, request: web.Request) -> web.Response:
         pod, body = self._found(self.pods, request), json.loads(await request.read())
+        if self.meanwhile:
+            self.meanwhile.pop()()
         if body["metadata"].get("uid", pod["metadata"]["uid"]) != pod["metadata"]["uid"]:
             raise Refused(409, "Conflict", "Precondition failed: UID in precondition")
         pod["metadata"].setdefault("annotations", {}).update(body["metadata"]["annotations"])
@@ -203,7 +212,9 @@ class KubeWorkers:
         return [pod for pod in self.pods.values() if pod["metadata"]["ownerReferences"][0]["name"] == f"{deployment}-rs"
                 and "deletionTimestamp" not in pod["metadata"]]
 
-    def _settle(self, name: str, *, rolled: bool = False) -> None:
+    def _settle(self, name: str, *, rolled: bool = False, swift: bool = False) -> None:
+        if not (self.swift or swift):
+            return
         found = self.deployments[name]
         if rolled:
             for pod in self._pods_of(name):
