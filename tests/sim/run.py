@@ -10,6 +10,7 @@ from unittest import mock
 
 import structlog
 
+from shared.dsl.compile import Compiled
 from shared.runtime.control import shell
 from shared.runtime.stores import plans
 from tests.sim import checks
@@ -20,6 +21,10 @@ from tests.sim.world import Asked, World, bury
 STORY_LINES = 60
 
 
+def _compiled(source: bytes, *, kinds: object, edition: int) -> Compiled:  # noqa: ARG001  # those of the registry
+    return compiled(source, edition)
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """No logs, each playbook compiled once for all worlds, and snapshots often enough to matter."""
@@ -27,7 +32,7 @@ def quiet() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     try:
         with (
-            mock.patch.object(plans, "compile_playbook", lambda source, **_kinds: compiled(source)),
+            mock.patch.object(plans, "compile_playbook", _compiled),
             mock.patch.object(shell, "SNAPSHOT_EVERY", 3),
         ):
             yield

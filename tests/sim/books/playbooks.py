@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from shared.dsl.compile import Compiled, compile_playbook
+from shared.dsl.model.edition import EDITION
 from shared.tools import registry
 from tests.sim.books.control import CALLS, FAMILY, JOINS, NAPS, PATIENT, SAGA, WAITS
 from tests.sim.books.limits import ONE_AT_A_TIME, PLACES
@@ -42,8 +43,8 @@ class Playbook(NamedTuple):
 
 
 @cache
-def compiled(source: bytes) -> Compiled:
-    return compile_playbook(source, kinds=registry.specs())
+def compiled(source: bytes, edition: int = EDITION) -> Compiled:
+    return compile_playbook(source, kinds=registry.specs(), edition=edition)
 
 
 HEAD = """apiVersion: noetl.io/v2
