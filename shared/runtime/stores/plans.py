@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.bus.ports import Bus
 from shared.dsl.compile import Compiled, compile_playbook
-from shared.dsl.model.edition import edition_of, source_of
+from shared.dsl.model.edition import EDITION, edition_of, source_of
 from shared.dsl.model.plan import Plan, PlanMissing, Step
 from shared.dsl.read.template_fields import strings
 from shared.dsl.templates.compiler import compiled as code_of
@@ -52,6 +52,8 @@ class Plans:
 async def _made(digest: str, source: bytes) -> Plan:
     """A large one takes longer than others should wait. All the compiler keeps are caches that threads may share."""
     edition = edition_of(digest)
+    if edition > EDITION:  # decided by the rules of this build it would go another way than it began
+        raise Corrupt(f"an execution by edition {edition} of the language; this build knows up to {EDITION}: upgrade it")
     if len(source) > LARGE_CHARS:
         compiled = await asyncio.to_thread(_compiled, source, edition)
     else:

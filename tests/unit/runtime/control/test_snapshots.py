@@ -1,21 +1,29 @@
 """A load from a snapshot and the tail of the log gives the state that the whole log gives."""
 
+from typing import Any
+
 import pytest
+from msgspec import Struct, defstruct
 
 from shared.bus import topology
 from shared.bus.memory.broker import MemoryBroker
 from shared.bus.memory.bus import MemoryBus
 from shared.engine.core import Core, S
 from shared.engine.routing.core import RouterCore
+from shared.engine.routing.state import Execution
 from shared.engine.scheduling.core import SchedulerCore
+from shared.engine.scheduling.state import Schedule
 from shared.errors import Conflict
 from shared.events import subjects
 from shared.events.record import encode
 from shared.runtime.control import snapshots
 from shared.runtime.control.loader import Loader
+from shared.runtime.control.snapshots import Snapshots
+from shared.runtime.control.state_shape import shape
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.stores import catalog
 from shared.runtime.stores.plans import Plans
+from tests.support.memory_bus import memory_bus
 from tests.unit.engine.support import Driver, plan_of, source_of
 
 LOOP = """
@@ -80,7 +88,9 @@ async def test_an_unreadable_snapshot_is_passed_over() -> None:
     run = halfway()
     bus = await written(run)
     plans = await brought(run, bus)
-    for rubbish in (b"", b"3 {", b'3 {"execution_id": 5}', b"1 {}", b'3 in parts {"slot": "a", "count": 2}'):
+    own = f"{snapshots.FORMAT} {shape(Execution)}".encode()
+    for rubbish in (b"", b"3 {", b"1 {}", b'3 in parts {"slot": "a", "count": 2}', own, own + b"{", own + b" in parts ",
+                    own + b'{"execution_id": 5}', own + b' in parts {"slot": "a", "count": 2}'):
         await bus.kv_put(topology.CTX, "x1", rubbish)
         assert await loaded(bus, RouterCore(plans)) == run.state
 
@@ -119,3 +129,53 @@ async def test_a_state_over_the_limit_is_not_kept(monkeypatch: pytest.MonkeyPatc
     bus = await written(run)
     await Loader(bus, 0, 1, SchedulerCore(Plans(bus))).snapshots.put("x1", run.schedule)
     assert await bus.kv_all(topology.LOOPS) == {}
+
+
+class Before(Struct):
+    """A state of an earlier version."""
+
+    execution_id: str
+    ctx: dict[str, int] = {}
+    seq: int = 0
+    as_of: int = 0
+    n: int = 0
+
+
+class After(Before):
+    """The same, one field later."""
+
+    due_by: str = ""
+
+
+async def test_a_state_that_went_through_another_version_is_not_taken() -> None:
+    """It would have lost what that version does not know, or lack what it did not write."""
+    bus = memory_bus()
+    old, new = Snapshots(bus, topology.CTX, Before), Snapshots(bus, topology.CTX, After)
+    await old.put("x1", Before("x1", seq=4))
+    assert await new.get("x1") is None
+    await new.put("x1", After("x1", seq=5, due_by="spec.timeout"))
+    assert await old.get("x1") is None
+    assert await new.get("x1") == After("x1", seq=5, due_by="spec.timeout")
+
+
+async def test_parts_of_another_version_go_with_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "MAX_RECORD_BYTES", 60)
+    bus = memory_bus()
+    ctx = {f"k{number}": number for number in range(30)}
+    old, new = Snapshots(bus, topology.CTX, Before), Snapshots(bus, topology.CTX, After)
+    await old.put("x1", Before("x1", ctx))
+    assert len(await bus.kv_all(topology.CTX)) > 3
+    assert await new.get("x1") is None
+    await new.drop("x1")
+    assert await bus.kv_all(topology.CTX) == {}
+
+
+def test_every_difference_is_one_of_shape() -> None:
+    def made(*fields: tuple[str, Any] | tuple[str, Any, Any]) -> type[Struct]:
+        return defstruct("Before", [("execution_id", str), *fields])
+
+    kinds = [Before, After, Execution, Schedule, made(("n", int)), made(("n", int, 0)), made(("n", int, 1)),
+             made(("m", int, 0)), made(("n", str, "")), made(("n", int | None, 0)), made(("n", dict[str, int], {})),
+             made(("n", dict[str, str], {})), made(("n", Before)), made(("n", After))]
+    assert len({shape(kind) for kind in kinds}) == len(kinds)
+    assert shape(made(("n", int, 0))) == shape(made(("n", int, 0)))

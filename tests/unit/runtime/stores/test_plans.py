@@ -1,8 +1,12 @@
-"""Loading a large playbook does not hold up the others."""
+"""Loading a large playbook does not hold up the others. One of a later edition is not read by the rules of this one."""
 
 import asyncio
 
+import pytest
+
 from shared.dsl.compile import compile_playbook
+from shared.dsl.model.edition import EDITION, plan_name
+from shared.errors import Corrupt
 from shared.runtime.stores import catalog
 from shared.runtime.stores.plans import LARGE_CHARS, Plans
 from shared.tools import registry
@@ -35,3 +39,13 @@ async def test_others_go_on_while_a_large_playbook_is_compiled_and_it_is_compile
     first, *others = [task.result() for task in loading]
     assert all(plan is first for plan in others)
     assert turns > 100, "on the event loop it takes a turn or two"
+
+
+async def test_a_plan_of_an_edition_that_is_not_known_is_refused() -> None:
+    bus = memory_bus()
+    plan = compile_playbook(SOURCE, kinds=registry.specs()).plan
+    assert plan is not None
+    digest = (await catalog.register(bus, SOURCE.encode(), plan)).digest
+    with pytest.raises(Corrupt, match=f"by edition {EDITION + 1} of the language; this build knows up to {EDITION}"):
+        await Plans(bus).load(plan_name(digest, EDITION + 1))
+    assert (await Plans(bus).load(plan_name(digest, EDITION))).digest == plan.digest
