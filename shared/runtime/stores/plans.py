@@ -53,7 +53,7 @@ async def _made(digest: str, source: bytes) -> Plan:
     """A large one takes longer than others should wait. All the compiler keeps are caches that threads may share."""
     edition = edition_of(digest)
     if edition > EDITION:  # decided by the rules of this build it would go another way than it began
-        raise Corrupt(f"an execution by edition {edition} of the language; this build knows up to {EDITION}: upgrade it")
+        raise Corrupt(f"it goes by edition {edition} of the language; this build knows up to {EDITION}: upgrade it")
     if len(source) > LARGE_CHARS:
         compiled = await asyncio.to_thread(_compiled, source, edition)
     else:
