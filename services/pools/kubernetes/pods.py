@@ -73,11 +73,15 @@ def _pod(found: Mapping[str, Any]) -> Pod | None:
     return Pod(
         name=meta["name"], uid=meta["uid"], pool=meta["labels"][POOL_LABEL], deployment=owners[0].rpartition("-")[0],
         since=_at(meta.get("creationTimestamp")), stopping=bool(meta.get("deletionTimestamp")),
-        ready=any(each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ()),
+        ready=_is_ready(status.get("conditions") or ()),
         failures=int(container.get("restartCount") or 0) if waiting.get("reason") == "CrashLoopBackOff" else 0,
         ended=_end(last), ended_at=_at(last.get("finishedAt")), cost=_number(notes.get(COST)),
         template=str(notes.get(STAMP) or ""),
     )
+
+
+def _is_ready(conditions: Iterable[Mapping[str, Any]]) -> bool:
+    return any((each.get("type"), each.get("status")) == ("Ready", "True") for each in conditions)
 
 
 def _end(last: Mapping[str, Any]) -> str:
