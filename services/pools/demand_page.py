@@ -46,9 +46,9 @@ class DemandPage:
         found = await self._demands.of(pool)
         if found is None:
             return _said(503, error=f"the demand of pool {pool} is not known at the moment")
-        going = entry is not None and (entry.drain is not None or entry.deleting)
+        asked = found.total if entry is None else entry.asks_for(found.total)
         counts = {"held": found.held, "pending": found.pending, "in_flight": found.in_flight}
-        return _said(200, pool=pool, demand=0 if going else found.total, **counts)
+        return _said(200, pool=pool, demand=asked, **counts)
 
 
 def _said(status: int, **fields: object) -> Answer:

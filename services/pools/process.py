@@ -19,6 +19,8 @@ from shared.bus.permissions import worker_user
 from shared.bus.ports import Clock
 from shared.dsl.documents.pools import Pool
 from shared.runtime.embedded.child import Child
+from shared.runtime.embedded.nats_server import HOST, free_port, is_free
+from shared.runtime.service import targets
 from shared.runtime.service.settings import Settings, passed_on
 from shared.runtime.service.supervisor import HEALTHY_AFTER_S, supervise
 from shared.runtime.stores.pools import Crash, WorkerStatus
@@ -26,6 +28,7 @@ from shared.runtime.stores.pools import Crash, WorkerStatus
 COMMAND = (sys.executable, "-m", "services.worker")
 HAND_BACK_S = 5.0  # for handing back, once its time is over
 AGAIN_S = 0.5
+ANYWHERE = ("0.0.0.0", "::")
 MAX_CRASHES = 10  # remembered of a worker
 log = structlog.get_logger()
 
@@ -44,9 +47,10 @@ class Worker:
         own = replace(
             settings, nats_user=user, role="worker", pool=pool.name, slots=pool.slots, provides=pool.provides,
             tools_disabled=pool.tools_disabled, drain_s=pool.drain_s, instance=self.name,
-            health_port=0, passwords="", logs="", postgres_dsn="", postgres_admin_dsn="",
+            health_port=free_port() if settings.targets else 0, passwords="", logs="", targets="", postgres_dsn="",
+            postgres_admin_dsn="",
         )
-        self._child = Child(self.name, COMMAND, *passed_on(own), self.log)
+        self._own, self._child = own, Child(self.name, COMMAND, *passed_on(own), self.log)
         self._told = told
         self._stop = asyncio.Event()
         self._began = 0.0
@@ -59,7 +63,16 @@ class Worker:
         self.task = asyncio.create_task(supervise(self.name, self._life, self._stop))
         self._ending: asyncio.Task[None] | None = None
 
+    @property
+    def address(self) -> str:
+        """Where it answers, on this machine; empty: nowhere."""
+        host = self._own.health_host
+        return f"{HOST if host in ANYWHERE else host}:{self._own.health_port}" if self._own.health_port else ""
+
     async def _life(self) -> int:
+        if self._own.health_port and not is_free(self._own.health_port):  # whoever took it since keeps it
+            self._own = replace(self._own, health_port=free_port())
+            self._child = Child(self.name, COMMAND, *passed_on(self._own), self.log)
         self._began, self._since = time.monotonic(), self._clock.now()
         code = await self._child.life()
         short = time.monotonic() - self._began < HEALTHY_AFTER_S
@@ -124,6 +137,7 @@ class ProcessBackend:
         self._settings, self._clock, self._told = settings, clock, told
         self._tag = secrets.token_hex(2)  # a worker of an earlier life may still be ending under its name
         self._workers: dict[str, Worker] = {}
+        self._told_of: dict[str, str] = {}
         if settings.logs:
             Path(settings.logs).mkdir(parents=True, exist_ok=True)
 
@@ -153,6 +167,7 @@ class ProcessBackend:
             worker = Worker(pool, number, template, settings, self._tag, self._clock, self._told)
             self._workers[worker.name] = worker
             log.info("worker.started", worker=worker.name, pool=pool.name)
+        self._forget()
 
     def stop(self, name: str, within_s: float) -> None:
         worker = self._workers[name]
@@ -180,6 +195,18 @@ class ProcessBackend:
     def _forget(self) -> None:
         for name in [name for name, worker in self._workers.items() if worker.task.done()]:
             del self._workers[name]
+        self._tell_targets()
+
+    def _tell_targets(self) -> None:
+        """Where the workers answer, for a Prometheus. A disk that is full must not keep them from their work."""
+        found = {name: worker.address for name, worker in self._workers.items() if worker.address}
+        if found == self._told_of:
+            return
+        try:
+            targets.write(Path(self._settings.targets) / targets.WORKERS, found)
+            self._told_of = found
+        except OSError as error:
+            log.warning("targets.not_written", error=str(error))
 
     def _as_worker(self, pool: str) -> Settings | None:
         """With the password of the pool's user, or with its file of the same kind as this service's own."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from services.pools.backends import Attended, Backend, Running
 from services.pools.draining import Drains
+from services.pools.figures import Figures
 from services.pools.scaling import Scales
 from services.pools.silence import Hearing, Life
 from shared.bus import pool_consumer, topology
@@ -37,6 +38,7 @@ class Reconciler:
     def __init__(self, bus: Bus, clock: Clock, backends: Mapping[str, Backend], demands: Demands) -> None:
         self._bus, self._clock, self._backends = bus, clock, backends
         self._drains, self._hearing, self._scales = Drains(clock), Hearing(bus, clock), Scales(clock, demands)
+        self._demands, self.figures = demands, Figures(clock)
         self.settled = False  # nothing is on its way to what is wanted
 
     async def look(self) -> None:
@@ -52,6 +54,7 @@ class Reconciler:
                 await self._bus.kv_put(topology.POOLS, pools.status_key(name), msgspec.json.encode(after))
         self._end_forgotten(pools.names(bucket))
         self._scales.forget(set(known))
+        self.figures.keep(set(known))
         for name in pools.without_document(bucket):
             await self._bus.kv_delete(topology.POOLS, pools.status_key(name))
         self.settled = "scaling" not in states and "waiting" not in states
@@ -90,6 +93,10 @@ class Reconciler:
         crashes = self._crashes(before, backend.workers(name))
         paused = entry.pause_at(self._clock.now()) is not None
         state = engine.state(wanted, seen, paused=paused, crashes=len(crashes))
+        demand = self._demands.added(name, queue)
+        self.figures.saw(
+            name, queue, None if demand is None else entry.asks_for(demand.total), beats, wanted=wanted.workers,
+            state=state, crashes=len(crashes))
         if state == "drained" and drain is not None and drain.report is None:
             left = await pool_consumer.look(self._bus, name)  # again: someone may have finished at the last moment
             drain = self._drains.reported(drain, left, () if wanted.ours else beats)

@@ -49,6 +49,7 @@ class Pools:
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         health.page("demand", DemandPage(self._bus, self._clock, self._demands))
+        health.figures(lambda: self._reconciler.figures.samples(leads=self._leadership.held))
         await run_until(
             stop, self._look_after(ready), self._hear(), self._demands.listen(), finish=self._end(stop)
         )

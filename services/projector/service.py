@@ -5,11 +5,13 @@ one connection, so that it leaves the cores to the engine.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 
 import structlog
 
+from services.projector.figures import Figures
 from shared.bus.ports import Bus, Clock, Follower
 from shared.errors import Corrupt
 from shared.runtime.readmodel.batches import follow, store
@@ -17,7 +19,7 @@ from shared.runtime.readmodel.database import Database
 from shared.runtime.readmodel.live_rows import LiveRows
 from shared.runtime.readmodel.schema import emptied, migrate
 from shared.runtime.readmodel.store import Moved, cursor_of
-from shared.runtime.service.health import hindrance
+from shared.runtime.service.health import figures, hindrance
 from shared.runtime.service.settings import BadSettings, Settings
 
 BUSY = 1024    # a batch this large means that more is waiting: no rest
@@ -28,14 +30,16 @@ log = structlog.get_logger()
 
 async def serve(
     bus: Bus, settings: Settings, *, stop: asyncio.Event, ready: Callable[[], None] | None = None,
-    clock: Clock | None = None,  # noqa: ARG001 - every service gets one; here nothing depends on time
+    clock: Clock | None = None,
 ) -> None:
     """Until `stop`. A batch cut short by it is rolled back, and projected by the next start."""
     if not settings.postgres_dsn:
         raise BadSettings("the projector needs a database: set NOETL_POSTGRES_DSN")
     database = Database(settings.postgres_dsn)
     hindrance("postgres", database.trouble)
-    work = asyncio.create_task(_work(bus, database, settings.partitions, ready))
+    told = Figures(bus, clock)
+    figures(told.samples, told.ask)
+    work = asyncio.create_task(_work(bus, database, settings.partitions, ready, told))
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -48,7 +52,9 @@ async def serve(
         database.close()
 
 
-async def _work(bus: Bus, database: Database, partitions: int, ready: Callable[[], None] | None) -> None:
+async def _work(
+    bus: Bus, database: Database, partitions: int, ready: Callable[[], None] | None, told: Figures
+) -> None:
     applied = await database.run(migrate)
     for name in applied:
         log.info("projector.migrated", file=name)
@@ -59,18 +65,19 @@ async def _work(bus: Bus, database: Database, partitions: int, ready: Callable[[
     try:
         async with asyncio.TaskGroup() as group:
             for partition in range(partitions):
-                group.create_task(_keep(bus, database, partition, partitions))
+                group.create_task(_keep(bus, database, partition, partitions, told))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
 
 
-async def _keep(bus: Bus, database: Database, partition: int, partitions: int) -> None:
+async def _keep(bus: Bus, database: Database, partition: int, partitions: int, told: Figures) -> None:
     live = LiveRows()
     while True:
         after = await database.run(partial(cursor_of, partition=partition))
+        told.after[partition] = after
         follower = follow(bus, partition, after)
         try:
-            await _follow(follower, database, partition, partitions, after, live)
+            await _follow(follower, database, partition, partitions, after, live, told)
         except Moved as moved:
             log.info("projector.moved", partition=partition, reason=str(moved))
         except Corrupt as error:
@@ -83,10 +90,12 @@ async def _keep(bus: Bus, database: Database, partition: int, partitions: int) -
 
 
 async def _follow(
-    follower: Follower, database: Database, partition: int, partitions: int, after: int, live: LiveRows
+    follower: Follower, database: Database, partition: int, partitions: int, after: int, live: LiveRows, told: Figures
 ) -> None:
     while True:
         messages = await follower.batch()
+        began = time.monotonic()
         after = await store(database, partition, partitions, messages, after, live)
+        told.wrote(partition, after, len(messages), time.monotonic() - began)
         if len(messages) < BUSY:
             await asyncio.sleep(REST_S)

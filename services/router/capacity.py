@@ -20,10 +20,11 @@ def margin(limit: int) -> int:
 
 
 class Room:
-    """`full` says why there is none, or nothing."""
+    """`full` says why there is none, or nothing; `found` is what was seen last."""
 
     def __init__(self) -> None:
         self.full = ""
+        self.found: Storage | None = None
 
     def why_not(self) -> str:
         return self.full
@@ -38,7 +39,7 @@ class Room:
             await clock.sleep(EVERY_S)
 
     def note(self, found: Storage) -> None:
-        full = ""
+        full, self.found = "", found
         if found.limit and found.limit - found.used < margin(found.limit):
             full = (
                 f"the broker's store is nearly full: {found.used // MIB} of {found.limit // MIB} MiB are used, and new "

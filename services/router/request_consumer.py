@@ -24,6 +24,7 @@ class RequestConsumer:
         self._bus, self._clock = bus, clock
         self._floor: int | None = None
         self._is_missing = False
+        self.waiting: int | None = None  # requests, as of the last look; None: not known
 
     def why_not(self) -> str:
         """Why no request can come, or nothing."""
@@ -37,6 +38,7 @@ class RequestConsumer:
                 await self.look()
                 said = ""
             except NoetlError as error:
+                self.waiting = None
                 if said != str(error):  # a broker whose permissions are of before refuses it for ever
                     said = str(error)
                     log.warning("requests.unwatched", error=said)
@@ -44,6 +46,7 @@ class RequestConsumer:
 
     async def look(self) -> None:
         found = await self._bus.consumer(topology.REQUESTS, NAME)
+        self.waiting = None if found is None else found.pending + found.held
         if found is not None:
             self._floor, self._is_missing = found.floor, False
             return

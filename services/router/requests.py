@@ -83,6 +83,7 @@ class Requests:
         self._offers: list[placement.Offer] | None = None  # read once for a batch that asks for it
         self._answers = Tasks()
         self._quota = Quota(clock.now, ORIGIN, MAX_REQUESTS)
+        self.taken = self.started = 0
 
     async def run(self) -> None:
         """Takes requests for ever; cancel to stop: what was not started is handed back."""
@@ -106,6 +107,7 @@ class Requests:
     async def take(self, batch: Sequence[Delivery]) -> None:
         """Reads the catalogue once per path and version for the whole batch."""
         self._offers = None
+        self.taken += len(batch)
         self._readiness.forget()
         if self._room.full:
             self._full_at = self._clock.now()
@@ -274,6 +276,7 @@ class Requests:
             return
         error = future.exception()
         if error is None:
+            self.started += 1
             state = evolve(Execution(record.execution_id), record, future.result())
             if state.status in LIVE:
                 self._adopt(partition, record.execution_id, state)

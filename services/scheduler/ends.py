@@ -81,6 +81,7 @@ class Ends:
         self._bus, self._clock, self._partitions, self._seen, self._notifier = bus, clock, partitions, seen, notifier
         self._running: dict[int, asyncio.Task[None]] = {}
         self._lines: dict[int, _Line] = {}
+        self.told: dict[str, int] = {}  # how many, by status
 
     def hear(self, partition: int, after: int, seen: int, records: Sequence[_Read]) -> None:
         """The shell of a partition has read these."""
@@ -139,7 +140,7 @@ class Ends:
     async def _told(self, partition: int, after: int) -> AsyncGenerator[int, None]:
         """Tells, and says up to where all is told: first what the shell has read before it was listened to. Ends when
         the shell has read what was not heard here."""
-        told = _Teller(self._bus, self._clock, self._notifier, partition, self._partitions)
+        told = _Teller(self._bus, self._clock, self._notifier, partition, self._partitions, self.told)
         line = self._lines[partition] = _Line(self._seen().get(partition, after))
         if after < line.seen:
             begun, stream = line.seen, topology.events_stream(partition)
@@ -170,7 +171,10 @@ class Ends:
 class _Teller:
     """One partition's ends, in the order of the log."""
 
-    def __init__(self, bus: Bus, clock: Clock, notifier: Notifier, partition: int, partitions: int) -> None:
+    def __init__(
+        self, bus: Bus, clock: Clock, notifier: Notifier, partition: int, partitions: int, count: dict[str, int]
+    ) -> None:
+        self._count = count
         self._bus, self._clock, self._notifier = bus, clock, notifier
         self._stream, self._partitions = topology.events_stream(partition), partitions
         self._firsts: OrderedDict[str, Record] = OrderedDict()
@@ -215,6 +219,7 @@ class _Teller:
             await append_once(self._bus, topology.ENDS, subject, msgspec.json.encode(end))
         except Refused as error:  # the broker will never take it
             log.error("end.refused", execution_id=end.execution_id, error=str(error))
+        self._count[end.status] = self._count.get(end.status, 0) + 1
         await self._notifier.notify(first, end)
 
     async def _first(self, subject: str) -> Record:

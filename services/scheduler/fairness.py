@@ -74,6 +74,19 @@ class Fair(Generic[T]):
     def held(self) -> int:
         return len(self._held)
 
+    @property
+    def under_way(self) -> int:
+        return self._under_way
+
+    @property
+    def turns(self) -> int:
+        """How many were released so far."""
+        return self._turn
+
+    def next_of_each(self) -> Iterator[T]:
+        """What each execution that is held back waits with."""
+        return (lane.held[0][1] for lane in self._lanes.values() if lane.held)
+
     def offer(self, key: Key, item: T, priority: int, root: str = "") -> bool:
         """False if it is known already, held back or under way. Without a root, the execution is its own root."""
         lane = self._lanes.get(key[0])

@@ -86,6 +86,7 @@ class Publishing:
         self._wake = asyncio.Event()
         self._looked_over = 0
         self.highest = 0  # sequence that the queue has answered with
+        self.refused = 0
 
     def looked(self, connections: int) -> None:
         """The queue was looked at over this connection."""
@@ -147,6 +148,7 @@ class Publishing:
         """No longer fresh: an unanswered publish may have reached a worker."""
         pause = RETRY_S
         if not isinstance(error, Unavailable):
+            self.refused += 1
             log.error("command.refused", execution_id=waiting.item.execution_id, error=str(error))
             pause = REFUSED_S
         waiting.item = stale(waiting.item)

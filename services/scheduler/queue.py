@@ -24,7 +24,7 @@ was.
    repeated.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from services.scheduler.fairness import Fair
@@ -44,6 +44,8 @@ from shared.engine.scheduling.state import Schedule
 from shared.events.beat import Key
 from shared.events.command import Command, key_of
 from shared.events.request import Request
+from shared.runtime.service import metric_names as names
+from shared.runtime.service.metrics import Sample
 
 COMPARE_S = 60.0  # at least this often (rule 3); not more, since it takes a second when 100,000 commands are due
 
@@ -65,7 +67,7 @@ class CommandQueue:
     ) -> None:
         self._bus, self._clock, self._log, self._limits = bus, clock, log, limits
         self._publishing = Publishing(bus, clock)
-        again = Again(bus, self._publishing.again)
+        self._again = again = Again(bus, self._publishing.again)
         self._rooms = Rooms(clock, log.share, self._pump)
         self._takeover = Takeover(clock, log.known, again)
         self._hearing = Hearing(bus, self._rooms, self._takeover)
@@ -78,6 +80,19 @@ class CommandQueue:
     def held(self) -> dict[str, int]:
         """How many commands are held back, by pool."""
         return {pool: fair.held for pool, fair in self._pools.items() if fair.is_holding}
+
+    def samples(self) -> Iterator[Sample]:
+        now = self._clock.now()
+        for pool, fair in self._pools.items():
+            yield Sample(names.RELEASED, fair.turns, (pool,))
+            yield Sample(names.UNDER_WAY, fair.under_way, (pool,))
+            yield Sample(names.HELD, fair.held, (pool,))
+            first = min((waiting.at for waiting in fair.next_of_each()), default=now)
+            yield Sample(names.HELD_SECONDS, max(0.0, now - first), (pool,))
+        yield Sample(names.REFUSED, self._publishing.refused)
+        yield Sample(names.TAKEOVERS, self._takeover.count)
+        yield Sample(names.REISSUED, self._again.count)
+        yield Sample(names.QUEUE_LOST, self._loss.count)
 
     def send(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
         batch, now, connections = Batch(len(messages), then), self._clock.now(), self._bus.connections

@@ -58,6 +58,7 @@ class Loss:
         self._unreadable = Unreadable()
         self._swept = clock.now()
         self._heard_at, self._heard_over = clock.now(), 0
+        self.count = 0  # of losses of the whole queue
 
     async def watch(self) -> None:
         while True:
@@ -120,6 +121,7 @@ class Loss:
         self._skipped = held & due.keys()
         lost = [(item, 0) for key, item in due.items() if key not in held]
         count = await self._again.issue(lost)
+        self.count += 1
         log.warning("queue.lost", issued_again=count, held_by_workers=len(self._skipped))
 
     async def _look_at_skipped(self) -> None:

@@ -20,6 +20,7 @@ class Again:
 
     def __init__(self, bus: Bus, send: Callable[[Command, int], None]) -> None:
         self._bus, self._send = bus, send
+        self.count = 0
 
     async def issue(self, lost: Sequence[Lost]) -> int:
         """Returns how many were issued: a run that is in the queue as another message is not lost."""
@@ -35,4 +36,5 @@ class Again:
         if found is not None:
             await self._bus.delete(topology.COMMANDS, seq)
         self._send(command, seq)
+        self.count += 1
         return True

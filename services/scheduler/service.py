@@ -2,7 +2,7 @@
 pools, and times and messages into executions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from services.scheduler.automation import Automation
 from services.scheduler.consumers import Consumers
@@ -22,12 +22,16 @@ from shared.events import subjects
 from shared.events.command import Command
 from shared.runtime.control.actor import Actor
 from shared.runtime.control.burials import ORIGIN
+from shared.runtime.control.figures import Figures
 from shared.runtime.control.letter_quota import Quota
 from shared.runtime.control.load_pacing import Loads
 from shared.runtime.control.partitions import Partitions
 from shared.runtime.control.shell import Shell
 from shared.runtime.control.surroundings import Surroundings
+from shared.runtime.service import metric_names as names
 from shared.runtime.service.background import run_until
+from shared.runtime.service.health import figures
+from shared.runtime.service.metrics import Sample
 from shared.runtime.service.provision import provision
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores.plans import Plans
@@ -48,6 +52,7 @@ class Scheduler:
             bus=bus, clock=clock, partitions=settings.partitions, core=self._core, plans=plans, send=self.queue.send,
             loads=Loads(), quota=Quota(clock.now, ORIGIN), witness=self.ends.hear,
         )
+        self.counts = around.counts
         self.partitions: Partitions[Schedule] = Partitions(
             bus, clock, "scheduler", settings.instance, settings.partitions,
             lambda partition: Shell(around, partition),
@@ -56,6 +61,12 @@ class Scheduler:
             bus, clock, settings.instance, settings.partitions, lambda: frozenset(self.partitions.shells)
         )
         self._count = settings.partitions
+
+    def samples(self) -> Iterator[Sample]:
+        """What the scheduler tells of itself beside what deciders do."""
+        yield from self.queue.samples()
+        for status, count in self.ends.told.items():
+            yield Sample(names.ENDED, count, (status,))
 
     def share(self) -> float:
         return len(self.partitions.shells) / self._count
@@ -132,6 +143,8 @@ class Scheduler:
 async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:
     consumers = Consumers(bus, clock, settings.pools, provision(settings))
     scheduler = Scheduler(bus, settings, clock, consumers.make)
+    Figures(bus, clock, scheduler.partitions, scheduler.counts)
+    figures(scheduler.samples)
     demand = Demand(bus, clock, settings.instance, scheduler.queue.held)
     await run_until(
         stop, consumers.follow(), consumers.watch(), demand.run(), finish=scheduler.run(stop, ready)

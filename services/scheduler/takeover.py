@@ -46,6 +46,7 @@ class Takeover:
         self._lost: dict[Key, _Lost] = {}
         self._wake = asyncio.Event()
         self._closing = Tasks()
+        self.count = 0  # of workers that were gone with runs in their hands
 
     def heard(self, worker: str, beat: Beat) -> None:
         self._take(self._lives.heard(worker, beat))
@@ -70,6 +71,7 @@ class Takeover:
     def _take(self, gone: Gone | None) -> None:
         if gone is None:
             return
+        self.count += 1
         log.warning("worker.gone", worker=gone.worker, why=gone.why, held=len(gone.runs))
         until = self._clock.now() + GIVE_UP_S
         self._lost |= {key: _Lost(gone.pool, seq, until) for key, seq in gone.runs.items()}

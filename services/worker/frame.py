@@ -36,11 +36,15 @@ class FrameRun(Interpreter):
 
     async def _claim(self, effect: ef.ClaimRows) -> Outcome:
         tool, call = self._outside.tools.get(effect.task.kind), calls.call_of(effect)
+        since = self._clock.now()
         if isinstance(tool, Claiming):
-            return await self._hidden(await tool.claim(call, lambda outcome: self._keep(effect, outcome)))
-        refused = await tool.run(call)
-        assert isinstance(refused, Outcome)
-        return await self._hidden(refused)
+            outcome = await tool.claim(call, lambda outcome: self._keep(effect, outcome))
+        else:
+            refused = await tool.run(call)
+            assert isinstance(refused, Outcome)
+            outcome = refused
+        self._outside.counts.called(effect.task.kind, self._clock.now() - since, outcome)
+        return await self._hidden(outcome)
 
     async def _keep(self, effect: ef.ClaimRows, outcome: Outcome) -> bool:
         return await self.drive(effect.keep(await self._hidden(outcome)))

@@ -9,7 +9,6 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from importlib import metadata
 from itertools import islice
 
 import msgspec
@@ -22,6 +21,7 @@ from shared.bus import topology
 from shared.errors import Conflict, NoetlError
 from shared.events.beat import Beat, Key, Saying, key_of
 from shared.events.bounds import MAX_BEAT_SAYINGS
+from shared.runtime.service.main import own_version
 from shared.runtime.service.settings import Settings
 from shared.tools.toolbox import Tools
 
@@ -40,7 +40,7 @@ class Beating:
         self._holds, self._room, self._tools, self._draining = holds, room, tools, draining
         self._now = asyncio.get_running_loop().time
         self._taken = asyncio.Event()
-        self._started, self._version = around.clock.now(), _version()
+        self._started, self._version = around.clock.now(), own_version()
         self._key = key_of(settings.pool, settings.instance)
         self._revision: int | None = None  # of our last beat
 
@@ -112,10 +112,3 @@ class Beating:
             log.warning("beat.lost", error="the entry has changed since our last beat and stays as it is")
         except NoetlError:
             log.warning("beat.lost", error="could not say goodbye; the entry expires by itself")
-
-
-def _version() -> str:
-    try:
-        return metadata.version("noetl-jetstream")
-    except metadata.PackageNotFoundError:  # run from its source
-        return ""

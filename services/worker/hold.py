@@ -29,9 +29,10 @@ from contextlib import suppress
 from typing import Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from services.worker.counts import Counts
 from services.worker.presence import Presence
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
@@ -86,6 +87,7 @@ class Around(Struct, frozen=True):
     pool: str
     worker: str
     pid: int
+    counts: Counts = field(default_factory=Counts)
 
 
 class Hold:
@@ -128,6 +130,7 @@ class Hold:
 
     async def hand_back(self, why: str, delay: float = 0.0) -> None:
         """Another worker continues, or this one later. Says so in the log: the lease does not count as lost."""
+        self._around.counts.handed_back += 1
         self._is_ending = True
         if self.run is not None:
             with suppress(NoetlError, TimeoutError):
@@ -150,6 +153,7 @@ class Hold:
 
     async def lose(self, fenced: Fenced) -> None:
         """Another worker has it or had it, or it is over. An adopted delivery is ours to begin."""
+        self._around.counts.lost += 1
         self.fenced, self._is_ending = fenced, True
         if self.is_adopted:
             return

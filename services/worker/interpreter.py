@@ -16,9 +16,10 @@
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from services.worker import calls
+from services.worker.counts import Counts
 from services.worker.history import Histories
 from services.worker.hold import Hold
 from services.worker.journal import Journal
@@ -53,6 +54,7 @@ class Outside(Struct, frozen=True):
     histories: Histories
     worker: str
     partitions: int
+    counts: Counts = field(default_factory=Counts)
 
 
 class Machine(Protocol):

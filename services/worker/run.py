@@ -132,13 +132,15 @@ class StepRun(Interpreter):
         tool = self._tools.get(effect.task.kind)
         if effect.pure:
             return await tool.run(calls.call_of(effect))
-        printing = Printing()
-        call, self._calling = calls.call_of(effect, printing), (effect, printing, self._clock.now())
+        printing, since = Printing(), self._clock.now()
+        call, self._calling = calls.call_of(effect, printing), (effect, printing, since)
+        outcome: Outcome | Waits | None = None
         self._tools.under_way += 1
         try:
-            async with asyncio.timeout(effect.limit):
-                return await self._journal.during(tool.run(call))
-        except TimeoutError:
-            return None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(effect.limit):
+                    outcome = await self._journal.during(tool.run(call))
         finally:
             self._tools.under_way -= 1
+        self._outside.counts.called(effect.task.kind, self._clock.now() - since, outcome)
+        return outcome

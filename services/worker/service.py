@@ -9,6 +9,8 @@ from functools import partial
 import structlog
 
 from services.worker.capacity import Room
+from services.worker.counts import Counts
+from services.worker.figures import Figures
 from services.worker.frame import FrameRun
 from services.worker.heartbeat import Beating
 from services.worker.history import Histories
@@ -30,6 +32,7 @@ from shared.events import subjects
 from shared.events.beat import Key
 from shared.events.run_index import is_frame
 from shared.runtime.service.background import run_until
+from shared.runtime.service.health import figures
 from shared.runtime.service.listener import listen
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores import results
@@ -65,9 +68,10 @@ class Worker:
         self._plans = Plans(bus)
         self._presence = Presence(self._now)
         histories = Histories(bus, settings.partitions)
-        self._outside = Outside(bus, clock, tools, histories, settings.instance, settings.partitions)
+        self._counts = counts = Counts()
+        self._outside = Outside(bus, clock, tools, histories, settings.instance, settings.partitions, counts)
         self._holds: dict[Key, Hold] = {}
-        self._around = Around(bus, clock, self._presence, settings.pool, settings.instance, os.getpid())
+        self._around = Around(bus, clock, self._presence, settings.pool, settings.instance, os.getpid(), counts)
         self._minding = Minding(self._around, self._holds)
         self._tasks: set[asyncio.Task[None]] = set()
         self._free = asyncio.Event()
@@ -75,6 +79,7 @@ class Worker:
         self._draining = False
         self._beating = Beating(
             self._around, settings, self._holds, self._room, tools, lambda: self._draining)
+        self.figures = Figures(settings, counts, tools, self._presence, lambda: len(self._holds))
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Until `stop`; then accepts nothing new and finishes what it holds. Cancelled, it hands back."""
@@ -101,7 +106,10 @@ class Worker:
                     self._free.clear()
                     await self._free.wait()
                 mark = self._presence.absences()
-                for delivery in await consumer.batch(slots - len(self._tasks)):
+                deliveries = await consumer.batch(slots - len(self._tasks))
+                now = self._clock.now()
+                for delivery in deliveries:
+                    self._counts.took(delivery.epoch, now)
                     self._start(delivery, mark)
                 self._beating.took()
         finally:
@@ -173,6 +181,7 @@ class Worker:
         except asyncio.CancelledError:
             await self._cut_short(hold)
         except Exception as error:
+            self._counts.crashed += 1
             log.exception("run.crashed", execution_id=hold.key[0], run_id=hold.key[1])
             await self._crashed(hold, error)
 
@@ -280,4 +289,6 @@ async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Eve
                           quantum_stand_ins=settings.quantum_stand_ins,
                           load=partial(results.load, bus))
     tools = Tools(options, settings.tools_disabled)
-    await Worker(bus, settings, clock, tools).run(stop, ready)
+    worker = Worker(bus, settings, clock, tools)
+    figures(worker.figures.samples)
+    await worker.run(stop, ready)

@@ -6,6 +6,7 @@ message, and its end."""
 import base64
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import structlog
@@ -24,6 +25,7 @@ from shared.events.bounds import POOL
 log = structlog.get_logger()
 LEFT_OUT = "left_out"  # the origin of letters about letters that were not written
 _MOST_DROPPED = 20  # by one burial
+_written: ContextVar["Written | None"] = ContextVar("dead_letters_written", default=None)
 _PLACE = re.compile(r"([^/]+)/([0-9]{1,19})")
 
 
@@ -46,6 +48,20 @@ class Letter(Struct, frozen=True):
         return letter.read(self.data)
 
 
+class Written:
+    """How many letters were written since."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+def counted() -> Written:
+    """Counts the letters that this task, and whatever it starts, writes from here on."""
+    count = Written()
+    _written.set(count)
+    return count
+
+
 async def bury(
     bus: Bus, origin: str, place: str, reason: str, data: bytes = b"", *, subject: str = "",
     headers: Mapping[str, str] | None = None, name: str = "", at: int = 0, owner: str = "",
@@ -58,6 +74,8 @@ async def bury(
     token = owner if POOL.fullmatch(owner) or not owner else letter.digest(owner.encode(errors="replace"))
     if not await append_once(bus, topology.DEAD, subjects.dead(origin, identity, token), note):
         return False
+    if (written := _written.get()) is not None:
+        written.count += 1
     try:
         await _make_room(bus, subjects.dead(origin, "*", token))
     except NoetlError as error:  # the letter is there, and the next one tries again

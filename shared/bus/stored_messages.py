@@ -1,5 +1,7 @@
 """One message of a stream with the time the broker gave it, read without disturbing anyone."""
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Struct
 
@@ -18,6 +20,20 @@ class StoredMessage(Struct, frozen=True):
     at: float
     data: bytes
     more: int = 0
+
+
+class Backlog(Struct, frozen=True):
+    """How many messages wait, and since when the first of them; None when there is none."""
+
+    waiting: int
+    since: float | None
+
+
+async def backlog(bus: JetStreamBus, stream: str, filters: Sequence[str], after: int) -> Backlog:
+    """What a reader of the filters has before it that has handled everything up to a sequence."""
+    each_first = [await first(bus, stream, each, after) for each in filters]
+    firsts = [found for found in each_first if found is not None]
+    return Backlog(sum(1 + found.more for found in firsts), min((found.at for found in firsts), default=None))
 
 
 async def first(bus: JetStreamBus, stream: str, subject: str, after: int = 0) -> StoredMessage | None:

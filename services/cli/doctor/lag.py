@@ -40,12 +40,9 @@ async def _behind(patient: Patient, service: str, inputs: Sequence[str], partiti
     entry = await bus.kv_get(topology.CURSORS, f"{service}.{partition}")
     cursor = decode_cursor(entry.value).seq if entry else 0
     last = await bus.last_seq(stream)
-    filters = subjects.events_by(partition, *inputs)
-    each_first = [await stored_messages.first(bus, stream, each, cursor) for each in filters]
-    firsts = [first for first in each_first if first is not None]
-    now = await bus.time()
-    oldest = max((now - first.at for first in firsts), default=0.0)
-    return Behind(partition, cursor, last, sum(1 + first.more for first in firsts), oldest)
+    found = await stored_messages.backlog(bus, stream, subjects.events_by(partition, *inputs), cursor)
+    oldest = 0.0 if found.since is None else await bus.time() - found.since
+    return Behind(partition, cursor, last, found.waiting, oldest)
 
 
 def services(service: str, partitions: Sequence[Behind]) -> Finding:

@@ -14,7 +14,7 @@ from shared.runtime.embedded import orphan_server, stack_folder
 from shared.runtime.embedded.nats_server import HOST, is_free
 from shared.runtime.embedded.postgres_roles import PROJECTOR, READER
 from shared.runtime.embedded.stack import Options, Stack
-from shared.runtime.service import hardening, logging
+from shared.runtime.service import hardening, logging, targets
 from shared.runtime.service.settings import read_settings
 
 
@@ -28,8 +28,8 @@ async def keep(place: Path, port: int, pools: tuple[str, ...]) -> int:
         options = Options(home, port, pools, processes=True, postgres=True, asked=read_settings())
         async with Stack(options, SERVICES) as stack:
             await stack.ready()
-            file = context.write(home, context_of(stack))
-            stack.on_change = lambda: _rewrite(home, stack)
+            file = _write(home, stack)
+            stack.on_change = lambda: _changed(home, stack)
             try:
                 click.echo(welcome.text(stack, file, READER))
                 with interruption.note(f"stopping the services; the data stays in {home}"):
@@ -37,6 +37,7 @@ async def keep(place: Path, port: int, pools: tuple[str, ...]) -> int:
             finally:
                 stack.on_change = lambda: None
                 file.unlink(missing_ok=True)  # nobody is there now
+                targets.remove(home / targets.FOLDER / targets.SERVICES)
     return 0
 
 
@@ -45,9 +46,17 @@ def _check_port(port: int) -> None:
         raise CliError(f"port {port} is in use: give another one with --port, or --port 0")
 
 
-def _rewrite(home: Path, stack: Stack) -> None:
-    """Pools came or went, and with them their users."""
-    context.write(home, context_of(stack))
+def _changed(home: Path, stack: Stack) -> None:
+    """Pools came or went, and with them their users; or a service answers elsewhere."""
+    _write(home, stack)
+
+
+def _write(home: Path, stack: Stack) -> Path:
+    """Says where everything is: to noetlctl, and to a Prometheus."""
+    found = context_of(stack)
+    addresses = {name: url.removeprefix("http://") for name, url in found.health.items()}
+    targets.write(home / targets.FOLDER / targets.SERVICES, addresses)
+    return context.write(home, found)
 
 
 def context_of(stack: Stack) -> Context:

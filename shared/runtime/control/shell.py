@@ -65,7 +65,7 @@ from shared.runtime.control.preparation import Preparing
 from shared.runtime.control.recovery import Recovery
 from shared.runtime.control.set_aside import Asides, is_end, why
 from shared.runtime.control.surroundings import Surroundings
-from shared.runtime.control.turn import Ready, Turn, made_ready
+from shared.runtime.control.turn import Ready, Turn
 
 log = structlog.get_logger()
 MAX_ACTORS = 20_000  # in one partition; those that must stay in memory may be more
@@ -91,7 +91,7 @@ class Shell(Generic[S]):
         self._crowded = MAX_ACTORS
         self._open, self._seen = dict[int, None](), 0
         self._alarms = Alarms(around.clock, self._ring)
-        self._witness = around.witness
+        self._witness, self.counts = around.witness, around.counts
 
     async def open(self, live: Sequence[str]) -> None:
         """Before following: what the cursor says is unfinished, and what was set aside."""
@@ -124,6 +124,7 @@ class Shell(Generic[S]):
 
     async def take(self, batch: Sequence[Message]) -> None:
         touched: dict[str, Actor[S]] = {}
+        self.counts.took(batch, self.clock.now())
         await self.horizon.look_if_lost()
         before, read, fresh = self._seen, list[tuple[Message, Record]](), self.horizon.fresh_times()
         for message in batch:
@@ -202,7 +203,7 @@ class Shell(Generic[S]):
         if actor.state is None or actor.pace.is_over(now):
             return self._prepare_soon(actor)
         try:
-            ready = made_ready(self.core, actor, now, self.horizon.seq)
+            ready = self.counts.decided(self.core, actor, now, self.horizon.seq)
         except (Missing, PlanMissing):
             return self._prepare_soon(actor)
         except Exception as error:
@@ -248,31 +249,28 @@ class Shell(Generic[S]):
         future: "asyncio.Future[int]",
     ) -> None:
         if future.cancelled():
-            return
+            return None
         error = future.exception()
+        self.counts.written += error is None
         if actor.aside:
-            self._handled(taken)
-            return
+            return self._handled(taken)
         if error is not None:
             if isinstance(error, Conflict):
+                self.counts.conflicts += 1
                 log.info("append.conflict", execution_id=actor.execution_id, writer=self.core.writer)
             if isinstance(error, Refused):
-                self._set_aside(actor, error, record.as_of, taken)
-            else:
-                self._failed(actor, taken)
-            return
+                return self._set_aside(actor, error, record.as_of, taken)
+            return self._failed(actor, taken)
         assert actor.state is not None
         own = [(future.result(), record)]
         try:
             actor.state = self.core.fold(actor.state, own)
             messages = [*messages, *self.core.outgoing(actor.state, own, actor.values, self.horizon.seq)]
         except (Missing, PlanMissing):
-            self.background.start(self._complete(actor, own, messages, taken))
-            return
+            return self.background.start(self._complete(actor, own, messages, taken))
         except Exception as stumbled:
-            self.stumbled(actor, stumbled, taken)
-            return
-        self._go_on(actor, messages, taken)
+            return self.stumbled(actor, stumbled, taken)
+        return self._go_on(actor, messages, taken)
 
     async def _complete(
         self, actor: Actor[S], own: Sequence[Entry], messages: list[Outgoing], taken: list[int]
@@ -345,6 +343,7 @@ class Shell(Generic[S]):
     def _set_aside(self, actor: Actor[S], error: BaseException, seq: int, taken: Sequence[int] = ()) -> None:
         """One execution that cannot continue must not stop the others: the cursor moves on without it."""
         self.recovery.tried(actor.execution_id)
+        self.counts.aside += 1
         given = [*taken, *actor.set_aside()]
         self._handled(given)
         self.asides.add(actor.execution_id, error, max([seq, *given]) or self._seen)

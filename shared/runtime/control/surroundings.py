@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Generic
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from shared.bus.ports import Bus, Clock, Message
 from shared.engine.core import Core, Outgoing, S
 from shared.events.record import Record
+from shared.runtime.control.counts import Counts
 from shared.runtime.control.letter_quota import Quota
 from shared.runtime.control.load_pacing import Loads
 from shared.runtime.stores.plans import Plans
@@ -29,3 +30,4 @@ class Surroundings(Struct, Generic[S], frozen=True, kw_only=True):
     loads: Loads
     quota: Quota
     witness: Witness | None = None
+    counts: Counts = field(default_factory=Counts)

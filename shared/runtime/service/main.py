@@ -11,7 +11,7 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -21,9 +21,11 @@ import structlog
 from shared.bus.ports import Bus, Clock
 from shared.errors import NoetlError, Unavailable
 from shared.runtime.service import hardening, logging, login
+from shared.runtime.service import metric_names as names
 from shared.runtime.service.background import run_until
 from shared.runtime.service.clock import WrongClock, followed
-from shared.runtime.service.health import Health, endpoint, hindrance, is_of
+from shared.runtime.service.health import Health, endpoint, figures, hindrance, is_of
+from shared.runtime.service.metrics import About, Sample
 from shared.runtime.service.one_name import OneName, user_of
 from shared.runtime.service.settings import BadSettings, Role, Settings, take_settings
 from shared.runtime.service.supervisor import sleep_or_stop
@@ -87,6 +89,8 @@ async def _main(name: str, serve: Serve, settings: Settings) -> int:
     if settings.broker_auth == "shared":
         log.warning("service.shared_user", why="the broker keeps nobody from anything: everybody has the same user")
     health = Health()
+    _present(health, name, settings)
+    health.metrics.add(lambda: _of_broker(None, None))
     try:
         async with AsyncExitStack() as stack:
             if settings.health_port:
@@ -174,7 +178,13 @@ async def hold(
         log.info("service.ready")
 
     is_of(health)
+    _present(health, name, settings)
     hindrance("broker", lambda: _away(bus))
+    figures(lambda: _of_broker(bus, clock))
+    from shared.bus import dead_letters  # late, as `connect` is
+
+    letters = dead_letters.counted()
+    figures(lambda: [Sample(names.LETTERS, letters.count)])
     task = asyncio.create_task(serve(bus, settings, clock=clock, stop=stop, ready=ready), name=name)
     stopping = asyncio.create_task(stop.wait())
     hurrying = asyncio.create_task((hurry or asyncio.Event()).wait())
@@ -189,6 +199,29 @@ async def hold(
         stopping.cancel()
         hurrying.cancel()
         await cancelled(task)
+
+
+def _present(health: Health, name: str, settings: Settings) -> None:
+    """A stack names its services by their pools too: worker-default."""
+    service, version = name.partition("-")[0], own_version()
+    health.metrics.about = About(service, settings.instance, settings.pool if service == "worker" else "", version)
+
+
+def _of_broker(bus: Bus | None, clock: Clock | None) -> Iterator[Sample]:
+    """None: it has not come yet."""
+    yield Sample(names.CONNECTED, bus is not None and not _away(bus))
+    if bus is not None and clock is not None:
+        yield Sample(names.CONNECTIONS, bus.connections)
+        yield Sample(names.SKEW, clock.skew)
+
+
+def own_version() -> str:
+    from importlib import metadata  # late: it takes a while
+
+    try:
+        return metadata.version("noetl-jetstream")
+    except metadata.PackageNotFoundError:  # run from its source
+        return ""
 
 
 def _away(bus: Bus) -> str:

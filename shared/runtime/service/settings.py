@@ -63,6 +63,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_skew_s: Skew = 5.0  # how far this machine's clock may be from the broker's when a service starts
     passwords: str = ""  # file with the passwords of worker users, for workers the pools service starts
     logs: str = ""  # folder of the log files of those workers
+    targets: str = ""  # folder in which it says where they answer /metrics; they do not unless given
     kube_release: str = ""  # a pool's Deployment is <release>-worker-<pool>; none unless given
     kube_create: bool = False  # the pools service makes and deletes Deployments of pools that nobody declared
     kube_template: str = ""  # file it makes them of

@@ -66,6 +66,10 @@ class Entry(Struct, frozen=True, omit_defaults=True):
         paused = self.paused
         return paused if paused is not None and (not paused.until or paused.until > now) else None
 
+    def asks_for(self, demand: int) -> int:
+        """What of its demand is for workers to do: of a pool that goes, nothing."""
+        return 0 if self.drain is not None or self.deleting else demand
+
     def paused_until(self, now: float) -> str:
         """For the consumer; empty when it delivers."""
         paused = self.pause_at(now)
