@@ -15,7 +15,11 @@ from tests.deploy.pod_security import violations
 from tests.support.paths import ROOT
 
 OLDEST, NEWEST = "1.27", "1.37"  # of Kubernetes, that have schemas here
-CRDS = {"ScaledObject": "keda.sh/v1alpha1"}  # of others: they have no schema here
+CRDS = {  # of others: they have no schema here
+    "ScaledObject": "keda.sh/v1alpha1",
+    "PodMonitor": "monitoring.coreos.com/v1",
+    "PrometheusRule": "monitoring.coreos.com/v1",
+}
 GRACE_S = 15
 SECRET = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b|\beyJ[\w-]{20,}|PRIVATE KEY|://[^/\s\"]*:[^/\s\"]*@")
 

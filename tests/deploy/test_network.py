@@ -11,6 +11,7 @@ KUBE_API = Peer(address="10.96.0.1")
 SOMEWHERE = Peer(address="93.184.216.34")
 METADATA = Peer(address="169.254.169.254")
 DNS = Peer(namespace={"kubernetes.io/metadata.name": "kube-system"})
+MONITORING = Peer(namespace={"kubernetes.io/metadata.name": "monitoring"})
 NEIGHBOUR = Peer(labels={"app": "other"})
 OWN_BROKER = CHART / "ci/own-broker-values.yaml"
 
@@ -83,6 +84,9 @@ def test_names_are_looked_up(who: str) -> None:
     ("pools", NEIGHBOUR, 8080, False),
     ("router", NEIGHBOUR, 8080, False),
     ("worker", NEIGHBOUR, 8080, False),
+    *((who, MONITORING, 8080, True) for who in ("router", "scheduler", "projector", "pools", "worker")),
+    *((who, MONITORING, port, False) for who in ("router", "worker") for port in (4222, 22)),
+    *((who, MONITORING, 8080, False) for who in ("nats", "keys", "accounts", "bootstrap", "test")),
 ])
 def test_who_reaches_a_pod(who: str, peer: Peer, port: int, lets: bool) -> None:
     assert may_hear(policies(), labels(who), peer, port) is lets

@@ -4,7 +4,7 @@ from shared.runtime.service.exposition import LEFT_OUT
 from shared.runtime.service.metrics import Metric
 
 # Of every service.
-INFO = Metric("noetl_service_info", "gauge", "1; who this is", ("instance", "pool", "version"))
+INFO = Metric("noetl_service_info", "gauge", "1; who this is", ("name", "pool", "version"))
 READY = Metric("noetl_ready", "gauge", "Whether the service says that it can work, as /readyz does")
 CONNECTED = Metric("noetl_broker_connected", "gauge", "Whether there is a connection to the broker")
 CONNECTIONS = Metric("noetl_broker_connection_changes_total", "counter", "How often the connection broke or came back")

@@ -16,7 +16,7 @@ from shared.runtime.service.metrics import About, Metric, Sample
 from tests.support.paths import DOCS
 
 ROW = re.compile(r"^\| `(noetl_\w+)` \| (\w+) \| ([^|]*)\| (.+) \|$", re.MULTILINE)
-LABELS = {"instance", "pool", "version", "path", "status", "partition", "stage", "kind", "state"}  # each of few values
+LABELS = {"name", "pool", "version", "path", "status", "partition", "stage", "kind", "state"}  # each of few values
 
 
 def test_the_documentation_says_what_the_services_tell() -> None:
