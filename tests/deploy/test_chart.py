@@ -10,7 +10,19 @@ import yaml
 
 from shared.bus.topology import COMMAND_LEASE_S
 from tests.deploy import helm as chart_of
-from tests.deploy.helm import CHART, CI_VALUES, HELMS, Document, documents, environment, of_kind, pods, project, run
+from tests.deploy.helm import (
+    CHART,
+    CI_VALUES,
+    HELMS,
+    RELEASE,
+    Document,
+    documents,
+    environment,
+    of_kind,
+    pods,
+    project,
+    run,
+)
 from tests.deploy.pod_security import violations
 from tests.support.paths import ROOT
 
@@ -190,3 +202,21 @@ def test_the_version_stands_in_one_place() -> None:
 def test_the_licence_is_the_one_the_project_names() -> None:
     assert project()["license"] == "Apache-2.0"
     assert "Apache License\n                           Version 2.0" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_what_the_bundled_broker_may_write_fits_its_volume() -> None:
+    for size, most in (("5Gi", 4831838208), ("1Ti", 989560464993), ("10G", 9000000000)):
+        config = of_kind(documents(None, "helm3", f"nats.bundled.storage.size={size}"), "ConfigMap")
+        assert f"max_file_store: {most}\n" in config[f"{RELEASE}-noetl-nats"]["data"]["nats.conf"]
+
+
+@pytest.mark.parametrize("name", ["1abc", "a.b"])
+def test_a_release_whose_name_no_service_can_have_is_refused_with_the_fix(name: str) -> None:
+    done = run("helm3", "template", name, str(CHART))
+    assert "fullnameOverride" in done.stderr
+    assert run("helm3", "template", name, str(CHART), "--set", "fullnameOverride=noetl").returncode == 0
+
+
+def test_the_test_of_a_release_runs_in_a_pool_it_has() -> None:
+    found = of_kind(documents(CHART / "ci/plain-values.yaml"), "ConfigMap")
+    assert ["pool: other" in each["data"]["test.yaml"] for name, each in found.items() if name.endswith("-test")] == [True]

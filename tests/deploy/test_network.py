@@ -101,3 +101,24 @@ def test_a_broker_and_a_database_of_others_are_reached_where_the_values_say() ->
     assert may_send(found, labels("projector"), database, 5432)
     assert not may_send(found, labels("router"), database, 5432)
     assert not may_send(found, labels("projector"), SOMEWHERE, 5432)
+
+
+def rules(component: str, way: str, *sets: str) -> list[dict[str, object]]:
+    found = of_kind(documents(None, "helm3", *sets), "NetworkPolicy")[f"{RELEASE}-noetl-{component}"]["spec"]
+    assert way.capitalize() in found["policyTypes"]
+    return list(found.get(way) or ())
+
+
+def test_nobody_is_not_everybody() -> None:
+    assert rules("pools", "ingress", "networkPolicy.demand=null") == []
+    ports = [rule["ports"] for rule in rules("broker", "egress", "networkPolicy.dns=null")]
+    assert ports == [[{"protocol": "TCP", "port": 4222}]]
+
+
+@pytest.mark.parametrize(("url", "ports"), [
+    ("nats://x:14222", [14222]), ("nats://x", [4222]), ("wss://x", [443]), ("ws://x/", [80]),
+    ("nats://a:4222\\,tls://b:5222\\,nats://c:4222", [4222, 5222]),
+])
+def test_the_broker_is_reached_at_the_ports_of_its_url(url: str, ports: list[int]) -> None:
+    found = rules("broker", "egress", "nats.bundled.enabled=false", f"nats.url={url}")[0]["ports"]
+    assert found == [{"protocol": "TCP", "port": port} for port in ports]

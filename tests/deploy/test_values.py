@@ -103,11 +103,41 @@ def test_demand_is_told_by_the_pools_service(mode: str) -> None:
     {"workerPools": {"Big_Pool": {}}},
     {"workerPools": {"2nd": {}}},
     {"nats": {"maxBytes": {"events": "1GiB"}}},
+    {"nats": {"maxBytes": {"letters": "1GiB"}}},
+    {"nats": {"bundled": {"storage": {"size": "0"}}}},
+    {"router": {"podLabels": {"app.kubernetes.io/component": "nats"}}},
+    {"workerDefaults": {"podLabels": {"noetl.io/pool": "other"}}},
+    {"commonLabels": {"app.kubernetes.io/instance": "other"}},
+    {"commonLabels": {"bad label!": "x"}},
+    {"commonLabels": {"team": "with space"}},
+    {"nameOverride": "a.b"},
+    {"image": {"tag": "a b"}},
+    {"image": {"pullSecrets": [""]}},
+    {"workerDefaults": {"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}},
+    {"workerDefaults": {"extraVolumeMounts": [{"name": "mine", "mountPath": "/tmp"}]}},
+    {"router": {"resources": {"requests": {"cpu": -1}}}},
+    {"router": {"resources": {"requests": {"memory": "abc"}}}},
     {"workerDefaults": {"drainSeconds": 0}},
     {"image": {"digest": "latest"}},
 ])
 def test_values_that_are_refused(values: dict[str, Any]) -> None:
     assert errors(values)
+
+
+@pytest.mark.parametrize(("setting", "said"), [
+    ("router.extraEnv.NOETL_HEALTH_PORT=none", "extraEnv.NOETL_HEALTH_PORT of router"),
+    ("workerDefaults.extraEnv.NOETL_POOL=other", "extraEnv.NOETL_POOL of worker"),
+    ("workerDefaults.extraEnv.NOETL_DRAIN_S=long", "extraEnv.NOETL_DRAIN_S of worker"),
+    ("scheduler.extraEnv.NOETL_NATS_URL=nats://user:secret@h", "extraEnv.NOETL_NATS_URL of scheduler"),
+    ("nats.bundled.storage.maxFileStore=11GiB", "more than the volume of 10Gi"),
+])
+def test_what_other_values_say_is_not_said_against_them(setting: str, said: str) -> None:
+    assert said in refusal(setting)
+
+
+def test_labels_of_others_and_a_log_level_of_its_own_are_fine() -> None:
+    labels = {"team": "data", "example.com/owner": "me"}
+    assert errors({"commonLabels": labels, "router": {"extraEnv": {"NOETL_LOG_LEVEL": "debug"}}}) == []
 
 
 def test_the_defaults_are_values_of_the_schema() -> None:

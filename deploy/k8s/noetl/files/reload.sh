@@ -1,6 +1,6 @@
 # Has the broker beside this read its configuration again when it has changed: twice, since the imports of a new account
-# work only from the second time on.
-said=$(cat /etc/nats/*.conf | sha256sum)
+# work only from the second time on. Once at the beginning, too: what changed since the broker had started.
+said=
 while sleep 5; do
 	now=$(cat /etc/nats/*.conf | sha256sum)
 	if [ "$now" != "$said" ]; then

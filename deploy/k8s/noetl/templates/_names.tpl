@@ -2,14 +2,19 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* Services are called by it: no dot, and a letter first. */}}
 {{- define "noetl.fullname" -}}
+{{- $full := printf "%s-%s" .Release.Name (include "noetl.name" .) -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- $full = .Values.fullnameOverride -}}
 {{- else if contains (include "noetl.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "noetl.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- $full = .Release.Name -}}
 {{- end -}}
+{{- $full = $full | trunc 40 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z][-a-z0-9]*$" $full) -}}
+{{- fail (printf "a Service cannot be called %s: set fullnameOverride, which begins with a letter and has no dot" $full) -}}
+{{- end -}}
+{{- $full -}}
 {{- end -}}
 
 {{/* Call with (list $ component). Selectors never change: they hold nothing but these. */}}
@@ -68,3 +73,32 @@ nats://{{ include "noetl.fullname" . }}-nats:4222
 {{- end -}}
 
 {{- define "noetl.poolNames" -}}{{ keys .Values.workerPools | sortAlpha | join "," }}{{- end -}}
+
+{{/* A size of Kubernetes or of the broker, as the schema lets it through, in bytes. */}}
+{{- define "noetl.bytes" -}}
+{{- $tens := dict "" 1 "k" 1000 "K" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
+{{- $size := . -}}
+{{- $count := regexFind "^[0-9]+" $size | int64 -}}
+{{- $unit := regexReplaceAll "^[0-9]+" $size "" -}}
+{{- if hasKey $tens $unit -}}
+{{ mul $count (index $tens $unit) }}
+{{- else -}}
+{{- $powers := dict "K" 1 "M" 2 "G" 3 "T" 4 -}}
+{{- range until (index $powers (trunc 1 $unit)) -}}{{- $count = mul $count 1024 -}}{{- end -}}
+{{ $count }}
+{{- end -}}
+{{- end -}}
+
+{{/* What the bundled broker may write: more than its volume would fill the disk, and it stops. */}}
+{{- define "noetl.fileStore" -}}
+{{- $storage := .Values.nats.bundled.storage -}}
+{{- $size := include "noetl.bytes" $storage.size | int64 -}}
+{{- if $storage.maxFileStore -}}
+{{- if gt (include "noetl.bytes" $storage.maxFileStore | int64) $size -}}
+{{- fail (printf "nats.bundled.storage.maxFileStore %s is more than the volume of %s" $storage.maxFileStore $storage.size) -}}
+{{- end -}}
+{{ $storage.maxFileStore }}
+{{- else -}}
+{{ mul (div $size 10) 9 }}
+{{- end -}}
+{{- end -}}

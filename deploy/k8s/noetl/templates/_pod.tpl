@@ -169,7 +169,13 @@ The time to go is that of draining and 15 s more, which is over a command's leas
 {{- $env := include "noetl.env" $root | fromJson -}}
 {{- $_ := set $env "NOETL_HEALTH_PORT" "8080" -}}
 {{- $_ := set $env "NOETL_DRAIN_S" (toString $own.drainSeconds) -}}
-{{- $env = mergeOverwrite $env (default (dict) .env) (deepCopy $own.extraEnv) -}}
+{{- $env = mergeOverwrite $env (default (dict) .env) -}}
+{{- range $name := keys $own.extraEnv | sortAlpha -}}
+{{- if and (hasKey $env $name) (not (has $name (list "NOETL_LOG_LEVEL" "NOETL_MAX_SKEW_S"))) -}}
+{{- fail (printf "extraEnv.%s of %s: another value says that, and what depends on it" $name $.component) -}}
+{{- end -}}
+{{- end -}}
+{{- $env = mergeOverwrite $env (deepCopy $own.extraEnv) -}}
 automountServiceAccountToken: {{ .token }}
 serviceAccountName: {{ .account }}
 enableServiceLinks: false
