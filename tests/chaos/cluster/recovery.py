@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+COLUMNS = ("away", "silence", "longest", "recovered", "next", "current")
 SLOW_S = 3.0  # an execution of ten steps that takes longer was held up
 
 
@@ -71,7 +72,7 @@ def costs(made: Sequence[Made], over: float, seen: Sequence[Seen]) -> list[Cost]
 
 def table(made: Sequence[Made], found: Sequence[Cost]) -> list[str]:
     """A line for each fault, then the median and the highest of each kind."""
-    lines = [_line("fault", Cost._fields)]
+    lines = [_line("fault", COLUMNS)]
     lines += [_line(f"{fault.kind} {fault.what}", each) for fault, each in zip(made, found, strict=True)]
     for kind, of_kind in _by_kind(made, found).items():
         for word, pick in (("median", statistics.median), ("highest", max)):
