@@ -14,7 +14,7 @@ from shared.bus.permissions import pool_account, worker_user
 from shared.bus.streams import ensure
 from shared.dsl.documents.compile import compile_pool
 from shared.dsl.documents.pools import plain
-from shared.errors import Unavailable
+from shared.errors import NoetlError, Unavailable
 from shared.runtime.broker_auth.kept_accounts import KeptAccounts, as_user
 from shared.runtime.broker_auth.keyring import account_key, rotated
 from shared.runtime.broker_auth.pool_accounts import PoolAccounts
@@ -30,6 +30,7 @@ NEW = 20
 AT_ONCE_S, BUSY_S = 1.0, 5.0  # on a machine with nothing else to do, and beside other tests
 SOON_S = 20.0
 SYNCED_S = 30.0  # a server compares its accounts with the others' every 10 s
+LED_S = 60.0
 AWAY = 2
 
 
@@ -137,6 +138,14 @@ async def test_twenty_signed_pools_pull_at_once_and_no_connection_is_dropped(
     assert busy.taken > NEW
 
 
+async def led(bus: JetStreamBus) -> bool:
+    """Whether every stream takes writes, and every consumer is served."""
+    names = (await bus.requests.api("STREAM.NAMES"))["streams"]
+    streams = [await bus.requests.api(f"STREAM.INFO.{name}") for name in names]
+    await bus.requests.api(f"CONSUMER.INFO.{topology.COMMANDS}.default")
+    return all(found["cluster"].get("leader") for found in streams)
+
+
 @pytest.mark.long
 async def test_a_broker_that_was_away_knows_the_pools_that_were_made_and_the_keys_that_were_replaced_meanwhile(
     tmp_path: Path,
@@ -148,11 +157,13 @@ async def test_a_broker_that_was_away_knows_the_pools_that_were_made_and_the_key
     async with busy.working():
         old = server.keys
         server.nodes[AWAY].stop()
+        await until(
+            lambda: led(busy.admin), "what it led has another leader", LED_S, despite=(NoetlError,), every_s=0.5)
         await busy.make("etl")
         for node in range(NODES):
             if node != AWAY:
                 await (await asyncio.wait_for(busy.pulled("etl", node, f"r{node}"), SOON_S)).close()
-        await busy.kept.change(lambda keys: rotated(keys, "worker_default", NOW))
+        await asyncio.wait_for(busy.kept.change(lambda keys: rotated(keys, "worker_default", NOW)), SOON_S)
         server.nodes[AWAY].start()
         await (await asyncio.wait_for(busy.pulled("etl", AWAY, f"r{AWAY}"), SOON_S)).close()
 
