@@ -15,6 +15,7 @@ from shared.dsl.documents.pools import Pool
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores.pools import WorkerStatus
+from tests.support.metrics import targets
 from tests.support.waiting import until
 
 CLOCK = SystemClock()
@@ -176,3 +177,22 @@ async def test_a_worker_of_a_broker_with_keys_has_a_file_of_its_own(
     (worker,) = await seen(backend, "it is there", lambda found: "here" in said(found[0]))
     assert said(worker).splitlines()[0] == f"{tmp_path}/worker_etl.nk worker"
     await backend.close(0.0)
+
+
+async def test_workers_answer_where_a_prometheus_is_told_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = "import os\nprint(os.environ['NOETL_HEALTH_PORT'], os.environ['NOETL_TARGETS'] == '', flush=True)\n"
+    program(monkeypatch, QUIET + shown + WAIT)
+    folder = tmp_path / "targets"
+    settings = Settings(logs=str(tmp_path), targets=str(folder))
+    found = ProcessBackend(settings, CLOCK, lambda *_: None)
+    found.start(POOL, "t", 2)
+    [first, second] = await seen(found, "both are there", lambda all_: all("here" in said(each) for each in all_))
+    told = targets(folder)
+    assert told.keys() == {first.name, second.name}
+    for each in (first, second):
+        port = told[each.name].removeprefix("127.0.0.1:")
+        assert said(each).startswith(f"{port} True")
+    await found.close(5.0)
+    assert targets(folder) == {}
