@@ -17,7 +17,7 @@ from shared.errors import Corrupt
 from shared.runtime.readmodel.batches import follow, store
 from shared.runtime.readmodel.database import Database
 from shared.runtime.readmodel.live_rows import LiveRows
-from shared.runtime.readmodel.schema import emptied, migrate
+from shared.runtime.readmodel.rebuild import look
 from shared.runtime.readmodel.store import Moved, cursor_of
 from shared.runtime.service.health import figures, hindrance
 from shared.runtime.service.settings import BadSettings, Settings
@@ -55,11 +55,7 @@ async def serve(
 async def _work(
     bus: Bus, database: Database, partitions: int, ready: Callable[[], None] | None, told: Figures
 ) -> None:
-    applied = await database.run(migrate)
-    for name in applied:
-        log.info("projector.migrated", file=name)
-    if emptied(applied):
-        log.warning("projector.emptied", reason="its tables have changed: the read model is written again from the log")
+    await look(database)
     if ready is not None:
         ready()
     try:
@@ -80,6 +76,7 @@ async def _keep(bus: Bus, database: Database, partition: int, partitions: int, t
             await _follow(follower, database, partition, partitions, after, live, told)
         except Moved as moved:
             log.info("projector.moved", partition=partition, reason=str(moved))
+            await look(database)
         except Corrupt as error:
             raise Corrupt(
                 f"the read model of partition {partition} is ahead of its log: {error}. "

@@ -26,6 +26,7 @@ SELECT current_setting('max_connections')::int - current_setting('superuser_rese
     - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
 """
 
+_APPLIED = "SELECT version, coalesce((to_jsonb(m) ->> 'oldest')::int, version) AS oldest FROM noetl.schema_migration m"
 _READ_ONLY = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
 
 
@@ -33,7 +34,7 @@ class Facts(Struct, frozen=True):
     version: int
     text: str
     free: int
-    applied: frozenset[int]
+    applied: dict[int, int]  # the versions of the schema, and the oldest of a build that can write after each
     corrupt: int
     cursors: dict[int, int]
     read_only: bool = False
@@ -57,14 +58,14 @@ async def read(dsn: str) -> Facts:
     connection = await asyncpg.connect(dsn, timeout=CONNECT_S, command_timeout=CONNECT_S)
     try:
         has = await connection.fetchval("SELECT to_regclass('noetl.schema_migration') IS NOT NULL")
-        applied = await connection.fetch("SELECT version FROM noetl.schema_migration") if has else []
+        applied = await connection.fetch(_APPLIED) if has else []
         tables = await connection.fetchval("SELECT to_regclass('noetl.cursor') IS NOT NULL")
         cursors = await connection.fetch("SELECT partition, seq FROM noetl.cursor") if tables else []
         return Facts(
             await connection.fetchval("SELECT current_setting('server_version_num')::int"),
             await connection.fetchval("SHOW server_version"),
             await connection.fetchval(_CONNECTIONS),
-            frozenset(row["version"] for row in applied),
+            {row["version"]: row["oldest"] for row in applied},
             await connection.fetchval("SELECT count(*) FROM noetl.corrupt") if tables else 0,
             {row["partition"]: row["seq"] for row in cursors},
             await connection.fetchval(_READ_ONLY),
@@ -125,14 +126,17 @@ def connections(free: int) -> Finding:
     return ok(name, found)
 
 
-def migrated(applied: frozenset[int], wanted: Mapping[int, object] | None = None) -> Finding:
+def migrated(applied: Mapping[int, int], wanted: Mapping[int, object] | None = None) -> Finding:
     from shared.runtime.readmodel.schema import migrations
 
     name, files = "postgres.migrations", frozenset(wanted if wanted is not None else migrations())
-    if pending := sorted(files - applied):
+    if pending := sorted(files - applied.keys()):
         why = "the read model has not the tables of this version"
         return warning(name, f"not applied: {pending}", why, "start a projector: it applies them")
-    if unknown := sorted(applied - files):
+    if unknown := sorted(applied.keys() - files):
+        if max(applied[version] for version in unknown) <= max(files):
+            why = "a newer version has added to the tables; projectors of this one leave that empty"
+            return warning(name, f"unknown to this version: {unknown}", why, "use the newer version everywhere")
         why = "a newer version has changed the tables; projectors of this one stop"
         return problem(name, f"unknown to this version: {unknown}", why, "use the newer version everywhere")
     return ok(name, f"{len(files)} applied")

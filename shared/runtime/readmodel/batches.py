@@ -29,7 +29,8 @@ async def store(
     for chunk in chunks(messages):
         if after and chunk[0].seq != after + 1:
             log.error("projector.gap", partition=partition, first=after + 1, last=chunk[0].seq - 1)
-        write = partial(project, partition=partition, partitions=partitions, messages=chunk, after=after, live=live)
+        write = partial(project, partition=partition, partitions=partitions, messages=chunk, after=after, live=live,
+                        schema=database.schema)
         await database.run(write)
         after = chunk[-1].seq
     return after

@@ -31,6 +31,7 @@ async def connect(dsn: str) -> asyncpg.Connection:
 class Database:
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
+        self.schema = 0  # the version it was seen to have last; 0: nobody has looked
         self._turn = asyncio.Lock()
         self._connection: asyncpg.Connection | None = None
         self._stuck: dict[object, str] = {}  # by the piece of work that waits

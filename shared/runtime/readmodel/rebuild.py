@@ -24,12 +24,25 @@ async def rebuild(bus: Bus, dsn: str, partitions: int, progress: Progress = lamb
     and joins in: each batch is projected by whoever gets the cursor's lock."""
     database = Database(dsn)
     try:
-        await database.run(migrate)
+        await look(database)
         await database.run(_empty)
         for partition in range(partitions):
             await _project(bus, database, partition, partitions, progress)
     finally:
         database.close()
+
+
+async def look(database: Database) -> None:
+    """At the schema: brings it up to date, unless a later build has done so. Refused if this one is too old for it."""
+    found = await database.run(migrate)
+    for name in found.names:
+        log.info("projector.migrated", file=name)
+    if found.emptied:
+        log.warning("projector.emptied", reason="its tables have changed: the read model is written again from the log")
+    if found.later and database.schema != found.version:
+        log.warning("projector.later_schema", version=found.version, reason="a later build has changed the read model; "
+                    "what it has added is written when that build is back")
+    database.schema = found.version
 
 
 async def _empty(connection: asyncpg.Connection) -> None:
@@ -46,5 +59,6 @@ async def _project(bus: Bus, database: Database, partition: int, partitions: int
                 progress(partition, min(after, last), last)
         except Moved as moved:
             log.info("projector.moved", partition=partition, reason=str(moved))
+            await look(database)
         finally:
             await follower.close()

@@ -13,6 +13,8 @@
    is alone; that one goes to `corrupt`, and the cursor passes it in the same transaction. What passes by itself (no
    connection, no space) is not refused: `database.py` tries the whole transaction again.
 5. Forged records are nothing to any reader, and the services leave a dead letter of them: they are skipped, not kept.
+6. A projector of another version may change the schema at any time (`schema.py`). So whoever has the lock of a
+   partition looks whether the schema is still the one it knows, `schema`, before it writes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,10 +33,12 @@ from shared.runtime.readmodel.statements import SQL
 from shared.runtime.readmodel.stored_rows import load, write
 
 log = structlog.get_logger()
+ANY = 0  # version of the schema: it is not looked at
 
 
 class Moved(Signal):
-    """Not an error: the cursor is not where this reader left it (rule 2). Follow again from where it is."""
+    """Not an error: the cursor is not where this reader left it (rule 2), or the schema is another (rule 6). Look at
+    the schema, and follow again from where the cursor is."""
 
 
 async def cursor_of(connection: asyncpg.Connection, partition: int) -> int:
@@ -43,7 +47,7 @@ async def cursor_of(connection: asyncpg.Connection, partition: int) -> int:
 
 async def project(
     connection: asyncpg.Connection, partition: int, partitions: int, messages: Sequence[Message], after: int,
-    live: LiveRows | None = None,
+    live: LiveRows | None = None, schema: int = ANY,
 ) -> None:
     """Consecutive messages of the partition, the first being the next one after `after`. `live` is of this partition.
 
@@ -51,24 +55,24 @@ async def project(
     """
     live = live if live is not None else LiveRows()
     try:
-        await _transact(connection, partition, partitions, messages, after, live)
+        await _transact(connection, partition, partitions, messages, after, live, schema)
     except (Corrupt, *REFUSED) as error:
         if len(messages) == 1:
-            await _set_aside(connection, partition, messages[0], after, str(error))
+            await _set_aside(connection, partition, messages[0], after, str(error), schema)
             live.at(after).moved(messages[0].seq)
             return
         half = len(messages) // 2
-        await project(connection, partition, partitions, messages[:half], after, live)
-        await project(connection, partition, partitions, messages[half:], messages[half - 1].seq, live)
+        await project(connection, partition, partitions, messages[:half], after, live, schema)
+        await project(connection, partition, partitions, messages[half:], messages[half - 1].seq, live, schema)
 
 
 async def _transact(
     connection: asyncpg.Connection, partition: int, partitions: int, messages: Sequence[Message], after: int,
-    live: LiveRows,
+    live: LiveRows, schema: int,
 ) -> None:
     entries = list(_entries(messages, partitions))
     async with connection.transaction():
-        await _lock(connection, partition, after)
+        await _lock(connection, partition, after, schema)
         loaded = await load(connection, entries, live.at(after))
         for entry in entries:
             fold(loaded.rows, entry)
@@ -84,18 +88,20 @@ def _entries(messages: Sequence[Message], partitions: int) -> Iterator[Entry]:
             yield read(message, partitions)
 
 
-async def _lock(connection: asyncpg.Connection, partition: int, after: int) -> None:
-    seq = await connection.fetchval(SQL["lock_cursor"], partition)
-    if seq != after:
-        raise Moved(f"the cursor of partition {partition} is at {seq}, not at {after}")
+async def _lock(connection: asyncpg.Connection, partition: int, after: int, schema: int) -> None:
+    row = await connection.fetchrow(SQL["lock_cursor"], partition)
+    if row["seq"] != after:
+        raise Moved(f"the cursor of partition {partition} is at {row['seq']}, not at {after}")
+    if schema not in (ANY, row["schema"]):
+        raise Moved(f"the schema has version {row['schema']}, not {schema}")
 
 
 async def _set_aside(
-    connection: asyncpg.Connection, partition: int, message: Message, after: int, error: str
+    connection: asyncpg.Connection, partition: int, message: Message, after: int, error: str, schema: int
 ) -> None:
     log.error("projector.corrupt", partition=partition, seq=message.seq, subject=message.subject, error=error)
     async with connection.transaction():
-        await _lock(connection, partition, after)
+        await _lock(connection, partition, after, schema)
         values = (partition, message.seq, message.subject, message.data, error)
         await connection.execute(SQL["insert_corrupt"], *values)
         await connection.execute(SQL["move_cursor"], partition, message.seq)

@@ -52,6 +52,7 @@ class Process:
     def __init__(self, name: str, environ: Mapping[str, str], folder: Path) -> None:
         self.name, self.kind = name, name.partition("-")[0]
         self.log = folder / f"{name}.log"
+        self.code = ROOT  # the version that its next life is of
         self._environ = environ
         self._clock: Path | None = None
         self._port = 0
@@ -63,11 +64,11 @@ class Process:
         own = {"NOETL_INSTANCE": self.name, "NOETL_HEALTH_HOST": HOST, "NOETL_HEALTH_PORT": str(self._port)}
         if self._clock is not None:
             own[skewed.CLOCK_FILE] = str(self._clock)
-        environ = environment(**{**self._environ, **own, **extra})
+        environ = environment(**{**self._environ, "PYTHONPATH": str(self.code), **own, **extra})
         module = [f"services.{self.kind}"] if self._clock is None else ["tests.chaos.driving.skewed", self.kind]
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *module], cwd=ROOT, env=environ,
+                [sys.executable, "-m", *module], cwd=self.code, env=environ,
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             )  # fmt: skip
 

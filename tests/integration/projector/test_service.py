@@ -133,8 +133,8 @@ async def test_two_projectors_at_once_give_the_same_tables(dsn: str, db: asyncpg
 async def test_migrations_run_once_also_when_started_together(dsn: str) -> None:
     connections = [await asyncpg.connect(dsn) for _ in range(3)]
     applied = await asyncio.gather(*(migrate(connection) for connection in connections))
-    assert sorted(map(len, applied)) == [0, 0, len(migrations())]
-    assert await migrate(connections[0]) == []
+    assert sorted(len(each.names) for each in applied) == [0, 0, len(migrations())]
+    assert (await migrate(connections[0])).names == []
     await connections[0].execute("INSERT INTO noetl.schema_migration VALUES (9999, 'from tomorrow')")
     with pytest.raises(Refused, match="9999"):
         await migrate(connections[0])

@@ -130,7 +130,7 @@ async def test_a_folder_of_an_earlier_version_is_closed_when_it_starts(tmp_path:
             await asyncpg.connect(as_root)
         reader, projector = await asyncpg.connect(server.dsn(READER)), await asyncpg.connect(server.dsn(PROJECTOR))
         assert await reader.fetchval("SELECT seq FROM noetl.cursor WHERE partition = 0") == 42
-        assert await migrate(projector) == []
+        assert (await migrate(projector)).names == []
         await projector.execute("ALTER TABLE noetl.cursor ADD COLUMN IF NOT EXISTS note text")
         for connection in (reader, projector):
             await connection.close()
