@@ -15,7 +15,7 @@ UV := uv>=0.8,<1
 LOCK := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help setup lock run test fresh long check fuzz bench image test-image test-chart test-alerts clean
+.PHONY: help setup lock run test fresh long check fuzz bench image test-image test-chart test-alerts test-upgrade clean
 
 help:
 	@echo "make setup   create $(VENV) and install everything into it"
@@ -30,6 +30,7 @@ help:
 	@echo "make test-image  IMAGE=, as buildah knows it: every service started from it under bubblewrap"
 	@echo "make test-chart  the chart's tests with Helm 3 and Helm 4"
 	@echo "make test-alerts  every alert fired by a real fault; needs prometheus and promtool; DIVIDE=60"
+	@echo "make test-upgrade  OLD=, a commit: its services beside these, forth and back under load"
 
 setup: $(STAMP)
 
@@ -104,6 +105,9 @@ test-alerts: setup
 	promtool check config deploy/observability/prometheus.yml
 	promtool test rules deploy/observability/rules-tests.yaml
 	$(BIN)/python -m tests.deploy.alerts --divide $(DIVIDE)
+
+test-upgrade: setup
+	$(BIN)/python -m tests.golden.side_by_side --old $(OLD)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
