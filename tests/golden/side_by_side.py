@@ -1,6 +1,6 @@
 """Services of an earlier version beside those of this one: `python -m tests.golden.side_by_side --old COMMIT`.
 
-Two routers, two schedulers, two workers and a projector of the old version on one broker. While executions start all the time they
+Two routers, two schedulers, two workers and a projector of the old version, on one broker. While executions start they
 are replaced one by one as UPGRADING.md says: control services first, then workers; then back, the other way round; then
 forth again. In the end every execution has completed once, and `verify --all` of both versions finds nothing.
 CI does not run it. The broker is configured by this version, as an upgrade begins with it.

@@ -21,6 +21,7 @@ from shared.bus.kv import stream_of
 from shared.bus.streams import Drift
 from shared.bus.topology import Provision, Topology
 from shared.dsl.documents.pools import Pool
+from shared.dsl.read.pool_names import is_pool_name, name_fix
 from shared.errors import Conflict, Refused
 from shared.events import subjects
 from shared.runtime.stores import pools
@@ -51,6 +52,7 @@ async def look(bus: JetStreamBus, wish: Wish) -> list[Thing]:
     """Changes nothing."""
     wanted = topology.wanted(_pools(wish), wish.partitions)
     await _check_partitions(bus, wish.partitions)
+    await _check_names(bus, wish.pools)
     missing, drifts = await streams.differences(bus, wanted, wish.provision)
     known = {} if stream_of(topology.POOLS) in missing else await pools.everything(bus)
     documents = [_compared(pool, source, known) for pool, source in wish.documents]
@@ -59,11 +61,19 @@ async def look(bus: JetStreamBus, wish: Wish) -> list[Thing]:
 
 async def make(bus: JetStreamBus, wish: Wish) -> list[Thing]:
     await _check_partitions(bus, wish.partitions)
+    await _check_names(bus, wish.pools)
     base = topology.wanted((), wish.partitions)
     found = await _made(bus, base, wish.provision)
     found += [await _apply(bus, pool, source) for pool, source in wish.documents]
     paused = await pools.consumers(bus, _pools(wish), await bus.time())
     return found + await _consumers(bus, paused, wish.provision)
+
+
+async def _check_names(bus: JetStreamBus, names: Iterable[str]) -> None:
+    """One that was made when its name could still be had stays."""
+    for name in names:
+        if not is_pool_name(name) and await bus.consumer(topology.COMMANDS, name) is None:
+            raise Refused(f"NOETL_POOLS: a pool cannot be called {name!r} ({name_fix(name)})")
 
 
 async def _made(bus: JetStreamBus, wanted: Topology, provision: Provision) -> list[Thing]:

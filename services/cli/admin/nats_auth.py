@@ -1,6 +1,7 @@
 """The keyring behind `noetlctl admin nats-auth`: made, shown and changed in its folder, and told to a broker."""
 
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from services.cli.console import exits
 from services.cli.console.exits import CliError
 from shared.bus.permissions import SYSTEM_USER, worker_user
+from shared.dsl.read.pool_names import is_pool_name, name_fix
 from shared.errors import NoetlError, Refused
 from shared.runtime.broker_auth import documents, folder
 from shared.runtime.broker_auth.kept_accounts import KeptAccounts, as_user
@@ -39,7 +41,11 @@ def read(place: Path) -> Keyring:
 
 def _read(path: Path) -> Keyring | None:
     try:
+        if path.stat().st_mode & stat.S_IROTH:
+            raise CliError(f"{path} holds every key, and everybody can read it: chmod 600 {path}", exits.INVALID)
         return folder.read(path)
+    except FileNotFoundError:
+        return None
     except Refused as error:
         raise CliError(str(error), exits.INVALID) from None
 
@@ -66,6 +72,8 @@ def wanted(known: Keyring | None, wish: Wish) -> Keyring:
         why = "keys of one mode are of no use in another: give another --out, and every service its new file"
         raise CliError(f"the folder is of mode {known.mode}: {why}", exits.CONFLICT)
     before = known or Keyring(mode=wish.mode or "accounts", pools=() if wish.pools else ("default",))
+    if wrong := [name for name in wish.pools if name not in before.pools and not is_pool_name(name)]:
+        raise CliError(f"a pool cannot be called {wrong[0]!r} ({name_fix(wrong[0])})", exits.USAGE)
     pools = tuple(name for name in dict.fromkeys((*before.pools, *wish.pools)) if name not in wish.without)
     partitions, resolver = wish.partitions or before.partitions, wish.resolver or before.resolver
     said = replace(before, partitions=partitions, resolver=resolver)
@@ -80,12 +88,23 @@ def stored(place: Path, given: Path | None, how: Change) -> tuple[Keyring, bool]
     try:
         handle = folder.hold(place)
         try:
+            _check(place, given)
             keyring = documents.ready(how(first(place, given)), int(time.time()))
             return keyring, folder.write(place, keyring)
         finally:
             os.close(handle)
     except OSError as error:
         raise CliError(f"cannot write to {place}: {error.strerror}") from None
+
+
+def _check(place: Path, given: Path | None) -> None:
+    """Raises where keys would not be safe, or others than those in use would take their place."""
+    about = place.stat()
+    if about.st_uid == os.geteuid() and about.st_mode & stat.S_IWOTH and not about.st_mode & stat.S_ISVTX:
+        raise CliError(f"everybody can write to {place}, where the keys are: chmod go-w {place}", exits.INVALID)
+    if first(place, given) is None and (keys := [file.name for file in place.iterdir() if file.suffix in folder.KEYS]):
+        raise CliError(f"{place} has keys ({min(keys)}) and no {folder.KEYRING}, from which they were made: bring it "
+                       "back, or give another --out. New ones would be others than those in use.", exits.CONFLICT)
 
 
 async def told(place: Path, broker: Settings, how: Callable[[Keyring], Keyring], fresh: Sequence[str] = ()) -> Keyring:

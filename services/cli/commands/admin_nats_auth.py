@@ -1,6 +1,7 @@
 """noetlctl admin nats-auth: who may do what on a broker that `noetlctl up` has not started."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
 OUT = click.option("--out", "place", type=click.Path(path_type=Path, file_okay=False), default=Path(".noetl/nats-auth"),
                    show_default=True, help="Folder of the keyring and of all files that follow from it.")
 APPLY = click.option("--apply", is_flag=True, help="Tell the broker of the context at once, as the user `system`.")
-SECRET = click.option("--kubernetes-secret", "secret", metavar="NAME",
+MAX_SECRET = 245  # characters: a Secret may have 253, and one of ours is called NAME-keyring
+
+
+def _secret_name(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
+    if name is not None and not (re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", name) and len(name) <= MAX_SECRET):
+        raise click.BadParameter(f"{name!r} is no name of a Secret: small letters, digits, - and ., at most "
+                                 f"{MAX_SECRET}")
+    return name
+
+
+SECRET = click.option("--kubernetes-secret", "secret", metavar="NAME", callback=_secret_name,
                       help="Print the files as Secrets NAME and NAME-keyring, for `kubectl apply -f -`.")
 COLUMNS = (render.Column("USER", "user"), render.Column("ACCOUNT", "account"), render.Column("PUBLIC KEY", "key"),
            render.Column("FILE", "file", wide=True))

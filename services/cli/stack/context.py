@@ -152,7 +152,7 @@ def locate(context_file: Path | None, environ: Mapping[str, str] = os.environ) -
     named = str(context_file) if context_file else environ.get("NOETL_CONTEXT", "")
     if named:
         return _named(named, environ)
-    if environ.get("NOETL_NATS_URL"):
+    if environ.get("NOETL_NATS_URL") or environ.get("NOETL_NATS_URL_FILE"):
         settings = read_settings(environ)
         return Found(replace(settings, role=login.of_person(settings)))
     default = DEFAULT_FOLDER / FILE_NAME

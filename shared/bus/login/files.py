@@ -107,6 +107,8 @@ def _key(setting: str, path: str, text: str) -> Key:
 
 def _text(setting: str, path: str) -> str:
     try:
+        if not Path(path).is_file() and Path(path).exists():
+            raise BadLogin(f"{setting}: {path} is not a file: it is read again whenever the connection is lost")
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:

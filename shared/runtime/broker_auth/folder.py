@@ -15,6 +15,7 @@ from shared.runtime.broker_auth.keyring import Keyring
 from shared.runtime.service.privacy import write_private
 
 KEYRING = "keyring.json"
+KEYS = (".nk", ".creds")  # of users
 PUBLIC_MODE = 0o644
 
 
@@ -42,7 +43,7 @@ def read(path: Path) -> Keyring | None:
 def write(folder: Path, keyring: Keyring) -> bool:
     """Whether anything is other than it was."""
     files = documents.user_files(keyring)
-    gone = [file for file in folder.iterdir() if file.suffix in (".nk", ".creds") and file.name not in files]
+    gone = [file for file in folder.iterdir() if file.suffix in KEYS and file.name not in files]
     changed = [_put(folder / KEYRING, text_of(keyring))]  # first: all else follows from it
     changed += [_put(folder / name, text) for name, text in files.items()]
     changed.append(_put(folder / documents.SERVER_FILE, documents.server_part(keyring), PUBLIC_MODE))

@@ -13,6 +13,7 @@ _SIZE = re.compile(r"(?:([a-z]+)=)?(\d{1,18})(|[KMGT]i?B?)")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _TAG = re.compile(r"[^\s,]{1,128}")
 EXAMPLE = "results=20GiB,commands=512MiB"
+LEAST = 1 << 20  # bytes: a single message may be so large
 
 
 def wrong(settings: "Settings") -> str:
@@ -25,6 +26,8 @@ def wrong(settings: "Settings") -> str:
         found = _SIZE.fullmatch(each.strip())
         if found is None or int(found[2]) == 0:
             return f"NOETL_MAX_BYTES: {each[:80]!r} is not a size such as {EXAMPLE}"
+        if _bytes(found) < LEAST:
+            return f"NOETL_MAX_BYTES: {each[:80]!r} is too little, at least 1MiB: one message may be so large"
         name = found[1] or ""
         if name == "events":
             return "NOETL_MAX_BYTES: the log has no limit: at one, every execution would stop"
@@ -46,8 +49,12 @@ def sizes(given: tuple[str, ...]) -> dict[str, int]:
     for each in given:
         found = _SIZE.fullmatch(each.strip())
         assert found is not None, "settings are checked when they are read"
-        named[found[1] or ""] = int(found[2]) * 1024 ** _POWERS[found[3][:1]]
+        named[found[1] or ""] = _bytes(found)
     every = named.get("")
     return {
         stream: named.get(name, every or 0) for name, stream in topology.LIMITED.items() if name in named or every
     }
+
+
+def _bytes(found: "re.Match[str]") -> int:
+    return int(found[2]) * int(1024 ** _POWERS[found[3][:1]])

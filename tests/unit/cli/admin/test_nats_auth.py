@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from services.cli.console import exits
+from shared.runtime.broker_auth import folder
 from tests.support.cli import noetlctl
 
 SEED = re.compile(r"\bS[OAU][A-Z2-7]{56}\b")
@@ -120,3 +121,35 @@ def test_a_broker_that_is_not_there_is_told_later(keys: str, monkeypatch: pytest
     assert "the broker was not told" in said
     assert "server.conf" in said
     assert (Path(keys) / "keyring.json").exists()
+
+
+def test_keys_whose_keyring_is_gone_are_not_replaced(keys: str, capsys: Output) -> None:
+    assert auth("ensure", "--out", keys) == exits.OK
+    before = Path(keys, "admin.nk").read_text(encoding="utf-8")
+    Path(keys, folder.KEYRING).unlink()
+    capsys.readouterr()
+    assert auth("ensure", "--out", keys) == exits.CONFLICT
+    assert "no keyring.json" in capsys.readouterr().err
+    assert Path(keys, "admin.nk").read_text(encoding="utf-8") == before
+
+
+def test_a_place_that_everybody_can_write_to_or_read_is_no_place_for_keys(keys: str, capsys: Output) -> None:
+    Path(keys).mkdir()
+    Path(keys).chmod(0o777)
+    assert auth("ensure", "--out", keys) == exits.INVALID
+    assert "chmod go-w" in capsys.readouterr().err
+    Path(keys).chmod(0o700)
+    assert auth("ensure", "--out", keys) == exits.OK
+    Path(keys, folder.KEYRING).chmod(0o644)
+    capsys.readouterr()
+    assert auth("ensure", "--out", keys) == exits.INVALID
+    assert "chmod 600" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    (("--pool", "UPPER"), "write upper"), (("--pool", "p" * 64), "at most 63"),
+    (("--kubernetes-secret", "BAD name"), "no name of a Secret"),
+])
+def test_names_that_nothing_can_have_are_refused(given: tuple[str, ...], said: str, keys: str, capsys: Output) -> None:
+    assert auth("ensure", "--out", keys, *given) == exits.USAGE
+    assert said in capsys.readouterr().err

@@ -156,8 +156,8 @@ def test_a_service_has_no_role_but_its_own() -> None:
     ("given", "sizes"),
     [
         ("results=20GiB,commands=64M", {topology.RESULTS: 20 << 30, topology.COMMANDS: 64 << 20}),
-        ("1024", dict.fromkeys(topology.LIMITED.values(), 1024)),
-        ("1K,ends=5", {**dict.fromkeys(topology.LIMITED.values(), 1024), topology.ENDS: 5}),
+        ("1048576", dict.fromkeys(topology.LIMITED.values(), 1 << 20)),
+        ("2048K,ends=5M", {**dict.fromkeys(topology.LIMITED.values(), 2 << 20), topology.ENDS: 5 << 20}),
     ],
 )
 def test_sizes_are_of_single_streams_or_of_each(given: str, sizes: dict[str, int]) -> None:
@@ -165,7 +165,8 @@ def test_sizes_are_of_single_streams_or_of_each(given: str, sizes: dict[str, int
 
 
 @pytest.mark.parametrize(
-    "given", ["events=1GiB", "nothing=1", "results", "results=", "results=1X", "ends=1,ends=2", "0"])
+    "given", ["events=1GiB", "nothing=1", "results", "results=", "results=1X", "ends=1M,ends=2M", "0",
+              "commands=1048575", "1023K"])
 def test_a_size_that_cannot_be_used_is_named(given: str) -> None:
     with pytest.raises(BadSettings, match="NOETL_MAX_BYTES"):
         read_settings({"NOETL_MAX_BYTES": given})
