@@ -20,8 +20,8 @@ from shared.events import subjects
 from shared.runtime.embedded.nats_server import HOST, NatsServer, free_port
 from shared.runtime.service import targets
 from tests.chaos.driving.skewed import CLOCK_FILE, set_ahead
+from tests.deploy.metrics import scraped
 from tests.support.cli import environment
-from tests.support.metrics import scraped
 from tests.support.pool_ctl import Ctl, on_broker
 from tests.support.waiting import wait_until
 
@@ -146,9 +146,11 @@ def pool_without_workers(world: World) -> Undo:
 
 
 def killed_workers(world: World) -> Undo:
-    """Each while it has runs in its hands, and has said so."""
-    execution, before = world.ctl.start("default", count=4, nap=600), 0
+    """Each while it has runs in its hands, and has said so. New ones for each: one that loses every worker fails."""
+    executions, before = list[str](), 0
     for _ in range(KILLS):
+        executions.append(world.ctl.start("default", count=2, nap=600))
+
         def holding(other: int = before) -> int:
             workers = world.ctl.json("pool", "workers", "default")
             return next((each["pid"] for each in workers if each["pid"] not in (0, other) and each["held"]), 0)
@@ -158,7 +160,8 @@ def killed_workers(world: World) -> Undo:
             os.kill(before, signal.SIGKILL)
 
     def undo() -> None:
-        assert world.ctl("cancel", execution)[0] == 0
+        for execution in executions:
+            world.ctl("cancel", execution)  # it may be over
 
     return undo
 

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from tests.deploy.alert_faults import FAULTS, World
+from tests.deploy.metrics import rules
 from tests.deploy.prometheus import SCRAPE_S, Prometheus
 from tests.support.cli import Up
-from tests.support.metrics import rules
 from tests.support.pool_ctl import Ctl
 from tests.support.terminal import say
 from tests.support.waiting import wait_until

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from shared.runtime.embedded.nats_server import HOST, free_port
-from tests.support.metrics import OBSERVABILITY
+from tests.deploy.metrics import OBSERVABILITY
 from tests.support.waiting import wait_until
 
 SECONDS = {"s": 1, "m": 60, "h": 3600}

@@ -8,8 +8,8 @@ import yaml
 
 from shared.runtime.service.metric_names import METRICS
 from tests.deploy.helm import CHART, RELEASE, Document, documents, of_kind, pods
+from tests.deploy.metrics import OBSERVABILITY, expressions, grouped, named, rules, selected
 from tests.deploy.network import selects
-from tests.support.metrics import OBSERVABILITY, expressions, grouped, named, rules, selected
 from tests.support.paths import DOCS
 
 FULL = f"{RELEASE}-noetl"

@@ -1,5 +1,6 @@
 """Workers as children: started again, ended politely, then by a second word, then for certain."""
 
+import json
 import os
 import signal
 import sys
@@ -14,8 +15,8 @@ from services.pools.process import ProcessBackend
 from shared.dsl.documents.pools import Pool
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.service.settings import Settings
+from shared.runtime.service.targets import WORKERS
 from shared.runtime.stores.pools import WorkerStatus
-from tests.support.metrics import targets
 from tests.support.waiting import until
 
 CLOCK = SystemClock()
@@ -189,10 +190,10 @@ async def test_workers_answer_where_a_prometheus_is_told_of_them(
     found = ProcessBackend(settings, CLOCK, lambda *_: None)
     found.start(POOL, "t", 2)
     [first, second] = await seen(found, "both are there", lambda all_: all("here" in said(each) for each in all_))
-    told = targets(folder)
+    told = {each["labels"]["instance"]: each["targets"][0] for each in json.loads((folder / WORKERS).read_text())}
     assert told.keys() == {first.name, second.name}
     for each in (first, second):
         port = told[each.name].removeprefix("127.0.0.1:")
         assert said(each).startswith(f"{port} True")
     await found.close(5.0)
-    assert targets(folder) == {}
+    assert json.loads((folder / WORKERS).read_text()) == []

@@ -8,9 +8,9 @@ from prometheus_client.samples import Sample
 
 from shared.runtime.service import targets
 from shared.runtime.service.metric_names import METRICS
+from tests.deploy.metrics import expressions, named, scraped
+from tests.deploy.metrics import targets as addresses
 from tests.support.cli import Up, inside, up
-from tests.support.metrics import expressions, named, scraped
-from tests.support.metrics import targets as addresses
 from tests.support.waiting import wait_until
 
 __all__ = ["up"]
