@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.demand import NOOP, Outstanding, ask, demand, is_near, start
+from tests.e2e.pools.demand import NOOP, Outstanding, ask, demand, is_near, start
 from tests.support.pool_ctl import Ctl, connected, stack_in
 from tests.support.terminal import say
 from tests.support.waiting import until

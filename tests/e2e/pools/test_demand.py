@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.pools.demand import ask, demand, is_near, outstanding, start
 from tests.support.cli import LIMIT_S
-from tests.support.demand import ask, demand, is_near, outstanding, start
 from tests.support.pool_ctl import Ctl, stack_in
 from tests.support.processes import children
 from tests.support.waiting import wait_until
