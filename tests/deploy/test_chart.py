@@ -191,6 +191,18 @@ def test_selectors_hold_what_never_changes(values: Path) -> None:
             assert "app.kubernetes.io/version" not in selector
 
 
+@every_values
+def test_a_port_says_its_protocol(values: Path) -> None:
+    """It is a part of a port's key: an API server that knows no default of it refuses the server-side apply of Helm 4
+    without one."""
+    found = documents(values)
+    ports = [port for each in of_kind(found, "Service").values() for port in each["spec"]["ports"]]
+    containers = [each for pod in pods(found).values() for each in pod["spec"]["containers"]]
+    ports += [port for each in containers for port in each.get("ports", ())]
+    assert ports
+    assert [port for port in ports if "protocol" not in port] == []
+
+
 def test_the_version_stands_in_one_place() -> None:
     """The tag of the image is the chart's appVersion, which is the project's."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))

@@ -195,7 +195,7 @@ containers:
     imagePullPolicy: {{ $root.Values.image.pullPolicy }}
     command: [python, -m, services.{{ .module }}]
     ports:
-      - { name: health, containerPort: 8080 }
+      - { name: health, containerPort: 8080, protocol: TCP }
     env:
       {{- include "noetl.envList" $env | nindent 6 }}
     {{- include "noetl.probes" . | nindent 4 }}
