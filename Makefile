@@ -15,7 +15,7 @@ UV := uv>=0.8,<1
 LOCK := uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help setup lock run test fresh long check fuzz bench image test-image test-chart test-alerts test-upgrade clean
+.PHONY: help setup lock run test fresh long check fuzz bench image test-image test-chart test-k8s test-alerts test-upgrade clean
 
 help:
 	@echo "make setup   create $(VENV) and install everything into it"
@@ -31,6 +31,7 @@ help:
 	@echo "make test-chart  the chart's tests with Helm 3 and Helm 4"
 	@echo "make test-alerts  every alert fired by a real fault; needs prometheus and promtool; DIVIDE=60"
 	@echo "make test-upgrade  OLD=, a commit: its services beside these, forth and back under load"
+	@echo "make test-k8s    the chart and pools on a real Kubernetes API, which is built once; ARGS= of pytest"
 
 setup: $(STAMP)
 
@@ -108,6 +109,10 @@ test-alerts: setup
 
 test-upgrade: setup
 	$(BIN)/python -m tests.golden.side_by_side --old $(OLD)
+
+# A real API server, built from Debian's sources into a cache outside the tree: the first time takes 20 minutes.
+test-k8s: setup $(HELM4)/helm/helm
+	HELM4_BINARY=$(abspath $(HELM4)/helm/helm) $(BIN)/python -m tests.k8s $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

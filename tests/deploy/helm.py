@@ -30,9 +30,9 @@ def binaries() -> dict[str, str]:
 HELMS = binaries()
 
 
-def run(helm: str, *args: str) -> subprocess.CompletedProcess[str]:
+def run(helm: str, *args: str, within_s: float = 60) -> subprocess.CompletedProcess[str]:
     assert HELMS[helm], "no Helm 3: `make setup` brings it on Linux x86_64; elsewhere put one into PATH"
-    return subprocess.run([HELMS[helm], *args], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([HELMS[helm], *args], capture_output=True, text=True, check=False, timeout=within_s)
 
 
 @cache

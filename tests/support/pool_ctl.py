@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -43,10 +43,20 @@ workflow:
 Done = tuple[int, str, str]
 
 
+class Stack(Protocol):
+    """What noetlctl is to talk to: an embedded stack, or a release of the chart."""
+
+    folder: Path
+    context_file: Path
+
+    @property
+    def context(self) -> dict[str, Any]: ...
+
+
 class Ctl:
     """noetlctl in this process: a start of Python for each call would take most of the time."""
 
-    def __init__(self, up: Up) -> None:
+    def __init__(self, up: Stack) -> None:
         self.up, self.folder = up, up.folder
         self.ledger = up.folder / "ledger.txt"
 
