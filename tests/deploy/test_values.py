@@ -118,6 +118,8 @@ def test_demand_is_told_by_the_pools_service(mode: str) -> None:
     {"router": {"resources": {"requests": {"cpu": -1}}}},
     {"router": {"resources": {"requests": {"memory": "abc"}}}},
     {"workerDefaults": {"drainSeconds": 0}},
+    {"workerDefaults": {"provides": ["a.b"]}},
+    {"workerDefaults": {"toolsDisabled": ["nosuch"]}},
     {"image": {"digest": "latest"}},
 ])
 def test_values_that_are_refused(values: dict[str, Any]) -> None:
@@ -138,6 +140,10 @@ def test_what_other_values_say_is_not_said_against_them(setting: str, said: str)
 def test_labels_of_others_and_a_log_level_of_its_own_are_fine() -> None:
     labels = {"team": "data", "example.com/owner": "me"}
     assert errors({"commonLabels": labels, "router": {"extraEnv": {"NOETL_LOG_LEVEL": "debug"}}}) == []
+
+
+def test_every_kind_of_tool_can_be_disabled() -> None:
+    assert errors({"workerDefaults": {"toolsDisabled": sorted(specs())}}) == []
 
 
 def test_the_defaults_are_values_of_the_schema() -> None:

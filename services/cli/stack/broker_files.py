@@ -5,7 +5,7 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -75,14 +75,17 @@ def exhausted(info: Mapping[str, Any]) -> str:
 
 
 async def limited(bus: JetStreamBus) -> str:
-    """Of a limit that somebody has set on the log."""
-    for partition in count():
-        name = topology.events_stream(partition)
+    """Of a limit that somebody has set on the log, or on the queue and other streams that refuse what is new then."""
+    for name in chain(topology.LIMITED.values(), map(topology.events_stream, count())):
         try:
             info = await bus.requests.api(api.stream_info(name))
         except NotFound:
+            if name in topology.LIMITED.values():
+                continue
             break
         config, state = info["config"], info["state"]
+        if config.get("discard") != "new":
+            continue
         if 0 < config["max_bytes"] < state["bytes"] + LEAST_RECORD:
             return f"{name} has {state['bytes']} bytes of the {config['max_bytes']} that its max_bytes allows"
         if 0 < config["max_msgs"] <= state["messages"]:

@@ -90,6 +90,7 @@ def _entries(messages: Sequence[Message], partitions: int) -> Iterator[Entry]:
 
 async def _lock(connection: asyncpg.Connection, partition: int, after: int, schema: int) -> None:
     row = await connection.fetchrow(SQL["lock_cursor"], partition)
+    assert row is not None, "a cursor is made with its partition"
     if row["seq"] != after:
         raise Moved(f"the cursor of partition {partition} is at {row['seq']}, not at {after}")
     if schema not in (ANY, row["schema"]):
