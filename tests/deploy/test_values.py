@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
+from shared.tools.registry import specs
 from tests.deploy.helm import CHART, HELMS, refusal, run
 
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from services.cli.stack.broker_files import limited
 from shared.bus import topology
 from shared.bus.jetstream import JetStreamBus, connect
 from shared.bus.kv import stream_of
@@ -331,3 +332,11 @@ def test_a_pool_name_that_would_widen_a_subject_is_refused(tmp_path: Path) -> No
     for name in ("*", ">", "a.b", "", "a b"):
         with pytest.raises(Refused):
             NatsServer(tmp_path, pools=(name,))
+
+
+async def test_a_queue_at_its_limit_is_named(bus: JetStreamBus) -> None:
+    await ensure(bus, WANTED)
+    assert await limited(bus) == ""
+    config = (await bus.requests.api(f"STREAM.INFO.{COMMANDS}"))["config"]
+    await bus.requests.api(f"STREAM.UPDATE.{COMMANDS}", {**config, "max_bytes": 100})
+    assert f"{COMMANDS} has 0 bytes of the 100" in await limited(bus)
