@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from shared.runtime.service import targets
 from tests.deploy.alert_faults import FAULTS, World
 from tests.deploy.metrics import rules
 from tests.deploy.prometheus import SCRAPE_S, Prometheus
@@ -33,7 +34,7 @@ def main() -> int:
     assert {name for names in FAULTS.values() for name in names} == {rule["alert"] for rule in rules()}
     assert shutil.which("prometheus"), "no prometheus: `apt install prometheus` has it"
     folder = Path(tempfile.mkdtemp(prefix="noetl-alerts-"))
-    up = Up(folder)
+    up = Up(folder, NOETL_TARGETS=str(folder / ".noetl" / targets.FOLDER))
     try:
         up.wait()
         missing = provoked(World(Ctl(up), folder), folder, asked.divide, asked.only)

@@ -1,6 +1,7 @@
 """A real stack tells every figure that is documented, and every one that the dashboard and the alerts ask for."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,9 @@ from shared.runtime.service import targets
 from shared.runtime.service.metric_names import METRICS
 from tests.deploy.metrics import expressions, named, scraped
 from tests.deploy.metrics import targets as addresses
-from tests.support.cli import Up, inside, up
+from tests.support.cli import Up, inside
 from tests.support.waiting import wait_until
 
-__all__ = ["up"]
 PLAYBOOK = """apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: seen, path: seen}
@@ -22,6 +22,18 @@ workflow:
     tool: {kind: shell, cmds: ["true"]}
 """
 Told = dict[str, list[Sample]]
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One whose workers answer, too."""
+    folder = tmp_path_factory.mktemp("up")
+    stack = Up(folder, NOETL_TARGETS=str(folder / ".noetl" / targets.FOLDER))
+    try:
+        stack.wait()
+        yield stack
+    finally:
+        stack.stop()
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,6 @@ from shared.runtime.embedded.postgres_keeper import PostgresKeeper
 from shared.runtime.embedded.postgres_roles import PROJECTOR, READER
 from shared.runtime.embedded.reloaded_accounts import ReloadedAccounts
 from shared.runtime.embedded.unit import Service, Unit
-from shared.runtime.service import targets
 from shared.runtime.service.main import connect
 from shared.runtime.service.settings import Level, Settings
 from shared.runtime.service.supervisor import sleep_or_stop, supervise
@@ -220,9 +219,10 @@ class Stack:
 
     def _with_workers(self, settings: Settings) -> Settings:
         passwords, logs = self.server.workers_file, self.options.folder / "logs"
-        told = str(self.options.folder / targets.FOLDER)
+        told = self.options.asked.targets  # else they listen to nobody
         return replace(
-            settings, passwords=str(passwords), logs=str(logs), targets=told, drain_s=settings.drain_s + WORKERS_S)
+            settings, passwords=str(passwords), logs=str(logs), targets=str(Path(told).absolute()) if told else "",
+            drain_s=settings.drain_s + WORKERS_S)
 
     def dsn(self, role: str = READER) -> str:
         """Of the read model; nothing while there is none."""

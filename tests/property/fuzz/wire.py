@@ -95,7 +95,7 @@ class Wire(Connection):
     def write(self, _command: bytes) -> None:
         pass
 
-    async def api(self, _subject: str, _body: object = None) -> dict[str, Any]:
+    async def api(self, _subject: str, _body: object = None, *, again: bool = False) -> dict[str, Any]:
         return {"state": {"last_seq": 0}}
 
 
