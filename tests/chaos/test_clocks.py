@@ -68,7 +68,7 @@ async def told(cluster: Cluster, bus: JetStreamBus, names: list[str], ahead_s: f
             await asyncio.sleep(0.5)
 
 
-@pytest.mark.parametrize("ahead_s", [HOUR_S, -HOUR_S])
+@pytest.mark.parametrize("ahead_s", [HOUR_S, long(-HOUR_S)])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("bus")
 async def test_a_service_whose_clock_is_an_hour_off_is_refused_at_its_start(

@@ -52,7 +52,7 @@ async def test_chains_finish_although_a_process_is_killed(cluster: Cluster, bus:
         assert "queue.lost" in cluster.processes["scheduler-g"].said(spoken)
 
 
-@pytest.mark.parametrize("victim", [*VICTIMS, "nats-worker"])
+@pytest.mark.parametrize("victim", [*map(long, VICTIMS), "nats-worker"])
 async def test_pages_go_on_where_they_were_although_a_process_is_killed(
     cluster: Cluster, bus: JetStreamBus, victim: str
 ) -> None:

@@ -18,6 +18,7 @@ from tests.chaos.driving.killing import Kill, cut_off
 from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.projection import check_projection
 from tests.chaos.driving.support import TWO, Cluster
+from tests.support.long import long
 
 SIZES = TWO
 SEED = 11
@@ -32,7 +33,7 @@ class Finished(NamedTuple):
     at: float
 
 
-@pytest.mark.parametrize(("path", "victim"), [(CALLS, "worker"), (LOOPS, "worker"), (LOOPS, "scheduler")])
+@pytest.mark.parametrize(("path", "victim"), [(CALLS, "worker"), (LOOPS, "worker"), long(LOOPS, "scheduler")])
 async def test_three_levels_give_the_right_rows_although_a_process_is_killed(
     cluster: Cluster, bus: JetStreamBus, path: str, victim: str
 ) -> None:

@@ -13,6 +13,7 @@ from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.projection import check_projection
 from tests.chaos.driving.support import Cluster
 from tests.chaos.test_kill import kill, start_again
+from tests.support.long import long
 
 PARENTS, CHILDREN = 40, 4
 TIMERS = 300
@@ -23,7 +24,7 @@ def resumed(log: Log) -> int:
     return sum(isinstance(event, ev.TaskResumed) for key in log.histories for _, event in log.events(key))
 
 
-@pytest.mark.parametrize("victim", ["router", "scheduler", "worker", "nats"])
+@pytest.mark.parametrize("victim", [long("router"), long("scheduler"), "worker", "nats"])
 async def test_parents_hear_from_every_child_although_a_process_is_killed(
     cluster: Cluster, bus: JetStreamBus, victim: str
 ) -> None:
