@@ -33,6 +33,8 @@ def test_flag_then_environment_then_current_folder(tmp_path: Path, monkeypatch: 
     assert context.find(flag, environ).nats_url == "nats://flag"
     assert context.find(None, environ).nats_url == "nats://named"
     assert context.find(None, {"NOETL_NATS_URL": "nats://url"}).nats_url == "nats://url"
+    (tmp_path / "url").write_text("nats://written\n")
+    assert context.find(None, {"NOETL_NATS_URL_FILE": str(tmp_path / "url")}).nats_url == "nats://written"
     assert context.find(None, NOWHERE).nats_url == "nats://folder"
 
 
