@@ -9,12 +9,12 @@ import click
 
 from services.cli.console import execution_ids, exits, render, times
 from services.cli.console.times import Moment
-from services.cli.stack import context
+from services.cli.stack import archived, context
 from services.cli.stack.broker_away import Patience
 
 
 @click.command("events", epilog="Examples: noetlctl events 4f1c… -o table   "
-               "noetlctl events 4f1c… --follow | jq .event_type")
+               "noetlctl events 4f1c… --follow | jq .event_type   noetlctl events 4f1c… --archive /backups/monday")
 @execution_ids.argument
 @render.option("jsonl", "table", "json", "yaml", "name")
 @click.option(
@@ -26,27 +26,31 @@ from services.cli.stack.broker_away import Patience
 )
 @click.option("--since", type=Moment(), metavar="TIME", help="Since then: 2h ago, or 2026-11-16T10:00.")
 @click.option("--follow", is_flag=True, help="Wait for more, until the execution is over.")
+@archived.option
 @context.option
 def command(
-    execution: str, output: str, names: str, since: datetime | None, follow: bool, context_file: Path | None
+    execution: str, output: str, names: str, since: datetime | None, follow: bool, archive_place: Path | None,
+    context_file: Path | None,
 ) -> int:
     """Print the events of an execution in log order."""
     from services.cli.console import run_async
 
     if follow and output in ("json", "yaml"):
         raise click.UsageError("--follow prints event by event: take -o jsonl or table")
-    return run_async.run(_events(execution, Printer(output, since), names == "formal", follow, context_file))
+    if follow and archive_place is not None:
+        raise click.UsageError("--follow waits for more, and an archive has no more")
+    places = (context_file, archive_place)
+    return run_async.run(_events(execution, Printer(output, since), names == "formal", follow, places))
 
 
 async def _events(
-    execution_id: str, printer: "Printer", formal: bool, follow: bool, context_file: Path | None
+    execution_id: str, printer: "Printer", formal: bool, follow: bool, places: tuple[Path | None, Path | None]
 ) -> int:
     from services.cli.executions import logbook, requests
     from services.cli.executions.named_events import Canonical, InFormal
     from shared.answers.history.summary import Summary
 
-    settings = context.find(context_file)
-    async with context.connected(settings, Patience() if follow else None) as bus:
+    async with archived.source(*places, Patience() if follow else None) as (bus, settings):
         names = InFormal(bus) if formal else Canonical()
         if not follow:
             book = await logbook.read(bus, execution_id, settings.partitions)

@@ -8,7 +8,7 @@ import click
 
 from services.cli.console import execution_ids, exits, progress, render
 from services.cli.console.exits import CliError
-from services.cli.stack import context
+from services.cli.stack import archived, context
 from shared.events.run_index import iteration_part
 
 if TYPE_CHECKING:
@@ -34,9 +34,11 @@ COLUMNS = (
 @click.option("--last", metavar="N", type=click.IntRange(1, MAX_REPLAYS), default=20, show_default=True,
               help="How many of them.")
 @render.option("table", "wide", "json", "yaml", "name", "jsonl")
+@archived.option
 @context.option
 def command(
-    execution: str | None, file: Path | None, path: str | None, last: int, output: str, context_file: Path | None
+    execution: str | None, file: Path | None, path: str | None, last: int, output: str, archive_place: Path | None,
+    context_file: Path | None,
 ) -> int:
     """Run recorded outcomes through an edited playbook, without calling a tool.
 
@@ -49,7 +51,7 @@ def command(
     if (execution is None) == (path is None):
         raise CliError("say what to replay: an execution, or --playbook PATH", exits.USAGE)
     plan = _plan(file) if file is not None else None
-    return run_async.run(_replay(execution, path, last, plan, file, output, context.find(context_file)))
+    return run_async.run(_replay(execution, path, last, plan, file, output, (context_file, archive_place)))
 
 
 def _plan(file: Path) -> "Plan":
@@ -60,10 +62,10 @@ def _plan(file: Path) -> "Plan":
 
 async def _replay(
     execution: str | None, path: str | None, last: int, plan: "Plan | None", file: Path | None, output: str,
-    settings: "Settings",
+    places: tuple[Path | None, Path | None],
 ) -> int:
     found: list[dict[str, Any]] = []
-    async with context.connected(settings) as bus:
+    async with archived.source(*places) as (bus, settings):
         wanted = [execution] if execution else await _recorded(bus, settings, path or "", last)
         with progress.bar("replaying", len(wanted)) as done:
             async for replayed in _all(bus, settings, wanted, plan):

@@ -1,6 +1,7 @@
 """noetlctl verify: the proof that an execution's history is right, or the first thing that is wrong with it."""
 
 import sys
+from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,16 +11,16 @@ import click
 from services.cli.console import execution_ids, exits, render, screen
 from services.cli.console.exits import CliError
 from services.cli.console.times import Moment
-from services.cli.stack import context
+from services.cli.stack import archived, context
 
 if TYPE_CHECKING:
     from services.cli.verify.checker import Checker, Summary
-    from shared.runtime.service.settings import Settings
 
 WAIT_S = 10.0
 
 
-@click.command("verify", epilog="Examples: noetlctl verify 4f1c… -o json   noetlctl verify --all --since 1d")
+@click.command("verify", epilog="Examples: noetlctl verify 4f1c… -o json   noetlctl verify --all --since 1d   "
+               "noetlctl verify --all --archive /backups/monday")
 @execution_ids.optional
 @click.option("--all", "everything", is_flag=True, help="Every execution in the log.")
 @click.option("--all-violations", is_flag=True, help="Tell every violation, not the first one of an execution.")
@@ -30,17 +31,19 @@ WAIT_S = 10.0
 )
 @click.option("--since", type=Moment(), metavar="TIME", help="With --all: executions that began then or later.")
 @render.option()
+@archived.option
 @context.option
 def command(
     execution: str | None, everything: bool, all_violations: bool, log_only: bool, wait_s: float,
-    since: datetime | None, output: str, context_file: Path | None,
+    since: datetime | None, output: str, archive_place: Path | None, context_file: Path | None,
 ) -> int:
     """Prove from the log that an execution is right.
 
     Every decision is made again from what it had folded, and must be the same; tokens, runs, loops, ctx, tasks and
     waits are counted; the read model is compared with the log. An execution that is not over and stands still is asked
     what moves it: if nothing does, that is wrong too, and it may take a minute to be certain. Exits 0 when nothing is
-    wrong, also for an execution that is not over; 1 when something is, or when it cannot be told.
+    wrong, also for an execution that is not over; 1 when something is, or when it cannot be told. Of an archive only
+    the log is looked at; one that is damaged is refused (3).
     """
     from services.cli.console import run_async
 
@@ -48,21 +51,23 @@ def command(
         raise click.UsageError("name an execution, or use --all")
     if since is not None and not everything:
         raise click.UsageError("--since goes with --all")
-    settings = context.find(context_file)
     most = None if all_violations else 1
-    return run_async.run(_verify(execution, settings, log_only, wait_s, since, output, most))
+    return run_async.run(_verify(execution, (context_file, archive_place), log_only, wait_s, since, output, most))
 
 
 async def _verify(
-    execution: str | None, settings: "Settings", log_only: bool, wait_s: float, since: datetime | None, output: str,
-    most: int | None,
+    execution: str | None, places: tuple[Path | None, Path | None], log_only: bool, wait_s: float,
+    since: datetime | None, output: str, most: int | None,
 ) -> int:
     from services.cli.verify.checker import Checker
     from services.cli.verify.read_model import ReadModel
     from services.cli.verify.unfinished import watch
     from shared.bus.jetstream import JetStreamBus
 
-    async with context.connected(settings) as bus, ReadModel("" if log_only else settings.postgres_dsn) as model:
+    log_only = log_only or places[1] is not None
+    async with AsyncExitStack() as held:
+        bus, settings = await held.enter_async_context(archived.source(*places))
+        model = await held.enter_async_context(ReadModel("" if log_only else settings.postgres_dsn))
         around = watch(bus, settings.partitions) if isinstance(bus, JetStreamBus) and not log_only else None
         checker = Checker(bus, settings.partitions, None if log_only else model, wait_s, around)
         if execution:

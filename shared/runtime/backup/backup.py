@@ -67,7 +67,7 @@ async def _part(bus: JetStreamBus, folder: Path, name: str) -> Part:
             saved = await snapshot.save(bus, name, write)
     except NoetlError as error:
         raise type(error)(f"the backup stops at {name}: {error}") from None
-    return Part(name, file, written.bytes, written.sha256, saved)
+    return Part(name, file, written.bytes, written.sha256, saved, written.pieces)
 
 
 def server_version(bus: JetStreamBus) -> str:

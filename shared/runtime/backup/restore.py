@@ -30,7 +30,7 @@ async def take_back(bus: JetStreamBus, folder: Path, manifest: Manifest, *, repl
     """The manifest's files have been checked. Services must not run: they would decide on half a log."""
     await _refuse_what_is_there(bus, manifest)
     for part in manifest.parts:
-        await _restore(bus, folder, part, replicas)
+        await bring(bus, folder, part, replicas)
         say(f"{part.stream}: {part.messages} messages, up to {part.last_seq}")
     for key in PRESENCE:
         body = {"filter": subjects.key(topology.POOLS, key)}
@@ -57,7 +57,8 @@ async def _messages(bus: JetStreamBus, name: str) -> int:
         return 0
 
 
-async def _restore(bus: JetStreamBus, folder: Path, part: Part, replicas: int) -> None:
+async def bring(bus: JetStreamBus, folder: Path, part: Part, replicas: int) -> None:
+    """One stream of a backup whose files have been checked."""
     with suppress(NotFound):
         await bus.requests.api(api.stream_delete(part.stream))  # it is empty
     saved = replace(part.saved, config={**part.saved.config, "num_replicas": replicas})
