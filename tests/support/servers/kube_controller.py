@@ -88,11 +88,9 @@ class Controller:
         await asyncio.sleep(0.02)
         self._status(pod, "Pending", {"waiting": {"reason": "ContainerCreating"}})
         await asyncio.sleep(0.02)
-        container = self._container(spec["containers"][0], attempt)
-        if container is None:
+        while (container := self._container(spec["containers"][0], attempt)) is None:
             self._status(pod, "Pending", {"waiting": {"reason": "CreateContainerConfigError", "message": "no Secret"}})
-            await asyncio.sleep(3600)
-        assert container is not None
+            await asyncio.sleep(0.05)  # the kubelet looks again: of two calls with one key, one may put it there anew
         return await self._program(pod, container)
 
     async def _program(self, pod: dict[str, Any], container: Container) -> bool:
