@@ -26,7 +26,8 @@ from shared.dsl.model.edition import plan_name
 from shared.dsl.model.plan import Plan
 from shared.engine.pools import placement
 from shared.engine.routing import decide as routing
-from shared.engine.routing.state import LIVE, Execution, evolve
+from shared.engine.routing.parent_notes import parent_notes
+from shared.engine.routing.state import LIVE, Execution, accepted, evolve
 from shared.engine.values.stored_values import shrink
 from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import model as ev
@@ -255,29 +256,36 @@ class Requests:
         partition = subjects.partition_of(execution_id, self._partitions)
         values: dict[str, Any] = {}
 
-        def start() -> list[ev.Event]:
-            return routing.start(
+        def start() -> routing.Decision:
+            return routing.begun(
                 execution_id, request, own_id, plan, seconds(ts), restored, values, pools, unready)
 
         try:
             pools, unready = await self._pools(plan), await self._unready(plan)
-            events, blobs = shrink(execution_id, await results.brought(self._bus, values, start))
+            found, draft = await results.brought(self._bus, values, start)
+            events, blobs = shrink(execution_id, found)
             record = Record(execution_id, "router", 1, ts, tuple(events))
             await results.store(self._bus, execution_id, blobs)
             future = await self._bus.send(subjects.event(partition, execution_id, "router"), encode(record), expected=0)
         except Unavailable as error:
             await self._later(delivery, error, execution_id)
             return
-        future.add_done_callback(partial(self._begun, delivery, partition, record))
+        future.add_done_callback(partial(self._begun, delivery, partition, record, None if blobs else draft))
 
-    def _begun(self, delivery: Delivery, partition: int, record: Record, future: "asyncio.Future[int]") -> None:
-        """The state is adopted right here: the first report of the execution may be the very next message."""
+    def _begun(
+        self, delivery: Delivery, partition: int, record: Record, draft: Execution | None, future: "asyncio.Future[int]"
+    ) -> None:
+        """The state is adopted right here: the first report of the execution may be the very next message. It is the
+        `draft` of the decision, unless that was made of values that are not in the record."""
         if future.cancelled():
             return
         error = future.exception()
         if error is None:
             self.started += 1
-            state = evolve(Execution(record.execution_id), record, future.result())
+            if draft is not None:
+                state = accepted(draft, record, future.result())
+            else:
+                state = evolve(Execution(record.execution_id), record, future.result())
             if state.status in LIVE:
                 self._adopt(partition, record.execution_id, state)
             answer = self._answer(delivery, state)
@@ -331,7 +339,7 @@ class Requests:
 
     async def _tell_end(self, delivery: Delivery, state: Execution) -> None:
         """The request is done when the parent that waits for an execution that is already over knows of its end."""
-        for note in routing.told(state):
+        for note in parent_notes(state):
             await self._notes.tell(note)
         await delivery.ack()
 

@@ -32,8 +32,9 @@ class Router:
         self.room = Room()
         self._plans = Plans(bus)
         self._notes = Notes(bus, clock, settings.partitions)
+        core = RouterCore(self._plans)
         around = Surroundings(
-            bus=bus, clock=clock, partitions=settings.partitions, core=RouterCore(self._plans), plans=self._plans,
+            bus=bus, clock=clock, partitions=settings.partitions, core=core, drafting=core, plans=self._plans,
             send=self._notes.send, loads=Loads(), quota=Quota(clock.now, ORIGIN),
         )
         self.counts = around.counts

@@ -74,3 +74,14 @@ class Core(Protocol[S]):
 
     def keep(self, state: S) -> bool:
         """The state must stay in memory while the execution lives."""
+
+
+class Drafting(Protocol[S]):
+    """What a core can do besides whose decision arrives at the state that the log will have. Nothing else holds that
+    draft, so it may become the state itself; whatever has happened to the record in between, folding is right."""
+
+    def decided(self, state: S, now: float, values: Values) -> tuple[list[Event], S]:
+        """`decide`, and the draft."""
+
+    def accepted(self, after: S, record: Record, seq: int) -> S:
+        """`fold` of the record of just this decision, from the draft."""

@@ -17,6 +17,7 @@ from tests.sim import checks
 from tests.sim.books.playbooks import BOOKS, compiled
 from tests.sim.loop import VirtualLoop
 from tests.sim.world import Asked, World, bury
+from tests.support.drafts import compared
 
 STORY_LINES = 60
 
@@ -42,9 +43,9 @@ def quiet() -> Iterator[None]:
 
 def run_seed(seed: int, trace: Callable[[str], None] | None = None) -> list[str]:
     """What is wrong with the world of this seed; empty when nothing is."""
-    with quiet():
+    with quiet(), compared() as wrong:
         world = live(seed, trace)
-    return checks.check(world)
+    return checks.check(world) + wrong
 
 
 def live(seed: int, trace: Callable[[str], None] | None = None) -> World:

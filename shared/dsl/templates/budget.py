@@ -69,7 +69,13 @@ def one_decision(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with Budget():
+        budget = Budget()  # entered and left as `with` does, without two calls for each decision
+        token = _current.set(budget)
+        try:
             return function(*args, **kwargs)
+        finally:
+            _current.reset(token)
+            if budget.used and isinstance(around := token.old_value, Budget):
+                around.used += budget.used
 
     return run

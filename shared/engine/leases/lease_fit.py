@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from shared.events import model as ev
 from shared.events.classes import ENDS_LEASE
 from shared.events.outcome import Outcome, Result
-from shared.events.record import Lease, Record, event_type
+from shared.events.record import Lease, Record, Writer, event_type
 from shared.events.request import derive_id
 from shared.events.run_index import frame_of, is_frame, is_iteration, is_run, iteration_part, part_of
 
@@ -38,7 +38,7 @@ _SHAPED: dict[type[ev.Event], Callable[[Any], Result | Outcome]] = {  # those wi
     ev.TaskDone: attrgetter("outcome"), ev.TaskRetried: attrgetter("outcome"),
     ev.StepDone: attrgetter("result"), ev.IterationDone: attrgetter("result"),
 }
-_OF_PLAIN = frozenset({"worker", "waiting"})  # who reports on a run that is no loop
+_BY_PLAIN: Mapping[Writer, Kinds] = {"worker": _OF_RUN, "waiting": _OF_WAIT}  # who reports on a run that is no loop
 _WITH_CLAIMS: Kinds = frozenset({ev.FrameClaimed, ev.LoopHalted, ev.TaskWaiting})  # say more than a lease may claim
 MAX_DIGITS = 9  # of the number of a run
 MAX_SHOWN = 80  # characters of a name that a reason repeats
@@ -72,18 +72,31 @@ def misfit(seq: int, record: Record, known: Known | None) -> str:
         return f"run {_short(lease.run_id)} is one of step {known.step!r}, not of {_short(lease.step)}"
     if lease.pool and lease.pool != known.pool:
         return f"run {_short(lease.run_id)} is for pool {known.pool!r}, not for {_short(lease.pool)}"
-    return _misplaced(record, lease, known) or _misspoken(record, lease, known)
+    sayable = _sayable(record.writer, lease.index, known)
+    if sayable is None:
+        return f"{_named(lease)} is not reported on by {record.writer}"
+    if known.loop and (wrong := _misplaced(lease, known)):
+        return wrong
+    return _misspoken(record, lease, known, sayable)
 
 
-def _misplaced(record: Record, lease: Lease, known: Known) -> str:
-    writer, index = record.writer, lease.index
+def _sayable(writer: Writer, index: int, known: Known) -> Kinds | None:
+    """What such a writer can say of it; None: nothing."""
     if not known.loop:
-        right = is_run(index) and writer in _OF_PLAIN
-    else:
-        right = writer == "iteration" or (writer == "waiting" and is_iteration(index))
-    if not right:
-        return f"{_named(lease)} is not reported on by {writer}"
-    if known.loop and known.local is False and is_run(index):
+        return _BY_PLAIN.get(writer) if is_run(index) else None
+    if writer == "waiting":
+        return _OF_WAIT if is_iteration(index) else None
+    if writer != "iteration":
+        return None
+    if is_run(index):
+        return _OF_WHOLE
+    return _OF_ITERATION if is_iteration(index) else _OF_FRAME
+
+
+def _misplaced(lease: Lease, known: Known) -> str:
+    """Of what is or belongs to a loop."""
+    index = lease.index
+    if known.local is False and is_run(index):
         return f"loop {_short(lease.run_id)} is nobody's as a whole"
     if known.begun is not None and index >= known.begun:
         return f"{_named(lease)} was not started"
@@ -92,8 +105,8 @@ def _misplaced(record: Record, lease: Lease, known: Known) -> str:
     return ""
 
 
-def _misspoken(record: Record, lease: Lease, known: Known) -> str:
-    sayable, last = _sayable(record, lease), record.events[-1]
+def _misspoken(record: Record, lease: Lease, known: Known, sayable: Kinds) -> str:
+    last = record.events[-1]
     for event in record.events:
         kind = type(event)
         if kind not in sayable:
@@ -104,14 +117,6 @@ def _misspoken(record: Record, lease: Lease, known: Known) -> str:
         if shaped is not None and shaped(event).shape == "loop" and _is_misshapen(shaped(event)):
             return f"{_named(lease)} has a result in the shape of a loop that is none"
     return _wrong_end(record, lease, known) if type(last) in _WITH_CLAIMS else ""
-
-
-def _sayable(record: Record, lease: Lease) -> Kinds:
-    if record.writer == "waiting":
-        return _OF_WAIT
-    if is_run(lease.index):
-        return _OF_RUN if record.writer == "worker" else _OF_WHOLE
-    return _OF_ITERATION if is_iteration(lease.index) else _OF_FRAME
 
 
 def _is_misshapen(found: Result | Outcome) -> bool:

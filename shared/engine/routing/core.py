@@ -37,6 +37,7 @@ from shared.engine.leases.lease_fit import was_scheduled
 from shared.engine.routing import cancel_and_pause
 from shared.engine.routing import decide as routing
 from shared.engine.routing import state as execution
+from shared.engine.routing.parent_notes import parent_notes
 from shared.engine.routing.state import LIVE, Execution, evolve, is_over
 from shared.engine.values.stored_values import Values
 from shared.events.model import Event
@@ -69,7 +70,8 @@ class RouterCore:
     def stale(self, state: Execution, records: Sequence[Entry]) -> bool:
         """A report about a run that this state has never seen scheduled."""
         for _, record in records:
-            for run_id in _runs(record):
+            lease = record.lease
+            for run_id in (lease.run_id,) if lease is not None else _runs(record):
                 if run_id not in state.runs and not was_scheduled(state.counts, run_id):
                     return True
         return False
@@ -82,15 +84,25 @@ class RouterCore:
             return []
         return routing.decide(self._plans(state.digest), state, now, values)
 
+    def decided(self, state: Execution, now: float, values: Values) -> tuple[list[Event], Execution]:
+        if state.status not in LIVE:
+            return [], state
+        return routing.decided(self._plans(state.digest), state, now, values)
+
+    def accepted(self, after: Execution, record: Record, seq: int) -> Execution:
+        return execution.accepted(after, record, seq)
+
     def due(self, state: Execution) -> float | None:
-        return cancel_and_pause.due(state)
+        return None if state.status == "running" else cancel_and_pause.due(state)
 
     def outgoing(self, state: Execution, records: Sequence[Entry], values: Values, horizon: int) -> list[Note]:
-        own = any(record.writer == self.writer for _, record in records)
-        return list(routing.told(state)) if own else []
+        for _, record in records:
+            if record.writer == self.writer:
+                return parent_notes(state)
+        return []
 
     def recover(self, state: Execution, values: Values) -> list[Note]:
-        return list(routing.told(state))
+        return parent_notes(state)
 
     def over(self, state: Execution) -> bool:
         return is_over(state)
@@ -101,6 +113,4 @@ class RouterCore:
 
 
 def _runs(record: Record) -> Iterable[str]:
-    if record.lease is not None:
-        return (record.lease.run_id,)
     return [run_id for event in record.events if (run_id := getattr(event, "run_id", ""))]

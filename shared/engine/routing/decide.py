@@ -14,8 +14,9 @@
 What people wish comes first (`cancel_and_pause.py`). Deciding again after its own events yields nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec
 
 import msgspec
 from msgspec.structs import replace
@@ -28,12 +29,12 @@ from shared.engine.routing import cancel_and_pause, compensation
 from shared.engine.routing.boundary_event import event_view
 from shared.engine.routing.joins import Move, args_of, next_move, wave_of
 from shared.engine.routing.request_terms import missing_step, priority_of
-from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, Token, apply, draft, ended, is_over
+from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, Token, apply, draft, ended
 from shared.engine.routing.workload import merge_workload, whole_scope
 from shared.engine.scheduling.limits import limited
 from shared.engine.values import time_limits
 from shared.engine.values.ctx_patch import MAX_CTX_BYTES, apply_patch, over_limit, refuse_stored, work_of
-from shared.engine.values.scope import narrow, visible
+from shared.engine.values.scope import NOTHING, narrow, visible
 from shared.engine.values.stored_values import (
     MAX_RECORD_BYTES,
     MAX_WORKLOAD_BYTES,
@@ -44,8 +45,6 @@ from shared.engine.values.stored_values import (
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.failure import CTX, LIMIT, PLAYBOOK, POOL, REQUEST, TEMPLATE, Failure
-from shared.events.note import Note
-from shared.events.outcome import Result
 from shared.events.request import Request
 from shared.events.stamp import stamp
 
@@ -54,16 +53,17 @@ MAX_MOVES = 1000  # steps without tools entered in one decision; a cycle of them
 MAX_DECISION_BYTES = MAX_RECORD_BYTES - MAX_WORKLOAD_BYTES  # of args and scopes; the workload comes on top once
 ENCODED = 6  # right shift: bytes of JSON written, to units of the budget
 NO_VALUES: Values = {}
-NOTHING = ev.Scope()
 NO_POOLS: Mapping[str, str] = {}
+Decision = tuple[list[ev.Event], Execution]  # and the draft at which it arrived
+P = ParamSpec("P")
 
 
 @one_decision
-def start(
+def begun(
     execution_id: str, request: Request, request_id: str, plan: Plan | str, now: float,
     restored: ev.PlaybookRestored | None = None, values: Values = NO_VALUES, pools: Mapping[str, str] | str = NO_POOLS,
     unready: tuple[str, str] | None = None,
-) -> list[ev.Event]:
+) -> Decision:
     """The first decision. `plan` is the reason if there is none; `restored` what an earlier execution left; `pools`
     those chosen for steps that require capabilities, or why there are none; `unready` what is missing, if anything."""
     turn = _Turn(plan if isinstance(plan, Plan) else None, Execution(execution_id), now, values)
@@ -108,15 +108,15 @@ def start(
 
 
 @one_decision
-def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES) -> list[ev.Event]:
+def decided(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES) -> Decision:
     if state.status not in LIVE:
-        return []
+        return [], state
     turn = _Turn(plan, draft(state), now, values)
     cancel_and_pause.wishes(turn)
     if turn.is_over():
         return turn.compensated()
     if turn.state.paused:
-        return turn.events
+        return turn.events, turn.state
     for run in ended(state):
         turn.finish(run)
         if turn.is_over():
@@ -125,18 +125,15 @@ def decide(plan: Plan, state: Execution, now: float, values: Values = NO_VALUES)
     return turn.settled(state)
 
 
-def told(state: Execution) -> Iterator[Note]:
-    """The note to the parent that waits for this execution, once it is over."""
-    parent = state.parent
-    if parent is None or parent.detached or not is_over(state):
-        return
-    assert state.status in ("completed", "failed", "cancelled")
-    wanted = state.results.get(parent.returns) if parent.returns else state.result
-    ended = ev.ChildEnded(
-        parent.run_id, parent.wait, state.execution_id, state.status, parent.index,
-        wanted or Result(), state.error,
-    )
-    yield Note(parent.execution_id, state.execution_id, ended)
+def _events(decision: Callable[P, Decision]) -> Callable[P, list[ev.Event]]:
+    @wraps(decision)
+    def events(*args: P.args, **kwargs: P.kwargs) -> list[ev.Event]:
+        return decision(*args, **kwargs)[0]
+
+    return events
+
+
+start, decide = _events(begun), _events(decided)  # for whoever folds the record
 
 
 def names_at_end(plan: Plan, state: Execution, run: Run, values: Values = NO_VALUES) -> dict[str, Any]:
@@ -163,20 +160,19 @@ def takes(arc: Arc, event: str, names: Mapping[str, Any]) -> bool:
 
 
 class _Turn:
-    """One decision under way: a draft of the state and the events so far."""
+    """One decision under way: a draft of the state and the events so far. Without a plan, all it can do is refuse."""
+
+    __slots__ = ("events", "now", "plan", "state", "ts", "values")
+    plan: Plan
 
     def __init__(self, plan: Plan | None, state: Execution, now: float, values: Values) -> None:
-        self._plan = plan
+        if plan is not None:
+            self.plan = plan
         self.state = state
         self.now = now
         self.ts = stamp(now)
         self.values = values
         self.events: list[ev.Event] = []
-
-    @property
-    def plan(self) -> Plan:
-        assert self._plan is not None
-        return self._plan
 
     def is_over(self) -> bool:
         """Nothing more is to be routed."""
@@ -191,35 +187,36 @@ class _Turn:
         self.events.append(event)
         apply(self.state, event, self.ts)
 
-    def compensated(self) -> list[ev.Event]:
+    def compensated(self) -> Decision:
         """With a budget of its own: a decision that failed by using up its budget must still be compensated."""
         if self.state.status == "compensating":
             with Budget():
                 compensation.advance(self)
-        return self.events
+        return self.events, self.state
 
-    def settled(self, before: Execution, opening: list[ev.Event] | None = None) -> list[ev.Event]:
-        """The events; or, if they do not fit into one record, `opening` and the failure of the execution (rule 6)."""
-        events = self.compensated()
-        heavy: list[ev.Event] = [event for event in events if _is_heavy(event)]
+    def settled(self, before: Execution, opening: list[ev.Event] | None = None) -> Decision:
+        """The decision; or, if it does not fit into one record, `opening` and the failure of the execution (rule 6)."""
+        events, _ = decision = self.compensated()
+        heavy = _heavy(events)
         if not heavy:
-            return events
+            return decision
         size = len(msgspec.json.encode(shrink(self.state.execution_id, heavy)[0]))
         if size <= MAX_DECISION_BYTES:
-            return events
-        turn = _Turn(self._plan, draft(before), self.now, self.values)
+            return decision
+        turn = _Turn(self.plan, draft(before), self.now, self.values)
         message = f"args and scopes of {size} bytes in one decision, over {MAX_DECISION_BYTES}"
         advice = "name the step's result in a template instead of passing it"
         known = self.state.fate.error if self.state.fate is not None else self.state.error
         turn.fail(known or Failure(LIMIT, f"{message}: {advice}").error())
-        return (opening or []) + turn.compensated()
+        events, after = turn.compensated()
+        return (opening or []) + events, after
 
     # -- the end of a run --------------------------------------------------------------
 
     def finish(self, run: Run) -> None:
         assert run.end is not None
         step = self.plan.steps[run.step]
-        end = self.patch_ctx(run, run.end)
+        end = self.patch_ctx(run, run.end) if run.end.ctx else run.end
         if end.event == "loop.done" and step.loop is not None and step.loop.set_ctx:
             end = self.patch_ctx(run, self.patched_by_loop(step, run, end, step.loop.set_ctx))
         try:
@@ -230,7 +227,7 @@ class _Turn:
                 found = {**(end.error or {}), "step": step.name, "next_error": found}
             self.fail(found)
             return
-        self.emit(ev.NextSelected(run.run_id, step.name, end.event, tuple(arc.step for arc, _ in arcs)))
+        self.emit(ev.NextSelected(run.run_id, step.name, end.event, tuple([arc.step for arc, _ in arcs])))
         for arc, args in arcs:
             self.put_token(arc.step, args, run.run_id)
         if end.event == "step.failed" and not arcs:
@@ -298,15 +295,15 @@ class _Turn:
 
     def move(self) -> None:
         """Enters every step that may be entered; ends the execution when nothing is left."""
-        moves = 0
-        while not self.is_over() and (move := next_move(self.plan, self.state)) is not None:
+        moves, state = 0, self.state
+        while state.tokens and not self.is_over() and (move := next_move(self.plan, state)) is not None:
             moves += move.do == "enter" and not move.step.tasks
             if moves > MAX_MOVES:
                 message = f"over {MAX_MOVES} steps were entered in one decision: a cycle of steps without tools"
                 self.fail(Failure(LIMIT, message).error())
             else:
                 self.make(move)
-        if not self.is_over() and not self.state.tokens and not self.state.runs:
+        if not state.tokens and not state.runs and not self.is_over():
             self.emit(ev.WorkflowFinished())
             self.emit(ev.PlaybookProcessed("completed", self.state.result))
 
@@ -326,7 +323,7 @@ class _Turn:
 
     def enter(self, step: Step, move: Move) -> None:
         args = args_of(move.tokens)
-        ids = tuple(token.token_id for token in move.tokens)
+        ids = tuple([token.token_id for token in move.tokens])
         if len(ids) > 1:
             self.emit(ev.TokenJoined(step.name, ids))
         if step.admit and not self.admitted(step, move.tokens):
@@ -334,7 +331,7 @@ class _Turn:
         run_id = f"{step.name}:{self.state.counts.get(step.name, 0) + 1}"
         wave, undo = wave_of(step, self.state), step.compensate is not None
         if step.tasks:
-            self.schedule(step, run_id, ids, args)
+            self.schedule(step, run_id, ids, args, wave)
         else:
             self.emit(ev.StepScheduled(run_id, step.name, ids, args=args, wave=wave, undo=undo))
             self.finish(replace(self.state.runs[run_id], end=End("step.done", self.state.as_of)))
@@ -362,7 +359,7 @@ class _Turn:
             names["event"] = event_view(end, self.values, bare=step.hides)
         return names
 
-    def schedule(self, step: Step, run_id: str, ids: tuple[str, ...], args: dict[str, Any]) -> None:
+    def schedule(self, step: Step, run_id: str, ids: tuple[str, ...], args: dict[str, Any], wave: int) -> None:
         state = self.state
         deadline, by = time_limits.first(self.plan, step, self.now, state.started)
         self.emit(
@@ -370,7 +367,7 @@ class _Turn:
                 run_id=run_id, step=step.name, tokens=ids, digest=self.plan.digest,
                 pool=state.pools.get(step.name, step.pool), loop=step.loop is not None, args=args,
                 scope=narrow(step.needs, state.workload, state.ctx, state.results, self.caller),
-                deadline=deadline, due_by=by, wave=wave_of(step, state),
+                deadline=deadline, due_by=by, wave=wave,
                 undo=step.compensate is not None, limited=step.limit is not None,
             )
         )
@@ -380,18 +377,20 @@ class _Turn:
     def fail(self, error: dict[str, Any]) -> None:
         compensation.end(self, Fate("failed", error), "the execution failed")
 
-    def refuse(self, kind: str, message: str) -> list[ev.Event]:
+    def refuse(self, kind: str, message: str) -> Decision:
         error = Failure(kind, message).error()
         self.emit(ev.RequestEvaluated("", error))
         self.emit(ev.PlaybookProcessed("failed", None, error))
-        return self.events
+        return self.events, self.state
 
 
-def _is_heavy(event: ev.Event) -> bool:
-    """Events whose size depends on the author's data."""
-    match event:
-        case ev.StepScheduled(args=args, scope=scope):
-            return bool(args) or scope != NOTHING
-        case ev.TokenCreated(args=args):
-            return bool(args)
-    return False
+def _heavy(events: list[ev.Event]) -> list[ev.Event]:
+    """Those whose size depends on the author's data."""
+    found: list[ev.Event] = []
+    for event in events:
+        if isinstance(event, ev.StepScheduled):
+            if event.args or (event.scope is not NOTHING and event.scope != NOTHING):
+                found.append(event)
+        elif isinstance(event, ev.TokenCreated) and event.args:
+            found.append(event)
+    return found

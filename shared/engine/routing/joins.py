@@ -66,11 +66,7 @@ def next_move(plan: Plan, state: Execution) -> Move | None:
 
 def wave_of(step: Step, state: Execution) -> int:
     """The wave that enters next; 0 for a step that has no waves."""
-    return state.counts.get(step.name, 0) + 1 if _has_waves(step) else 0
-
-
-def _has_waves(step: Step) -> bool:
-    return step.join == "any" or isinstance(step.join, int)
+    return 0 if step.join == "all" or step.join == "each" else state.counts.get(step.name, 0) + 1
 
 
 def _at_once(step: Step, tokens: list[Token], state: Execution) -> Move | None:

@@ -9,8 +9,12 @@
 4. The first end of a run stays its end.
 5. Of wishes to pause and resume the latest counts, by the time the broker accepted the request: two routers may pass
    them on in another order. A cancel cannot be withdrawn: the first one counts.
+6. A decision applies each of its events to a draft (`decide.py`), so it has the state that the log will give. When the
+   broker accepts just that record, the draft becomes the state (`accepted`), and is folded by nobody again. A state
+   that is loaded, and every one that is verified, comes of the fold; both must be equal.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -141,18 +145,37 @@ def draft(state: Execution) -> Execution:
 
 def evolve(state: Execution, record: Record, seq: int, fitting: set[int] | None = None) -> Execution:
     """The state after one more record of the execution. Its sequence is added to `fitting` if it is found to fit."""
-    new = draft(state)
     if record.writer == "router":
-        if record.n != new.n + 1:
-            raise Corrupt(f"{record.execution_id}: router event {record.n} follows {new.n}: the log has a gap")
+        new = draft(state)
+        _check_number(new, record)
         _fold_own(new, record, seq)
-        new.n += len(record.events)
-        new.seq = seq
-    else:
-        if _fold_input(new, record, seq) and fitting is not None:
-            fitting.add(seq)
-        new.as_of = max(new.as_of, seq)
+        return _passed(new, record, seq)
+    new = replace(state, runs=state.runs.copy(), as_of=max(state.as_of, seq))  # an input changes none of the others
+    if _fold_input(new, record, seq) and fitting is not None:
+        fitting.add(seq)
     return new
+
+
+def accepted(after: Execution, record: Record, seq: int) -> Execution:
+    """What `evolve` makes of an own record, from the draft at which its decision arrived (rule 6): what the events say
+    is in there, except where in the log they are. In place."""
+    _check_number(after, record)
+    for event in record.events:
+        if type(event) is ev.StepScheduled and (run := after.runs.get(event.run_id)) is not None:
+            after.runs[event.run_id] = replace(run, cause=seq)
+    return _passed(after, record, seq)
+
+
+def _check_number(state: Execution, record: Record) -> None:
+    if record.n != state.n + 1:
+        raise Corrupt(f"{record.execution_id}: router event {record.n} follows {state.n}: the log has a gap")
+
+
+def _passed(state: Execution, record: Record, seq: int) -> Execution:
+    state.closed = None  # the tokens that follow from an end are in the same record
+    state.n += len(record.events)
+    state.seq = seq
+    return state
 
 
 def _fold_own(state: Execution, record: Record, seq: int) -> None:
@@ -162,21 +185,16 @@ def _fold_own(state: Execution, record: Record, seq: int) -> None:
         except (LookupError, TemplateError) as error:
             what = f"{event_type(event)} at {seq} does not follow from what came before: {error}"
             raise Corrupt(f"{record.execution_id}: {what}") from None
-    state.closed = None  # the tokens that follow from an end are in the same record
 
 
 def apply(state: Execution, event: ev.Event, ts: str, seq: int = 0) -> None:
-    """One of the router's own events, in place (on a draft); `seq` 0: it is not in the log yet."""
+    """One of the router's own events, in place (on a draft); `seq` 0: it is not in the log yet. The frequent ones by a
+    table: a class pattern that does not match costs as much as one that does."""
+    change = _FREQUENT.get(type(event))
+    if change is not None:
+        change(state, event, seq)
+        return
     match event:
-        case ev.TokenCreated(token_id=token_id, step=step, args=args):
-            past, end = (state.passed, state.closed) if event.parent_run_id else ({}, None)
-            state.tokens[token_id] = Token(token_id, step, args, past, end)
-            state.tokens_made += 1
-        case ev.StepScheduled(step=step):
-            _enter(state, event, seq)
-            state.counts[step] = state.counts.get(step, 0) + 1
-        case ev.NextSelected(run_id=run_id):
-            _close(state, state.runs.pop(run_id), event)
         case ev.CtxPatched(patch=patch):
             state.ctx = apply_patch(state.ctx, patch)
         case ev.TokenRejected(token_id=token_id) | ev.TokenAbsorbed(token_id=token_id):
@@ -194,44 +212,46 @@ def apply(state: Execution, event: ev.Event, ts: str, seq: int = 0) -> None:
                 state.undone += (compensates,)
         case ev.PlaybookPaused() | ev.PlaybookResumed():
             state.paused, state.wish = isinstance(event, ev.PlaybookPaused), None
-        case ev.ExecutionRequested(parent=parent):
-            state.parent = parent
-        case ev.RequestEvaluated(digest=digest, pools=pools):
-            state.digest, state.pools = digest, pools
         case ev.PlaybookStarted(workload=workload):
             state.workload = workload
             state.status = "running"
             state.started = seconds(ts)
         case ev.PlaybookRestored(ctx=ctx, results=results):
             state.ctx, state.results = ctx, dict(results)
-        case ev.WorkflowFinished(status=status):
-            state.status = status
-        case ev.PlaybookProcessed(status=status, result=result, error=error):
-            state.status, state.result, state.error = status, result, error
+
+
+def _put(state: Execution, event: ev.TokenCreated, _: int) -> None:
+    past, end = (state.passed, state.closed) if event.parent_run_id else ({}, None)
+    state.tokens[event.token_id] = Token(event.token_id, event.step, event.args, past, end)
+    state.tokens_made += 1
 
 
 def _enter(state: Execution, event: ev.StepScheduled, seq: int) -> None:
+    step = event.step
     past: dict[str, int] = {}
     for token_id in event.tokens:
-        for step, wave in state.tokens.pop(token_id).past.items():
-            past[step] = max(wave, past.get(step, 0))
+        for name, wave in state.tokens.pop(token_id).past.items():
+            past[name] = max(wave, past.get(name, 0))
     if event.wave:
-        past[event.step] = event.wave
+        past[step] = event.wave
     if event.compensates:
         state.undone += (event.compensates,)
     state.runs[event.run_id] = Run(
-        event.run_id, event.step, event.args, pool=event.pool, loop=event.loop,
+        event.run_id, step, event.args, pool=event.pool, loop=event.loop,
         past=past, undo=event.undo, compensates=event.compensates, cause=seq,
     )
+    state.counts[step] = state.counts.get(step, 0) + 1
 
 
-def _close(state: Execution, run: Run, event: ev.NextSelected) -> None:
-    state.passed, state.closed = run.past, _boundary(run.end, event)
+def _close(state: Execution, event: ev.NextSelected, _: int) -> None:
+    run = state.runs.pop(event.run_id)
+    end = run.end
+    state.passed, state.closed = run.past, _boundary(end, event)
     if event.event == "step.failed":
         return
-    if run.end is not None:
-        state.results[run.step] = run.end.result
-        state.result = run.end.result
+    if end is not None:
+        state.results[run.step] = end.result
+        state.result = end.result
     if run.undo:
         state.undo += (undo_of(run),)
 
@@ -242,6 +262,33 @@ def _boundary(end: End | None, event: ev.NextSelected) -> End:
     if end is None or end.event != event.event:
         return End("step.failed" if event.event == "step.failed" else "step.done", 0)
     return replace(end, ctx=()) if end.ctx else end
+
+
+def _ask(state: Execution, event: ev.ExecutionRequested, _: int) -> None:
+    state.parent = event.parent
+
+
+def _bind(state: Execution, event: ev.RequestEvaluated, _: int) -> None:
+    state.digest, state.pools = event.digest, event.pools
+
+
+def _finish(state: Execution, event: ev.WorkflowFinished, _: int) -> None:
+    state.status = event.status
+
+
+def _end_of_all(state: Execution, event: ev.PlaybookProcessed, _: int) -> None:
+    state.status, state.result, state.error = event.status, event.result, event.error
+
+
+def _nothing(_: Execution, __: ev.Event, ___: int) -> None:
+    pass
+
+
+_FREQUENT: dict[type[Any], Callable[[Execution, Any, int], None]] = {
+    ev.NextSelected: _close, ev.TokenCreated: _put, ev.StepScheduled: _enter,
+    ev.ExecutionRequested: _ask, ev.RequestEvaluated: _bind, ev.WorkflowStarted: _nothing,
+    ev.WorkflowFinished: _finish, ev.PlaybookProcessed: _end_of_all,
+}
 
 
 def undo_of(run: Run) -> Undo:
@@ -283,8 +330,9 @@ def _fold_report(state: Execution, record: Record, lease: Lease, seq: int) -> bo
     if misfit(seq, record, known(run)):
         return False
     last = record.events[-1]
+    end = _end(last, seq)
     state.runs[run.run_id] = replace(
-        run, epoch=lease.epoch, n=last_number(record), end=_end(last, seq), parked=_parked(last)
+        run, epoch=lease.epoch, n=last_number(record), end=end, parked=_parked(last) if end is None else ""
     )
     return True
 

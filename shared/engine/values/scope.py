@@ -10,6 +10,8 @@ from shared.dsl.templates.result_view import pointer, view
 from shared.events.model import Scope
 from shared.events.outcome import Result
 
+NOTHING = Scope()
+
 
 def visible(
     execution_id: str,
@@ -64,7 +66,7 @@ def narrow(
 ) -> Scope:
     """Only what the step's templates can name, so that commands and the log stay small."""
     if not (needs.names or needs.ctx or needs.workload or needs.caller):
-        return Scope()
+        return NOTHING
     return Scope(
         workload=_pick(workload, needs.workload, needs.names),
         ctx=_pick(ctx, needs.ctx, needs.names),

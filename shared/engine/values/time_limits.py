@@ -13,6 +13,8 @@ _KEYS = {TIMEOUT: "lifecycle.timeout_s", DEADLINE: "lifecycle.deadline_s",
 def first(plan: Plan, step: Step, now: float, started: float | None = None) -> tuple[str, str]:
     """When a run that is scheduled now has to be over, and the key that says so; `started` is when the execution was,
     where its time counts. Earlier editions did not keep the key."""
+    if step.deadline_s is None and plan.timeout_s is None:
+        return "", ""
     limits = [(now + step.deadline_s, DEADLINE)] if step.deadline_s is not None else []
     if plan.timeout_s is not None and started is not None:
         limits.append((started + plan.timeout_s, EXECUTION))

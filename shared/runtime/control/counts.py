@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from shared.bus.ports import Message
-from shared.engine.core import Core, S
+from shared.engine.core import Core, Drafting, S
 from shared.runtime.control.actor import Actor
 from shared.runtime.control.turn import Ready, made_ready
 from shared.runtime.service.durations import BOUNDS, Durations
@@ -26,11 +26,13 @@ class Counts:
         if batch and batch[0].at:
             self.reading.add(max(0.0, now - batch[0].at / 1e9))
 
-    def decided(self, core: Core[S], actor: Actor[S], now: float, horizon: int) -> Ready[S] | None:
+    def decided(
+        self, core: Core[S], actor: Actor[S], now: float, horizon: int, drafting: Drafting[S] | None
+    ) -> Ready[S] | None:
         """`made_ready`, with the time it took."""
         began = time.perf_counter()
         try:
-            return made_ready(core, actor, now, horizon)
+            return made_ready(core, actor, now, horizon, None, drafting)
         finally:
             took, deciding = time.perf_counter() - began, self.deciding  # `add`, without a call for each turn
             deciding.counts[bisect_left(BOUNDS, took)] += 1

@@ -24,6 +24,7 @@ T = TypeVar("T")
 class Preparing(Generic[S]):
     def __init__(self, around: Surroundings[S], loader: Loader[S], horizon: Horizon, recovery: Recovery) -> None:
         self._bus, self._clock, self._plans, self._core = around.bus, around.clock, around.plans, around.core
+        self._drafting = around.drafting
         self._loads, self._loader, self._horizon, self._recovery = around.loads, loader, horizon, recovery
 
     async def run(self, actor: Actor[S], before: Ready[S] | None) -> Ready[S] | Exception | None:
@@ -64,7 +65,8 @@ class Preparing(Generic[S]):
             if actor.state is None:
                 await self._load(actor)
             return await self.brought(
-                actor, lambda: made_ready(self._core, actor, self._clock.now(), self._horizon.seq, before))
+                actor, lambda: made_ready(
+                    self._core, actor, self._clock.now(), self._horizon.seq, before, self._drafting))
 
     async def _load(self, actor: Actor[S]) -> None:
         delivered = [*actor.carried, *(seq for seq, _ in actor.inbox)]

@@ -4,7 +4,8 @@ Theory of operation. A core (`shared/engine/core.py`) says what follows from the
 it happen for all executions of a partition, with nothing in memory that could not be lost.
 
 Follow. The shell reads, in log order, what the writers that its core listens to append. Each record waits in the inbox
-of its execution's actor. Own records are not followed: the shell folds one when the broker has accepted it.
+of its execution's actor. Own records are not followed: the shell folds one when the broker has accepted it, or
+takes the draft at which its decision arrived, where the core has one (`Drafting`).
 
 A turn folds the whole inbox and decides once, as of the time that its record will bear, so that anyone can make the
 decision again. An actor has one turn at a time (`busy`) and collects its next inbox meanwhile; turns of different
@@ -65,7 +66,7 @@ from shared.runtime.control.preparation import Preparing
 from shared.runtime.control.recovery import Recovery
 from shared.runtime.control.set_aside import Asides, is_end, why
 from shared.runtime.control.surroundings import Surroundings
-from shared.runtime.control.turn import Ready, Turn
+from shared.runtime.control.turn import Ready, Turn, with_own
 
 log = structlog.get_logger()
 MAX_ACTORS = 20_000  # in one partition; those that must stay in memory may be more
@@ -78,7 +79,7 @@ class Shell(Generic[S]):
 
     def __init__(self, around: Surroundings[S], partition: int) -> None:
         self.bus, self.clock, self.core, self.send = around.bus, around.clock, around.core, around.send
-        self.partition, self.partitions = partition, around.partitions
+        self.partition, self.partitions, self._drafting = partition, around.partitions, around.drafting
         self.loader, self.loads = Loader(around.bus, partition, around.partitions, around.core), around.loads
         self.snapshot_every = SNAPSHOT_EVERY
         self.stream = topology.events_stream(partition)
@@ -139,7 +140,8 @@ class Shell(Generic[S]):
             if actor is not None and actor.aside:
                 self._skip(actor, record)
                 continue
-            self.horizon.pass_old(message.seq, record, fresh)
+            if not fresh[0] <= record.ts <= fresh[1]:
+                self.horizon.pass_old(message.seq)
             if actor is None:
                 actor = self._new_actor(record)
             actor.inbox.append((message.seq, record))
@@ -200,10 +202,10 @@ class Shell(Generic[S]):
     async def turn(self, actor: Actor[S]) -> None:
         """Folds the inbox and decides, at the execution's pace; never waits for the broker's answer."""
         now = self.clock.now()
-        if actor.state is None or actor.pace.is_over(now):
+        if actor.state is None or (actor.pace.ahead and actor.pace.is_over(now)):
             return self._prepare_soon(actor)
         try:
-            ready = self.counts.decided(self.core, actor, now, self.horizon.seq)
+            ready = self.counts.decided(self.core, actor, now, self.horizon.seq, self._drafting)
         except (Missing, PlanMissing):
             return self._prepare_soon(actor)
         except Exception as error:
@@ -230,7 +232,7 @@ class Shell(Generic[S]):
             return self._set_aside(actor, error, turn.state.as_of, taken)
         except Unavailable:
             return self._failed(actor, taken)
-        future.add_done_callback(partial(self._stored, actor, turn.record, turn.messages, taken))
+        future.add_done_callback(partial(self._stored, actor, turn, turn.record, taken))
         return None
 
     def _taken(self, actor: Actor[S], turn: Turn[S]) -> list[int]:
@@ -245,8 +247,7 @@ class Shell(Generic[S]):
         return taken
 
     def _stored(
-        self, actor: Actor[S], record: Record, messages: list[Outgoing], taken: list[int],
-        future: "asyncio.Future[int]",
+        self, actor: Actor[S], turn: Turn[S], record: Record, taken: list[int], future: "asyncio.Future[int]"
     ) -> None:
         if future.cancelled():
             return None
@@ -261,10 +262,9 @@ class Shell(Generic[S]):
             if isinstance(error, Refused):
                 return self._set_aside(actor, error, record.as_of, taken)
             return self._failed(actor, taken)
-        assert actor.state is not None
-        own = [(future.result(), record)]
+        own, messages = [(future.result(), record)], turn.messages
         try:
-            actor.state = self.core.fold(actor.state, own)
+            actor.state = with_own(self.core, self._drafting, turn, *own[0])
             messages = [*messages, *self.core.outgoing(actor.state, own, actor.values, self.horizon.seq)]
         except (Missing, PlanMissing):
             return self.background.start(self._complete(actor, own, messages, taken))
@@ -306,9 +306,8 @@ class Shell(Generic[S]):
             await self.turn(actor)
 
     def _settle(self, actor: Actor[S], messages: list[Outgoing], taken: list[int]) -> None:
-        handled = partial(self._handled, taken)
         try:
-            self.send(messages, handled) if messages else handled()
+            self.send(messages, partial(self._handled, taken)) if messages else self._handled(taken)
             if actor.state is None or actor.inbox:
                 return
             due, over = self.core.due(actor.state), self.core.over(actor.state)
@@ -323,7 +322,8 @@ class Shell(Generic[S]):
             self.actors.pop(actor.execution_id, None)
             if actor.saved:
                 self.background.start(self.loader.snapshots.drop(actor.execution_id))
-        elif actor.folded >= self.snapshot_every * self.loader.snapshots.weight(actor.execution_id):
+        elif actor.folded >= (every := self.snapshot_every) and (
+                actor.folded >= every * self.loader.snapshots.weight(actor.execution_id)):
             actor.folded, actor.saved = 0, True
             self.background.start(self.loader.snapshots.put(actor.execution_id, actor.state))
 

@@ -6,7 +6,7 @@ from typing import Generic
 from msgspec import Struct, field
 
 from shared.bus.ports import Bus, Clock, Message
-from shared.engine.core import Core, Outgoing, S
+from shared.engine.core import Core, Drafting, Outgoing, S
 from shared.events.record import Record
 from shared.runtime.control.counts import Counts
 from shared.runtime.control.letter_quota import Quota
@@ -25,6 +25,7 @@ class Surroundings(Struct, Generic[S], frozen=True, kw_only=True):
     clock: Clock
     partitions: int
     core: Core[S]
+    drafting: Drafting[S] | None = None
     plans: Plans
     send: Send
     loads: Loads

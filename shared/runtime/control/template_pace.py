@@ -31,7 +31,7 @@ class Pace(Budget):
         return self
 
     def __exit__(self, *_: object) -> None:
-        super().__exit__()
+        Budget.__exit__(self)
         units = self.used
         if units or self.ahead:
             self.ahead, self.at = self._left(self._now) + units, self._now

@@ -4,7 +4,7 @@ from typing import Generic
 
 from msgspec import Struct
 
-from shared.engine.core import Core, Outgoing, S
+from shared.engine.core import Core, Drafting, Outgoing, S
 from shared.engine.values.stored_values import shrink
 from shared.events.record import Entry, Record, encode
 from shared.events.stamp import recorded, stamp
@@ -15,7 +15,7 @@ SOON_S = 1.0  # a turn is as of the time of its record; what time alone adds wit
 
 class Turn(Struct, Generic[S]):
     """`record` is None when nothing is decided; `blobs` are large values that have to be stored before it. `unfit` are
-    those of the inbox that count for nothing, and why."""
+    those of the inbox that count for nothing, and why. `draft` is what the decision arrived at, if that is known."""
 
     state: S
     messages: list[Outgoing]
@@ -23,6 +23,7 @@ class Turn(Struct, Generic[S]):
     record: Record | None = None
     data: bytes = b""
     blobs: dict[str, bytes] = {}
+    draft: S | None = None
 
 
 class Ready(Struct, Generic[S]):
@@ -37,7 +38,8 @@ class Ready(Struct, Generic[S]):
 
 
 def made_ready(
-    core: Core[S], actor: Actor[S], now: float, horizon: int, before: Ready[S] | None = None
+    core: Core[S], actor: Actor[S], now: float, horizon: int, before: Ready[S] | None = None,
+    drafting: Drafting[S] | None = None,
 ) -> Ready[S] | None:
     """The turn that was made `before`, if it would come out the same: a costly decision is made once. Otherwise a new
     one, as of `now`. None: the state is not what it should be, and has to be loaded. May raise Missing and PlanMissing;
@@ -46,7 +48,7 @@ def made_ready(
     if before is not None and _is_good(before, actor, now, horizon):
         return before
     with actor.pace.counting(now):
-        turn = _turn(core, actor, now, horizon)
+        turn = _turn(core, drafting, actor, now, horizon)
     return None if turn is None else Ready(turn, actor.state, actor.inbox[:], horizon, now)
 
 
@@ -56,7 +58,9 @@ def _is_good(ready: Ready[S], actor: Actor[S], now: float, horizon: int) -> bool
     return 0 <= now - ready.at <= SOON_S
 
 
-def _turn(core: Core[S], actor: Actor[S], now: float, horizon: int) -> Turn[S] | None:
+def _turn(
+    core: Core[S], drafting: Drafting[S] | None, actor: Actor[S], now: float, horizon: int
+) -> Turn[S] | None:
     assert actor.state is not None
     news = actor.news()
     if news and core.stale(actor.state, news):
@@ -71,9 +75,21 @@ def _turn(core: Core[S], actor: Actor[S], now: float, horizon: int) -> Turn[S] |
         return None  # it may follow from a record of another instance, which is read with the whole log
     messages = list(core.outgoing(state, news, actor.values, horizon))
     now = recorded(now)
-    events = core.decide(state, now, actor.values)  # as anyone can re-derive it
+    if drafting is None:
+        events, draft = core.decide(state, now, actor.values), None  # as anyone can re-derive it
+    else:
+        events, draft = drafting.decided(state, now, actor.values)
     if not events:
         return Turn(state, messages, unfit)
     events, blobs = shrink(actor.execution_id, events)
+    if blobs:
+        draft = None  # it was made of what is not in the record now
     record = Record(actor.execution_id, core.writer, state.n + 1, stamp(now), tuple(events), state.as_of)
-    return Turn(state, messages, unfit, record, encode(record), blobs)
+    return Turn(state, messages, unfit, record, encode(record), blobs, draft)
+
+
+def with_own(core: Core[S], drafting: Drafting[S] | None, turn: Turn[S], seq: int, record: Record) -> S:
+    """The state after the turn's record, which has this sequence in the log."""
+    if drafting is not None and turn.draft is not None:
+        return drafting.accepted(turn.draft, record, seq)
+    return core.fold(turn.state, [(seq, record)])
