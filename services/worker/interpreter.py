@@ -28,7 +28,7 @@ from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline import ownership
-from shared.engine.pipeline.effects import Effect, Flush, IsFresh, Now, Stay, Steps
+from shared.engine.pipeline.effects import Call, Effect, Finish, Flush, Fresh, Now, Stay, Steps
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.notes import MAX_WHY, Notes
@@ -37,8 +37,10 @@ from shared.engine.values.stored_values import owner_of
 from shared.errors import Unreadable
 from shared.events.beat import Saying
 from shared.events.command import Command
+from shared.events.model import Event
 from shared.events.outcome import Outcome, Ref
 from shared.events.record import Lease
+from shared.events.waits import Waits
 from shared.runtime.stores import results
 from shared.tools.toolbox import Tools
 
@@ -75,7 +77,7 @@ class Interpreter:
     ) -> None:
         self._bus, self._clock, self._outside = outside.bus, outside.clock, outside
         self._plan, self._command, self._hold, self._looked = plan, command, hold, looked
-        self._machine, self._lease = machine, machine.notes.lease
+        self._machine, self._notes, self._lease = machine, machine.notes, machine.notes.lease
         self._journal = Journal(outside.bus, outside.clock, machine.notes, outside.partitions, command.cause)
         self._secrets: Secrets | None = None  # that calls of the run were given
 
@@ -125,7 +127,7 @@ class Interpreter:
 
     async def drive(self, steps: Steps[T]) -> T:
         """Performs effects until the machine has ended; returns its result. (What `Driver` does, in one place: a
-        short run has eight effects, and every worker all of them.)"""
+        short run has three effects, and every worker all of them.)"""
         send, throw = steps.send, steps.throw
         answer: Any = None
         failed: Exception | None = None
@@ -136,20 +138,22 @@ class Interpreter:
                 else:
                     error, failed = failed, None
                     effect = throw(error)
-                kind = type(effect)
                 try:
                     # The frequent ones by their type: a Struct's class pattern that does not match takes long.
-                    if kind is Now:
+                    if type(effect) is Call:
+                        answer = await self._call(effect)
+                    elif type(effect) is Finish:
+                        answer = await self._finish(effect.event)
+                    elif type(effect) is Fresh:
+                        answer = self._clock.now() if self._hold.is_fresh() else None
+                    elif type(effect) is Now:
                         answer = self._clock.now()
-                    elif kind is Flush:
+                    elif type(effect) is Flush:
                         answer = None
                         await self._journal.flush()
-                    elif kind is Stay:
-                        if not self._hold.is_certain(self._looked):
-                            self._looked = await self._hold.stay(self._looked, self._known)
-                        answer = self._looked
-                    elif kind is IsFresh:
-                        answer = self._hold.is_fresh()
+                    elif type(effect) is Stay:
+                        answer = None
+                        await self._stay()
                     else:
                         answer = await self._do(effect)
                 except Exception as raised:
@@ -158,6 +162,20 @@ class Interpreter:
             return end.value  # type: ignore[no-any-return]  # a generator's, which says T
         finally:
             steps.close()
+
+    async def _stay(self) -> None:
+        if not self._hold.is_certain(self._looked):
+            self._looked = await self._hold.stay(self._looked, self._known)
+
+    async def _finish(self, event: Event) -> Event:
+        if not self._hold.is_certain(self._looked):
+            await self._stay()
+        (ended,) = self._notes.note(event)
+        await self._journal.flush()
+        return ended
+
+    async def _call(self, effect: Call) -> tuple[float, Outcome] | Waits | None:
+        raise AssertionError(f"nobody calls {effect.task.kind} here")
 
     async def _do(self, effect: Effect) -> Any:
         """The less frequent effects."""

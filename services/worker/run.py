@@ -21,7 +21,7 @@ from shared.events import model as ev
 from shared.events.beat import Saying
 from shared.events.command import Command
 from shared.events.outcome import Outcome
-from shared.tools.base.contract import Printing, Waits
+from shared.tools.base.contract import Printing, Tool, Waits
 from shared.tools.base.turns import in_a_hurry
 
 LASTS_S = 1.0
@@ -106,14 +106,8 @@ class StepRun(Interpreter):
     # -- effects -------------------------------------------------------------------------
 
     async def _do(self, effect: Effect) -> Any:
-        if type(effect) is ef.Call:
-            return await self._call(effect)
         if type(effect) is ef.Ended:
-            self._turn.leave()
-            outcome = effect.outcome
-            if self._calling is not None:
-                outcome, self._calling = with_last_words(outcome, self._calling[1].stopped), None
-            return self._clock.now(), await self._hidden(outcome) if self._secrets else outcome
+            return await self._over(effect.outcome)
         if type(effect) is ef.TakeTurn:
             await self._turn.take(effect.task, begun=effect.begun)
             return self._turn.waited
@@ -128,10 +122,21 @@ class StepRun(Interpreter):
                 return await super()._do(effect)
         return None
 
-    async def _call(self, effect: ef.Call) -> Outcome | Waits | None:
+    async def _call(self, effect: ef.Call) -> tuple[float, Outcome] | Waits | None:
         tool = self._tools.get(effect.task.kind)
-        if effect.pure:
-            return await tool.run(calls.call_of(effect))
+        if not effect.pure:
+            outcome = await self._within_time(effect, tool)
+        else:
+            outcome = await tool.run(calls.call_of(effect))
+        return await self._over(outcome) if isinstance(outcome, Outcome) else outcome
+
+    async def _over(self, outcome: Outcome) -> tuple[float, Outcome]:
+        self._turn.leave()
+        if self._calling is not None:
+            outcome, self._calling = with_last_words(outcome, self._calling[1].stopped), None
+        return self._clock.now(), await self._hidden(outcome) if self._secrets else outcome
+
+    async def _within_time(self, effect: ef.Call, tool: Tool) -> Outcome | Waits | None:
         printing, since = Printing(), self._clock.now()
         call, self._calling = calls.call_of(effect, printing), (effect, printing, since)
         outcome: Outcome | Waits | None = None

@@ -155,8 +155,12 @@ class LeaseHold(ABC):
                 return ef.Found()
             case ef.FindKeychain():
                 return keychain(self._stage.plan)
-            case ef.IsFresh():
-                return self._fresh
+            case ef.Fresh():
+                return self._stage.now if self._fresh else None
+            case ef.Finish(event=event):
+                (ended,) = self.machine.notes.note(event)
+                yield from self._flush_within_limits()
+                return ended
             case ef.Read():
                 known = self._read()
                 self.lost = len(known.lost)

@@ -10,6 +10,7 @@ from shared.answers.rehearsal.types import Awaits, Breaks, Decided, Ended, Need,
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import decide as pipeline
 from shared.engine.pipeline import effects as ef
+from shared.engine.pipeline.decide import Progress
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.machine import RunMachine
 from shared.engine.values.growth import shown
@@ -48,8 +49,8 @@ class Hold(LeaseHold):
         match effect:
             case ef.Call():
                 return (yield from self._call(effect))
-            case ef.Ended():
-                return self._ended(effect)
+            case ef.Ended(progress=progress, outcome=outcome, names=names):
+                return self._over(progress, outcome, names)
             case ef.Park(event=event):
                 self._flush()
                 self._parked(event)
@@ -60,18 +61,18 @@ class Hold(LeaseHold):
             case _:
                 return (yield from super()._do(effect))
 
-    def _ended(self, effect: ef.Ended) -> tuple[float, Outcome]:
+    def _over(self, progress: Progress, outcome: Outcome, names: Mapping[str, Any]) -> tuple[float, Outcome]:
         """A rehearsal knows only the names of credentials, so there is nothing to take out of an outcome. A worker that
         dies during its call does so before its outcome is noted, or after."""
         stage = self._stage
         if stage.watch is not None and stage.now < self.machine.due:
-            stage.watch(self.step, effect.progress, effect.outcome, effect.names)
+            stage.watch(self.step, progress, outcome, names)
         holder = self._loop or self
         if holder.lost + 1 < self.step.max_leases:  # one more would end the run, by no fault of the playbook
-            self._death = stage.death(pipeline_call.key_of(self.command, effect.progress))
+            self._death = stage.death(pipeline_call.key_of(self.command, progress))
         if self._death == "before":
             raise Died
-        return stage.now, effect.outcome
+        return stage.now, outcome
 
     def _die(self) -> Times[None]:
         if self._death == "zombie" and self._loop is None:
@@ -91,7 +92,11 @@ class Hold(LeaseHold):
 
     # -- the call ------------------------------------------------------------------------
 
-    def _call(self, effect: ef.Call) -> Times[Outcome | Waits | ef.Judged | None]:
+    def _call(self, effect: ef.Call) -> Times[tuple[float, Outcome] | Waits | ef.Judged | None]:
+        answered = yield from self._answered(effect)
+        return self._over(effect.progress, answered, effect.names) if isinstance(answered, Outcome) else answered
+
+    def _answered(self, effect: ef.Call) -> Times[Outcome | Waits | ef.Judged | None]:
         if self._stage.is_over_events(len(self.machine.notes.unwritten)):  # before a run without end does
             self._flush()
             yield self._stage.now

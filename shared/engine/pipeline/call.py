@@ -170,8 +170,8 @@ def folded(
     """The progress after events, which are in the log as `noted`. A list of elements' results is made of what
     the log has of them."""
     for event, small in zip(events, noted, strict=True):
-        if isinstance(event, ev.TaskDone) and isinstance(small, ev.TaskDone):
-            if small.outcome.ref and event.of:
+        if type(event) is ev.TaskDone and type(small) is ev.TaskDone:
+            if event.of and small.outcome.ref:
                 values[small.outcome.ref.checksum] = event.outcome.result
                 event = replace(event, outcome=small.outcome)
             if event.collected:

@@ -292,30 +292,12 @@ def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
     changes nothing either."""
     if type(event) not in _MOVES:
         return progress
-    if isinstance(event, ev.TaskRetried | ev.TaskDone) and not _follows(step, progress, event):
-        return progress
+    if type(event) is ev.TaskDone:
+        return _moved(step, progress, event) if _follows(step, progress, event) else progress
     match event:
-        case ev.TaskRetried():
-            if task_at(step, progress).loop is not None:
-                progress = entered(progress)
-            patched = _patched(progress, event)
+        case ev.TaskRetried() if _follows(step, progress, event):
+            patched = _patched(entered(progress) if task_at(step, progress).loop is not None else progress, event)
             return replace(patched, attempt=event.attempt + 1, ran=progress.ran + 1, waiting="", answer=None)
-        case ev.TaskDone(outcome=outcome):
-            result = Result(outcome.result, outcome.shape, outcome.ref, outcome.fields, outcome.into)
-            if event.element >= 0:
-                progress = entered(progress)
-            moved, each = _patched(progress, event), progress.each
-            if each is not None and event.do == "continue" and event.element + 1 < event.of:
-                return replace(
-                    moved, attempt=1, ran=progress.ran + 1, waiting="", answer=None, each=after(each, result), iter={})
-            if each is not None:
-                moved = replace(moved, each=None, iter=each.iter)
-                result = listed(each, result) if event.element >= 0 else result
-            return replace(
-                moved, attempt=1, ran=progress.ran + 1, waiting="", answer=None, prev=result,
-                results={**progress.results, event.task: result}, handled=_handled(step, progress, event),
-                **_next(step, event),
-            )
         case ev.TaskWaiting(wait=wait):
             over = progress.answer is not None and progress.answer.wait == wait
             return progress if over else replace(progress, waiting=wait)
@@ -324,11 +306,29 @@ def evolve(step: Step, progress: Progress, event: ev.Event) -> Progress:
     return progress
 
 
+def _moved(step: Step, progress: Progress, event: ev.TaskDone) -> Progress:
+    """Behind a finished attempt, or at the next element of the task's loop."""
+    outcome = event.outcome
+    result = Result(outcome.result, outcome.shape, outcome.ref, outcome.fields, outcome.into)
+    if event.element >= 0:
+        progress = entered(progress)
+    moved, each = _patched(progress, event), progress.each
+    if each is not None:
+        if event.do == "continue" and event.element + 1 < event.of:
+            return replace(
+                moved, attempt=1, ran=progress.ran + 1, waiting="", answer=None, each=after(each, result), iter={})
+        moved = replace(moved, each=None, iter=each.iter)
+        result = listed(each, result) if event.element >= 0 else result
+    return replace(
+        moved, attempt=1, ran=progress.ran + 1, waiting="", answer=None, prev=result,
+        results={**progress.results, event.task: result}, handled=_handled(step, progress, event), **_next(step, event))
+
+
 def _follows(step: Step, progress: Progress, event: ev.TaskRetried | ev.TaskDone) -> bool:
     """Whether the holder of the run can have reached this."""
     if event.task != progress.task or progress.state != "running":
         return False
-    if isinstance(event, ev.TaskDone) and event.do == "jump" and all(task.name != event.to for task in step.tasks):
+    if type(event) is ev.TaskDone and event.do == "jump" and all(task.name != event.to for task in step.tasks):
         return False
     if event.set_ctx:
         try:

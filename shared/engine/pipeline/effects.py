@@ -53,8 +53,14 @@ class Stay(Effect, frozen=True):
     """Checks that the run is still ours before anything has an effect. Raises Fenced if it is not."""
 
 
-class IsFresh(Effect, frozen=True):
-    """Answered with whether nobody else can have held it: then there is no history to read."""
+class Fresh(Effect, frozen=True):
+    """Answered with the time if nobody else can have held it: then there is no history to read. Otherwise with None."""
+
+
+class Finish(Effect, frozen=True):
+    """`Stay`; then the event is noted, as the last of the lease, and flushed. Answered with it as it is in the log."""
+
+    event: ev.Event
 
 
 class Extend(Effect, frozen=True):
@@ -126,8 +132,8 @@ class LeaveTurn(Effect, frozen=True):
 
 
 class Call(Effect, frozen=True):
-    """Answered with the call's Outcome; with Waits, when the task is to be parked; with None, when there was
-    no answer within `limit` seconds; or with Judged."""
+    """Answered as `Ended` is, with the time and the outcome of the call; with Waits, when the task is to be parked;
+    with None, when there was no answer within `limit` seconds; or with Judged."""
 
     task: Task
     progress: Progress
@@ -145,8 +151,9 @@ class Judged(Struct, frozen=True):
 
 
 class Ended(Effect, frozen=True):
-    """The call has ended with this outcome, or is not made because of it; its turn is free. Answered with the time, and
-    with the outcome as it may be known: without the secrets that calls of the run were given."""
+    """The call is over with this outcome although no tool has answered so, or is not made because of it. Its turn is
+    free. Answered with the time, and with the outcome as it may be known: without the secrets that calls of the run
+    were given."""
 
     progress: Progress
     outcome: Outcome

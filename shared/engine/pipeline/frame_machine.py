@@ -25,7 +25,7 @@ from shared.engine.pipeline.effects import (
     ClaimRows,
     Extend,
     Flush,
-    IsFresh,
+    Fresh,
     Judged,
     Now,
     Read,
@@ -104,7 +104,7 @@ class FrameMachine:
 
     def _begin(self) -> Steps[tuple[Lost, ...]]:
         """The leases that were lost before this one."""
-        fresh: bool = yield IsFresh()
+        fresh: bool = (yield Fresh()) is not None
         outage: bool | None = False
         if not fresh:
             outage = yield Extend()

@@ -23,7 +23,7 @@ from shared.engine.pipeline.effects import (
     ComeUp,
     Extend,
     Flush,
-    IsFresh,
+    Fresh,
     IsPaused,
     IsStopping,
     Next,
@@ -100,7 +100,7 @@ class LocalMachine:
             yield Flush()
 
     def _claim(self) -> Steps[LoopHistory]:
-        fresh: bool = yield IsFresh()
+        fresh: bool = (yield Fresh()) is not None
         before = LoopHistory()
         outage: bool | None = False
         if not fresh:

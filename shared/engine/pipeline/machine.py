@@ -13,10 +13,10 @@ Theory of operation
    an effect resulted in is in the log before the next effect starts, and `task.started` is noted before the call, so
    that it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one
    after PURE_IN_A_ROW of them at the latest.
-   Secrets that the call was given are taken out of its outcome before anything follows from it (`Ended`): rules,
-   patches and later tasks see what the log has, so that whoever reads the log decides the same.
+   Secrets that the call was given are taken out of its outcome before anything follows from it (`Call`, `Ended`):
+   rules, patches and later tasks see what the log has, so that whoever reads the log decides the same.
 3. *Ours.* Whoever was away may have lost the run. So a machine asks (`Stay`) before everything that cannot be undone:
-   before a task is said to start, before its tool is called, before a wait, before the last event.
+   before a task is said to start, before its tool is called, before a wait, before the last event (`Finish`).
 4. *Time.* The run is over its time at `due`: at its deadline, `timeout_s` after it began (whoever had it then), and in
    one worker's hands after MAX_RUN_S. A call gets what is left of that; an outcome that comes later does not count.
 5. *Leaving.* A task that waits, and a pause longer than PARK_S before the next attempt, end the lease and not the run:
@@ -48,8 +48,9 @@ from shared.engine.pipeline.effects import (
     ComeUp,
     Ended,
     Extend,
+    Finish,
     Flush,
-    IsFresh,
+    Fresh,
     Judged,
     LeaveTurn,
     Now,
@@ -65,7 +66,7 @@ from shared.engine.pipeline.effects import (
 )
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.notes import Notes
-from shared.engine.pipeline.preparation import prepare
+from shared.engine.pipeline.preparation import empty, prepare
 from shared.engine.values.stored_values import Unstorable, value_of
 from shared.errors import Signal
 from shared.events import model as ev
@@ -108,8 +109,7 @@ class RunMachine:
         try:
             while progress.state == "running":
                 progress = yield from self._advance(progress)
-            yield Stay()
-            yield from self._end(progress)
+            self.ended = yield Finish(self._ending(progress))
         except _Parked:
             return
         except Unstorable as error:
@@ -131,20 +131,26 @@ class RunMachine:
             yield Flush()
 
     def _end(self, progress: Progress) -> Steps[None]:
-        (ended,) = self.notes.note(pipeline.ending(progress, iteration=is_iteration(self._command.index)))
+        (ended,) = self.notes.note(self._ending(progress))
         yield Flush()
         self.ended = ended
+
+    def _ending(self, progress: Progress) -> ev.Event:
+        return pipeline.ending(progress, iteration=is_iteration(self._command.index))
 
     # -- beginning ---------------------------------------------------------------------
 
     def _begin(self) -> Steps[Progress]:
         command, step = self._command, self._step
-        start = yield from brought(self._values, lambda: pipeline.begin(step, command, self._values))
-        began: float | None = None
+        if command.scope_ref is None:
+            start = pipeline.begin(step, command, self._values)
+        else:
+            start = yield from brought(self._values, lambda: pipeline.begin(step, command, self._values))
+        began = now = None
         if self._before is not None:
             start, began = self._before.progress(step, start), self._before.began
             self.notes.note(ev.StepStarted())
-        elif step.max_leases == 1 or not (yield IsFresh()):
+        elif step.max_leases == 1 or (now := (yield Fresh())) is None:
             known = yield from self._claim(start)
             start, began = known.progress(step, start), known.began
             if (error := lost_leases.failure(known.lost, step.max_leases)) is not None:
@@ -154,9 +160,10 @@ class RunMachine:
             task = pipeline_call.next_call(step, start)
             if task is not None and not self._spec_of(task.kind).pure:
                 yield TakeTurn(task, begun=False)
+                now = None
             self.notes.note(ev.StepStarted())
         if self._timed:
-            now = self._now = yield Now()
+            now = self._now = (yield Now()) if now is None else now
             self._began = began if began is not None else now
             self._late = pipeline_call.limits(step, command, self._began)
             self.due = min([now + MAX_RUN_S, *self._late])
@@ -230,19 +237,26 @@ class RunMachine:
         if not began:
             began = yield Now()
         answer, key = progress.answer, pipeline_call.key_of(self._command, progress)
-        answered: Outcome | Waits | Judged
+        answered: tuple[float, Outcome] | Outcome | Waits | Judged
         if answer is not None and answer.outcome is not None:
             answered = yield from self._whole(answer.outcome)
+        elif (left := self.due - began) <= 0:
+            answered = pipeline_call.late(self._overtime())
         else:
-            answered = yield from self._call(task, spec, progress, names, key, self.due - began)
-        if not isinstance(answered, Outcome):
-            if isinstance(answered, Judged):
-                return list(answered.events)
+            prepared = (yield from prepare(task, spec, names, str(task))) if task.config or task.spec else empty()
+            call = self._call(task, spec, progress, names, key, left, prepared)
+            if isinstance(call, Outcome):
+                answered = call
+            else:
+                if not spec.pure:
+                    yield Stay()  # loading what the call needs may have taken long
+                answered = (yield call) or self._unanswered(call.limit, left)
+        if isinstance(answered, Judged):
+            return list(answered.events)
+        if isinstance(answered, Waits):
             yield from self._wait(progress, answered, key)
             raise _Parked
-        ended: float
-        outcome: Outcome
-        ended, outcome = yield Ended(progress, answered, names)
+        ended, outcome = answered if isinstance(answered, tuple) else (yield Ended(progress, answered, names))
         times = Times(began, ended, queued)
         outcome = pipeline_call.with_blocks(outcome, spec)
         if NOW in names:  # rules are decided on when the call has ended, and whoever decides again reads it here
@@ -251,23 +265,19 @@ class RunMachine:
         return pipeline_call.judged(self._step, progress, outcome, names, key, times, over=over)
 
     def _call(
-        self, task: Task, spec: ToolSpec, progress: Progress, names: dict[str, Any], key: str, left: float
-    ) -> Steps[Outcome | Waits | Judged]:
-        if left <= 0:
-            return pipeline_call.late(self._overtime())
-        limit = pipeline_call.time_for(task, left, bounded=bool(self._late) or not self._timed)
-        prepared = yield from prepare(task, spec, names, str(task))
+        self, task: Task, spec: ToolSpec, progress: Progress, names: dict[str, Any], key: str, left: float,
+        prepared: Prepared | Outcome,
+    ) -> Call | Outcome:
+        """The call, with `left` of the run's time; or the outcome of one that cannot be made."""
         if not isinstance(prepared, Prepared):
             return prepared
         if task.expects and (wrong := assertions.expected(task, prepared.asked.config)) is not None:
             return wrong
-        if not spec.pure:
-            yield Stay()  # loading what the call needs may have taken long
-        answered: Outcome | Waits | Judged | None = yield Call(
-            task, progress, names, prepared, key, limit, spec.pure)
-        if answered is None:
-            return pipeline_call.unanswered(limit) if limit < left else pipeline_call.late(self._overtime())
-        return answered
+        limit = pipeline_call.time_for(task, left, bounded=bool(self._late) or not self._timed)
+        return Call(task, progress, names, prepared, key, limit, spec.pure)
+
+    def _unanswered(self, limit: float, left: float) -> Outcome:
+        return pipeline_call.unanswered(limit) if limit < left else pipeline_call.late(self._overtime())
 
     def _overtime(self) -> str:
         return pipeline_call.overtime(self._step, self._command, self.due, self._began)

@@ -34,7 +34,7 @@ class Notes:
         if len(events) == 1 and not is_shrinkable(events[0]):
             self.unwritten.append(events[0])
             return self.unwritten[-1:]
-        small, blobs = shrink(self.execution_id, list(events), self._limit)
+        small, blobs = shrink(self.execution_id, events, self._limit)
         self.unwritten += small
         if blobs:
             self._blobs.update(blobs)

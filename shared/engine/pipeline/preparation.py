@@ -14,10 +14,15 @@ from shared.errors import TemplateError
 from shared.events.outcome import Outcome, failed
 
 
+def empty() -> Prepared:
+    """Of a task that has nothing to render."""
+    return Prepared(Asked({}, {}, None, {}))
+
+
 def prepare(task: Task, spec: ToolSpec, names: dict[str, Any], where: str) -> Steps[Prepared | Outcome]:
     """An Outcome is that of a call that cannot be made; `where` says whose it is."""
     if not task.config and not task.spec:
-        return Prepared(Asked({}, {}, None, {}), Found(), {})
+        return empty()
     secrets: dict[str, Any] = {}
     used: Set[str] = names_used(task.config).names if task.config else frozenset()
     if "keychain" in used:

@@ -5,7 +5,7 @@ does both over the results stream. Names are content hashes, so storing twice is
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -103,58 +103,48 @@ def shrink_outcome(execution_id: str, outcome: Outcome, limit: int, blobs: Blobs
     return msgspec.structs.replace(outcome, result=None, ref=small.ref)
 
 
-def shrink(execution_id: str, events: list[Event], limit: int = MAX_INLINE_BYTES) -> tuple[list[Event], Blobs]:
+def shrink(execution_id: str, events: Iterable[Event], limit: int = MAX_INLINE_BYTES) -> tuple[list[Event], Blobs]:
     """The events as they go into the log, and what has to be stored before them."""
     blobs: Blobs = {}
     limit = min(limit, MAX_RESULT_BYTES)
-    for place, event in enumerate(events):
-        if type(event) in _SHRINKABLE:
-            less = _shrink_event(execution_id, event, limit, blobs)
-            if less is not event:
-                events = [*events[:place], less, *events[place + 1 :]]
-    return events, blobs
+    found: list[Event] = []
+    for event in events:
+        shrunk = _SHRINK.get(type(event))
+        found.append(event if shrunk is None else shrunk(execution_id, event, limit, blobs))
+    return found, blobs
 
 
-_SHRINKABLE = frozenset({
-    PlaybookRestored, StepScheduled, LoopStarted, StepDone, IterationDone, LoopDone, FrameClaimed, TaskDone,
-    TaskRetried,
-})
+def _shrink_done(execution_id: str, event: StepDone | IterationDone | LoopDone, limit: int, blobs: Blobs) -> Event:
+    if event.result.value is None:
+        return event
+    small = shrink_result(execution_id, event.result, limit, blobs)
+    return event if small is event.result else msgspec.structs.replace(event, result=small)
 
 
-def is_shrinkable(event: Event) -> bool:
-    """Whether anything in it could be stored beside the log."""
-    return type(event) in _SHRINKABLE
+def _shrink_scheduled(execution_id: str, event: StepScheduled, limit: int, blobs: Blobs) -> Event:
+    if _is_tiny(event.scope) or len(data := _encode(event.scope)) <= limit:
+        return event
+    ref = refer(execution_id, data, "scope", blobs)
+    return msgspec.structs.replace(event, scope=Scope(), scope_ref=ref)
 
 
-def _shrink_event(execution_id: str, event: Event, limit: int, blobs: Blobs) -> Event:
-    match event:  # the frequent ones first
-        case StepDone(result=result) | IterationDone(result=result) | LoopDone(result=result):
-            small = shrink_result(execution_id, result, limit, blobs)
-            return event if small is result else msgspec.structs.replace(event, result=small)
-        case TaskDone() | TaskRetried():
-            return _shrink_task(execution_id, event, limit, blobs)
-        case StepScheduled(scope=scope):
-            if _is_tiny(scope) or len(data := _encode(scope)) <= limit:
-                return event
-            ref = refer(execution_id, data, "scope", blobs)
-            return msgspec.structs.replace(event, scope=Scope(), scope_ref=ref)
-        case PlaybookRestored():
-            return _shrink_restored(execution_id, event, limit, blobs)
-        case FrameClaimed(rows=rows):
-            if not rows or len(data := _encode(rows)) <= limit:
-                return event
-            return msgspec.structs.replace(event, rows=[], rows_ref=refer(execution_id, data, "rows", blobs))
-        case LoopStarted(items=items):
-            if not items or len(data := _encode(items)) <= limit:
-                return event
-            return msgspec.structs.replace(event, items=[], items_ref=refer(execution_id, data, "items", blobs))
-    return event
+def _shrink_claimed(execution_id: str, event: FrameClaimed, limit: int, blobs: Blobs) -> Event:
+    if not event.rows or len(data := _encode(event.rows)) <= limit:
+        return event
+    return msgspec.structs.replace(event, rows=[], rows_ref=refer(execution_id, data, "rows", blobs))
+
+
+def _shrink_loop(execution_id: str, event: LoopStarted, limit: int, blobs: Blobs) -> Event:
+    if not event.items or len(data := _encode(event.items)) <= limit:
+        return event
+    return msgspec.structs.replace(event, items=[], items_ref=refer(execution_id, data, "items", blobs))
 
 
 def _shrink_task(execution_id: str, event: TaskDone | TaskRetried, limit: int, blobs: Blobs) -> Event:
-    less = shrink_outcome(execution_id, event.outcome, limit, blobs)
-    if less is not event.outcome:
-        event = msgspec.structs.replace(event, outcome=less)
+    if event.outcome.result is not None:
+        less = shrink_outcome(execution_id, event.outcome, limit, blobs)
+        if less is not event.outcome:
+            event = msgspec.structs.replace(event, outcome=less)
     if event.grow:
         added = tuple(_shrink_growth(execution_id, each, limit, blobs) for each in event.grow)
         event = msgspec.structs.replace(event, grow=added)
@@ -204,6 +194,19 @@ def _shrink_list(execution_id: str, loop: Taken, name: str, blobs: Blobs) -> Tak
     if len(data := _encode(getattr(loop, name))) <= MAX_RESTORED_BYTES:
         return loop
     return msgspec.structs.replace(loop, **{name: [], f"{name}_ref": refer(execution_id, data, name, blobs)})
+
+
+_SHRINK: dict[type[Event], Callable[[str, Any, int, Blobs], Event]] = {
+    StepDone: _shrink_done, IterationDone: _shrink_done, LoopDone: _shrink_done,
+    TaskDone: _shrink_task, TaskRetried: _shrink_task,
+    StepScheduled: _shrink_scheduled, PlaybookRestored: _shrink_restored,
+    FrameClaimed: _shrink_claimed, LoopStarted: _shrink_loop,
+}
+
+
+def is_shrinkable(event: Event) -> bool:
+    """Whether anything in it could be stored beside the log."""
+    return type(event) in _SHRINK
 
 
 def _is_tiny(scope: Scope) -> bool:

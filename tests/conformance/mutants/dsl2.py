@@ -50,7 +50,7 @@ MUTANTS: dict[str, Mutant] = {
     "the last task's result is lost": Mutant(
         ("DSL2 §3.4", "PIPE variables"),
         f"{PLACES}::test_a_task_sees_the_results_before_it_by_their_names_and_the_last_one_as_prev",
-        Edit(f"{DECIDE}:evolve", "prev=result,", ""),
+        Edit(f"{DECIDE}:_moved", "prev=result,", ""),
     ),
     "attempt is always the first": Mutant(
         ("DSL2 §3.4", "PIPE variables"),

@@ -66,26 +66,32 @@ class Worker:
     def answer(self, effect: ef.Effect) -> Any:
         match effect:
             case ef.Flush():
-                self.stored.update(self.machine.notes.take_stored())
-                if events := self.machine.notes.take():
-                    self.log.append(tuple(events))
-                    self.machine.notes.count(events)
-            case ef.IsFresh():
-                return not self.log
+                self.write()
+            case ef.Finish(event=event):
+                (ended,) = self.machine.notes.note(event)
+                self.write()
+                return ended
+            case ef.Fresh():
+                return None if self.log else 0.0
             case ef.Read():
                 return History(tuple(event for record in self.log for event in record), self.machine.notes.lease.epoch)
             case ef.Bring(ref=ref):
                 return msgspec.json.decode(self.stored[ref.checksum])
             case ef.Call():
                 if effect.task.name != "fetch":
-                    return ok()
+                    return 0.0, ok()
                 done = sum(isinstance(event, ev.TaskDone) for record in self.log for event in record)
-                return page(done + 1)
-            case ef.Ended(outcome=outcome):
-                return 0.0, outcome
+                return 0.0, page(done + 1)
             case ef.Now() | ef.TakeTurn():
                 return 0.0
         return None
+
+    def write(self) -> None:
+        notes = self.machine.notes
+        self.stored.update(notes.take_stored())
+        if events := notes.take():
+            self.log.append(tuple(events))
+            notes.count(events)
 
 
 @pytest.mark.parametrize("limit", [256, 131_072])

@@ -68,7 +68,8 @@ class Outside:
         name = type(effect).__name__
         if name in self.answers:
             given = self.answers[name]
-            return given(effect) if callable(given) else given
+            found = given(effect) if callable(given) else given
+            return (self.now, found) if isinstance(effect, ef.Call) and isinstance(found, Outcome) else found
         match effect:
             case ef.Now():
                 return self.now
@@ -78,12 +79,16 @@ class Outside:
                 self.now = until
             case ef.Flush() | ef.Park():
                 self.write()
-            case ef.IsFresh():
-                return True
+            case ef.Fresh():
+                return self.now
             case ef.TakeTurn():
                 return 0.0
             case ef.Call():
-                return ok(effect.task.name)
+                return self.now, ok(effect.task.name)
+            case ef.Finish():
+                (ended,) = self.machine.notes.note(effect.event)
+                self.write()
+                return ended
             case ef.FindCredentials():
                 return ef.Found()
             case ef.IsStopping() | ef.IsPaused():
@@ -130,22 +135,23 @@ def played(machine: Any, **answers: Any) -> Outside:
 
 def test_a_fresh_run_without_effects_is_one_record() -> None:
     outside = played(machine_of(NOOP))
-    assert outside.names == ["IsFresh", "Now", "Call", "Ended", "Stay", "Flush"]
+    assert outside.names == ["Fresh", "Call", "Finish"]
     assert outside.said == [["StepStarted", "TaskStarted", "TaskDone", "StepDone"]]
 
 
-def test_rules_patches_and_the_log_see_an_outcome_as_it_may_be_known() -> None:
+@pytest.mark.parametrize("answers", [{"Call": (0.0, ok("seen"))}, {"Call": None, "Ended": lambda _: (0.0, ok("seen"))}])
+def test_rules_patches_and_the_log_see_an_outcome_as_it_may_be_known(answers: dict[str, Any]) -> None:
     keep = "[{when: \"{{ outcome.result == 'seen' }}\", then: {do: continue, set_ctx: {kept: '{{ outcome.result }}'}}}]"
     machine = machine_of(f"- {{step: start, tool: [{{name: t, kind: noop, spec: {{policy: {{rules: {keep}}}}}}}]}}")
-    outside = played(machine, Call=ok("hidden"), Ended=lambda _: (0.0, ok("seen")))
+    outside = played(machine, **answers)
     (done,) = [event for record in outside.records for event in record if isinstance(event, ev.TaskDone)]
     assert (done.outcome.result, done.set_ctx) == ("seen", {"kept": "seen"})
 
 
 def test_an_effect_is_in_the_log_before_the_next_one_starts() -> None:
     outside = played(machine_of(PYTHON))
-    asked = ["TakeTurn", "Stay", "Now", "Stay", "Call", "Ended"]
-    assert outside.names == ["IsFresh", "TakeTurn", "Now", *asked, "Flush", "Flush", *asked, "Stay", "Flush"]
+    asked = ["TakeTurn", "Stay", "Now", "Stay", "Call"]
+    assert outside.names == ["Fresh", "TakeTurn", "Now", *asked, "Flush", "Flush", *asked, "Finish"]
     assert outside.said[0] == ["StepStarted", "TaskStarted", "TaskDone"]
 
 
@@ -171,9 +177,9 @@ def test_a_run_that_may_have_been_held_is_read_claimed_and_read_again() -> None:
                     for found in outside.records]
         return accept(records, "start:1", -1)
 
-    outside = Outside(machine_of(PYTHON), IsFresh=False, Read=read)
+    outside = Outside(machine_of(PYTHON), Fresh=None, Read=read)
     outside.drive(outside.machine.run())
-    assert outside.names[:8] == ["IsFresh", "Extend", "Read", "ComeUp", "Flush", "Claimed", "Read", "Now"]
+    assert outside.names[:8] == ["Fresh", "Extend", "Read", "ComeUp", "Flush", "Claimed", "Read", "Now"]
     assert [effect.task.name for effect in outside.asked if isinstance(effect, ef.Call)] == ["two"]
 
 
@@ -183,7 +189,7 @@ def test_a_run_that_may_have_been_held_is_read_claimed_and_read_again() -> None:
     (History(epoch=(OURS + 1, 1)), "needless"),
 ])
 def test_a_run_that_is_over_or_anothers_is_left_without_a_word(known: History, command_is: str) -> None:
-    outside = Outside(machine_of(NOOP), IsFresh=False, Read=known)
+    outside = Outside(machine_of(NOOP), Fresh=None, Read=known)
     with pytest.raises(Fenced) as fenced:
         outside.drive(outside.machine.run())
     assert outside.records == []
@@ -191,7 +197,7 @@ def test_a_run_that_is_over_or_anothers_is_left_without_a_word(known: History, c
 
 
 def test_a_claim_that_the_log_does_not_show_is_tried_again_later() -> None:
-    outside = Outside(machine_of(NOOP), IsFresh=False, Read=History())
+    outside = Outside(machine_of(NOOP), Fresh=None, Read=History())
     with pytest.raises(Unavailable):
         outside.drive(outside.machine.run())
 
@@ -199,7 +205,7 @@ def test_a_claim_that_the_log_does_not_show_is_tried_again_later() -> None:
 def test_a_claim_ends_a_run_that_has_lost_too_many_leases() -> None:
     records = [Record("x1", "worker", 1, f"2027-01-01T00:00:0{epoch}.000000Z", (ev.StepStarted(),),
                       lease=Lease("start:1", "start", (epoch, 1), "w", -1, "default")) for epoch in (2, 3, 4, OURS)]
-    outside = played(machine_of(NOOP), IsFresh=False, Read=accept(records, "start:1", -1))
+    outside = played(machine_of(NOOP), Fresh=None, Read=accept(records, "start:1", -1))
     assert outside.said == [["StepStarted"], ["StepFailed"]]
     assert "Call" not in outside.names
 
