@@ -53,11 +53,11 @@ lock:
 run: setup
 	@$(BIN)/noetlctl run examples/hello.yaml --folder .noetl/run
 
-# Files in three processes: most tests wait for servers and processes, not for the processor. In the order of their
-# folders: the slow ones come first, and many small ones fill the end. With one seed for hashes, so that a world of the
-# simulator is the same one in every process.
+# Files in four processes, on two cores: most tests wait for servers and processes. Their order (tests/support/order.py)
+# puts those that compute beside those that wait. With one seed for hashes, so that a world of the simulator is the same
+# one in every process.
 test: setup
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 # The cases that `make test` leaves out: it runs another case of each.
 long: setup

@@ -8,6 +8,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from shared.runtime.service import logging
+from tests.support.order import ordered
 
 # The same examples each time, however slow the machine is: `python -m tests.property.fuzz` looks for new ones.
 settings.register_profile("noetl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -25,3 +26,14 @@ def _process_as_before() -> Iterator[None]:
     structlog.configure(**logs)
     for number, handler in zip(SIGNALS, handlers, strict=True):
         signal.signal(number, handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    files = list(dict.fromkeys(_file(item) for item in items))
+    places = {file: place for place, file in enumerate(ordered(sorted(files)))}
+    items.sort(key=lambda item: places[_file(item)])
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
