@@ -28,7 +28,7 @@ from shared.dsl.model.plan import Plan
 from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import effects as ef
 from shared.engine.pipeline import ownership
-from shared.engine.pipeline.effects import Call, Effect, Finish, Flush, Fresh, Now, Stay, Steps
+from shared.engine.pipeline.effects import Call, Effect, Finish, Flush, Fresh, Now, Send, Stay, Steps
 from shared.engine.pipeline.history import History
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.notes import MAX_WHY, Notes
@@ -151,6 +151,9 @@ class Interpreter:
                     elif type(effect) is Flush:
                         answer = None
                         await self._journal.flush()
+                    elif type(effect) is Send:
+                        answer = None
+                        await self._journal.send()
                     elif type(effect) is Stay:
                         answer = None
                         await self._stay()

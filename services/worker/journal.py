@@ -1,14 +1,16 @@
 """What a lease writes: its events in order, in as few records as the promises allow.
 
-1. A finished task with an effect is in the log before the next effect starts. So whoever takes over repeats at most the
-   call that was under way.
+1. Everything before an effect is in the log when it starts, and what it came to is sent there at once. So whoever takes
+   over repeats at most one call with an effect, the last one, and the calls after it that only read (ADR 55).
 2. Tasks without effects (noop) and `*.started` events wait for the next record, but not longer than FLUSH_S while a
    tool runs: people should see what runs, and a short run should cost one record.
-3. An append without an answer is unknown, not failed. The journal looks whether its record is there, by lease and `n`,
+3. One record is on its way at a time, since the next one has its number from it. `send` does not wait for it; whoever
+   writes or waits next does, and repeats it if need be.
+4. An append without an answer is unknown, not failed. The journal looks whether its record is there, by lease and `n`,
    and only then writes it again. Should both arrive, `n` makes every reader count one.
-4. A cancellation does not cancel the append that is on its way (`shield`). `settle` waits for it, so that what is
+5. A cancellation does not cancel the append that is on its way (`shield`). `settle` waits for it, so that what is
    written next has the right number; if that cannot be known, nothing more may be written under this lease.
-5. A record that readers would reject is not written: it would count for nothing, and the run would stay where it is.
+6. A record that readers would reject is not written: it would count for nothing, and the run would stay where it is.
    What is too large for one record is halved, since the facts of a lease do not depend on each other; a single event
    that is too large is `TooLarge`, and fails its task or run.
 """
@@ -16,7 +18,8 @@
 import asyncio
 import re
 from collections.abc import Awaitable
-from typing import TypeVar
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock
@@ -38,6 +41,15 @@ T = TypeVar("T")
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
+class _Sent(NamedTuple):
+    """A record on its way."""
+
+    future: "asyncio.Future[int]"
+    subject: str
+    data: bytes
+    events: list[Event]
+
+
 class Journal:
     """Writes the notes of a lease. Nothing of the lease is in the log up to `after`."""
 
@@ -45,7 +57,9 @@ class Journal:
         self._bus, self._clock, self._notes, self._after = bus, clock, notes, after
         self._partition = subjects.partition_of(notes.execution_id, partitions)
         self._partitions = partitions
-        self._sent: tuple[asyncio.Future[int], list[Event]] | None = None
+        self._sent: _Sent | None = None
+        self._marked: Event | None = None
+        self._at = 0.0  # when that one was noted
 
     @property
     def has_spoken(self) -> bool:
@@ -56,14 +70,12 @@ class Journal:
         """After a cancellation: what was on its way is now in the log. Raises Unavailable if that cannot be known."""
         if self._sent is None:
             return
-        future, events = self._sent
         try:
             async with asyncio.timeout(SETTLE_S):
-                await asyncio.shield(future)
+                await asyncio.shield(self._sent.future)
         except TimeoutError:
             raise Unavailable("no answer to what was on its way") from None
-        self._sent = None
-        self._notes.count(events)
+        self._arrived(self._sent)
 
     async def release(self, why: str, printed: Printed | None = None) -> None:
         """The lease is handed back on purpose; `printed` by the call that was under way."""
@@ -72,13 +84,33 @@ class Journal:
             await self.flush()
 
     async def flush(self) -> None:
-        """Everything noted is in the log when this returns. Values stored beside the log are stored first: a record
-        never refers to something that is not there."""
+        """Everything noted is in the log when this returns."""
+        await self._write_noted()
+        if self._sent is not None:
+            await self._wait()
+
+    async def send(self) -> None:
+        """Everything noted is on its way to the log when this returns, unless something else still is."""
+        if self._sent is None or self._sent.future.done():
+            await self._write_noted()
+        else:
+            self._mark()
+
+    async def _write_noted(self) -> None:
+        """Values stored beside the log are stored first: a record never refers to something that is not there."""
+        self._mark()
+        if self._sent is not None:
+            await self._wait()
         events = self._notes.take()
         if blobs := self._notes.take_stored():
             await self._store(blobs)
         if events:
             await self._write(events)
+
+    def _mark(self) -> None:
+        """A record has the time of its last event, however long it waits for the one before it."""
+        if (noted := self._notes.unwritten) and noted[-1] is not self._marked:
+            self._marked, self._at = noted[-1], self._clock.now()
 
     async def _store(self, blobs: dict[str, bytes]) -> None:
         try:
@@ -87,9 +119,11 @@ class Journal:
             raise Unstorable(str(error)) from None
 
     async def _write(self, events: list[Event]) -> None:
+        if self._sent is not None:  # the half before it
+            await self._wait()
         notes = self._notes
         record = Record(
-            notes.execution_id, notes.writer, notes.n + 1, stamp(self._clock.now()), tuple(events), lease=notes.lease
+            notes.execution_id, notes.writer, notes.n + 1, stamp(self._at), tuple(events), lease=notes.lease
         )
         data = encode(record)
         subject = subjects.event(self._partition, notes.execution_id, notes.writer, notes.lease.pool)
@@ -101,7 +135,6 @@ class Journal:
             await self._write(events[half:])
             return
         await self._append(subject, data, events)
-        notes.count(events)
 
     def _wrong(self, message: Kept, events: list[Event]) -> str:
         """Why readers would reject it. A short record without a long text that is not deeply nested is not decoded:
@@ -117,24 +150,39 @@ class Journal:
         return ""
 
     async def _append(self, subject: str, data: bytes, events: list[Event]) -> None:
-        """Tries until the record is in the log; after silence it looks whether it already is (rule 3)."""
+        """Hands the record to the broker, or keeps it as one that did not arrive."""
+        try:
+            future = await self._bus.send(subject, data)
+        except Unavailable as error:
+            future = asyncio.get_running_loop().create_future()
+            future.set_exception(error)
+        future.add_done_callback(_heard)
+        self._sent = _Sent(future, subject, data, events)
+
+    async def _wait(self) -> None:
+        """Until what is on its way is in the log: tries until it is there; after silence it looks whether it already is
+        (rule 4)."""
         tries = 0
-        while True:
+        while (sent := self._sent) is not None:
             try:
-                future = await self._bus.send(subject, data)
-                self._sent = future, events
-                await asyncio.shield(future)
-                self._sent = None
+                await asyncio.shield(sent.future)
+                self._arrived(sent)
                 return
             except Unavailable:
                 await self._clock.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
                 tries += 1
-            try:
-                if await self._is_there(subject, self._notes.n + 1):
-                    self._sent = None
+            except Exception:
+                self._sent = None  # refused for good
+                raise
+            with suppress(Unavailable):
+                if await self._is_there(sent.subject, self._notes.n + 1):
+                    self._arrived(sent)
                     return
-            except Unavailable:
-                continue
+            await self._append(sent.subject, sent.data, sent.events)
+
+    def _arrived(self, sent: _Sent) -> None:
+        self._sent = None
+        self._notes.count(sent.events)
 
     async def _is_there(self, subject: str, n: int) -> bool:
         found = await self._bus.read(topology.events_stream(self._partition), [subject], after=self._after)
@@ -158,3 +206,9 @@ class Journal:
 def _has_long_text(data: bytes) -> bool:
     """Whether a text in it may be longer than a name may be; of one that has quotes itself this cannot be told."""
     return b'\\"' in data or _LONG.search(data) is not None
+
+
+def _heard(future: "asyncio.Future[int]") -> None:
+    """A lease that ends does not ask what became of its last record."""
+    if not future.cancelled():
+        future.exception()

@@ -56,7 +56,7 @@ def _check(world: World) -> list[str]:
     found += _check_writes(world)
     found += checks_clocks.check(world, histories)[:3]
     if not found:
-        found += _check_calls(world, histories) + checks_leases.check(world, histories)
+        found += _check_calls(world, histories) + _check_inputs(world) + checks_leases.check(world, histories)
     return found
 
 
@@ -232,6 +232,16 @@ def _check_cancelled(execution_id: str, records: list[tuple[int, Record]]) -> li
     events = [event for _, record in records for event in record.events]
     begun = any(isinstance(event, ev.PlaybookCancelling) for event in events)
     return [] if begun else [f"{execution_id} was cancelled without a word"]
+
+
+def _check_inputs(world: World) -> list[str]:
+    """A call with an effect that is made again, with the same key, is made with the same input: what it was made of was
+    in the log before."""
+    asked: dict[str, str] = {}
+    return [
+        f"call: {entry.key} by {entry.worker} with {entry.asked}, before with {asked[entry.key]}"
+        for entry in world.ledger if entry.asked and asked.setdefault(entry.key, entry.asked) != entry.asked
+    ]
 
 
 def _check_calls(world: World, histories: dict[str, list[tuple[int, Record]]]) -> list[str]:

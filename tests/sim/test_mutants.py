@@ -13,6 +13,7 @@ WANTED = {
     "dedupe by message id alone": ("no request of its own", "numbering", "router 1: as of 0, after"),
     "split decision": ("decision",),
     "wall time": ("clock: ",),
+    "effects like reads": ("call: ",),
 }
 
 

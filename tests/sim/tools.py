@@ -17,13 +17,14 @@ LEASE: ContextVar[Epoch] = ContextVar("LEASE", default=(0, 0))
 
 class Entry(NamedTuple):
     """A tool was called, under which lease, with which key; `ends` is how far each partition of the log was by then,
-    which no clock can say."""
+    which no clock can say. `asked`: with what, of a call with an effect."""
 
     at: float
     worker: str
     epoch: Epoch
     key: str
     ends: tuple[int, ...]
+    asked: str
 
 
 Ends = Callable[[], tuple[int, ...]]
@@ -101,10 +102,12 @@ class FakeTool:
             return ok(call.config.get("args"))
         client = self._client
         await client.awake()
-        self._ledger.append(Entry(client.clock.now(), client.name, LEASE.get(), call.idempotency_key, self._ends()))
+        asked = "" if "params" in call.config else repr(call.config)
+        self._ledger.append(
+            Entry(client.clock.now(), client.name, LEASE.get(), call.idempotency_key, self._ends(), asked))
         args: dict[str, Any] = call.config.get("args") or {}
         await client.clock.sleep(args.get("takes", 0.002) * self._rng.uniform(0.7, 1.3))
-        return page(call) if "params" in call.config else answer(args, call.idempotency_key)
+        return page(call, len(self._ledger)) if "params" in call.config else answer(args, call.idempotency_key)
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -120,7 +123,10 @@ def answer(args: dict[str, Any], key: str) -> Outcome:
     return ok(args.get("give"))
 
 
-def page(call: Call) -> Outcome:
+def page(call: Call, read: int = 0) -> Outcome:
+    """A page, or what is read at this moment: another thing each time."""
+    if "now" in call.config["params"]:
+        return ok({"status_code": 200, "headers": {}, "data": {"read": read}}, shape="http", http={"status": 200})
     page, pages = call.config["params"]["page"], call.config["params"]["pages"]
     if int(call.idempotency_key.rpartition("/")[2]) % 5 == 3:
         return failed("connect", "the line is busy", retryable=True, http={"status": 503})

@@ -145,7 +145,7 @@ class LeaseHold(ABC):
         match effect:
             case ef.Now():
                 return self._stage.now
-            case ef.Flush():
+            case ef.Flush() | ef.Send():
                 yield from self._flush_within_limits()
             case ef.Sleep(until=until):
                 yield tick(until)

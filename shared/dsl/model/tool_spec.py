@@ -51,6 +51,9 @@ class ToolSpec(Struct, frozen=True):
     waits: bool = False           # a call may be parked without a worker until something has happened
     by_name: str = ""             # the key that a task's name stands for, where it has none of `one_of`
     claims: bool = False          # may give a loop its rows, claimed in a transaction (`loop.cursor`)
+    # Whether a call only reads: whatever it is asked and however often, nothing is another afterwards. It is given the
+    # task's keys and its spec as written, so a template says nothing. A kind without it has effects.
+    reads: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     blocks: Mapping[str, Mapping[str, Any]] = {}  # of an outcome, when there is nothing to say (`pg: {code: null}`)
 
     def all_knobs(self) -> dict[str, KeySpec]:

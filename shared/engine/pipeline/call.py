@@ -86,6 +86,11 @@ def next_call(step: Step, progress: Progress) -> Task | None:
     return pipeline.task_at(step, progress)
 
 
+def only_reads(task: Task, spec: ToolSpec) -> bool:
+    """Whether a call of the task may be made again, also with another answer, as long as no effect came after it."""
+    return spec.reads is not None and spec.reads(task.config, task.spec)
+
+
 def reads_names(task: Task) -> bool:
     """Whether the task has anything to evaluate."""
     return bool(task.config or task.spec or task.rules is not None)

@@ -45,6 +45,11 @@ class Flush(Effect, frozen=True):
     """Everything noted is in the log when this is answered. Raises Unstorable for what cannot be written."""
 
 
+class Send(Effect, frozen=True):
+    """What is noted is on its way to the log when this is answered, and nobody waits until it is there; behind a record
+    that is still on its way it waits for the next one. Raises Unstorable as a flush does."""
+
+
 class Settle(Effect, frozen=True):
     """What was on its way when a flush was cut short is in the log, and counted."""
 

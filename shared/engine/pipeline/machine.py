@@ -9,10 +9,13 @@ Theory of operation
    continues after the last finished task. A step with `max_leases: 1` is always claimed: nothing of it may run before
    the log knows. The claim also counts the leases that were lost before it, and ends a run that has lost too many. An
    iteration of a local loop is held with the loop: it is begun from what the loop's claim has found (`before`).
-2. *One task.* Names, rendering, judging and folding are computed here; only the call is made outside. What a task with
-   an effect resulted in is in the log before the next effect starts, and `task.started` is noted before the call, so
-   that it gets there while a long call runs. Tasks without effects wait for the next record, of which there is one
-   after PURE_IN_A_ROW of them at the latest.
+2. *One task.* Names, rendering, judging and folding are computed here; only the call is made outside. Before a call
+   with an effect starts, everything before it is in the log (`Flush`): what had an effect is not done again because of
+   it, and whoever makes this call again, with the same idempotency key, makes it from the same values. What a call
+   resulted in is sent to the log at once (`Send`), and a call that only reads (`ToolSpec.reads`) does not wait until it
+   is there: reads may be made again, with another answer, as long as nothing followed from the first. `task.started`
+   is noted before the call, so that it gets there while a long call runs. Tasks without effects wait for the next
+   record; after IN_A_ROW tasks everything noted is in the log.
    Secrets that the call was given are taken out of its outcome before anything follows from it (`Call`, `Ended`):
    rules, patches and later tasks see what the log has, so that whoever reads the log decides the same.
 3. *Ours.* Whoever was away may have lost the run. So a machine asks (`Stay`) before everything that cannot be undone:
@@ -57,6 +60,7 @@ from shared.engine.pipeline.effects import (
     Park,
     Prepared,
     Read,
+    Send,
     Settle,
     Sleep,
     Stay,
@@ -77,7 +81,7 @@ from shared.events.run_index import is_iteration
 from shared.events.stamp import stamp
 from shared.events.waits import Waits
 
-PURE_IN_A_ROW = 200  # tasks without effects, before what they noted is written and other runs get a turn
+IN_A_ROW = 200  # tasks, before what they noted is in the log and other runs get a turn
 SpecOf = Callable[[str], ToolSpec]
 
 
@@ -211,7 +215,7 @@ class RunMachine:
         answer = progress.answer
         queued = 0.0
         if not spec.pure and (answer is None or answer.outcome is None):
-            if progress.ran:
+            if progress.ran and not pipeline_call.only_reads(task, spec):
                 yield Flush()
             queued = yield TakeTurn(task, begun=True)
             yield Stay()
@@ -221,8 +225,11 @@ class RunMachine:
         last = events[-1]
         delay = last.delay if isinstance(last, ev.TaskRetried) else 0.0
         pausing = self._parks(delay)  # one record says both
-        if progress.state == "running" and not pausing and (not spec.pure or progress.ran % PURE_IN_A_ROW == 0):
-            yield Flush()
+        if progress.state == "running" and not pausing:
+            if progress.ran % IN_A_ROW == 0:
+                yield Flush()
+            elif not spec.pure:
+                yield Send()
         if delay > 0:
             yield from self._pause(progress, delay)
         return progress

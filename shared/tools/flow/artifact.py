@@ -27,6 +27,7 @@ SPEC = ToolSpec(
             "path": KeySpec("As beside args."),
         }),
     },
+    reads=lambda _config, _spec: True,
 )
 
 

@@ -24,6 +24,7 @@ SPEC = ToolSpec(
     },
     one_of=NAMES,
     by_name="secret_name",
+    reads=lambda _config, _spec: True,
 )
 
 

@@ -21,6 +21,7 @@ KEYS: Mapping[str, frozenset[str]] = {  # of each operation, beside _ANY
     "delete": _OBJECT, "copy": _OBJECT | {"destination"}, "exists": _OBJECT,
 }
 _NAMES = tuple(KEYS)
+_READING = frozenset({"download", "get", "list", "exists"})
 
 SPEC = ToolSpec(
     kind="gcs",
@@ -53,6 +54,7 @@ SPEC = ToolSpec(
         "destination": KeySpec("copy: gs://bucket/object, or a name in the same bucket."),
     },
     one_of=("operation", "action"),
+    reads=lambda config, _spec: (config.get("operation") or config.get("action")) in _READING,
 )
 
 

@@ -14,6 +14,8 @@ from shared.tools.base.contract import RESULT_LIMIT, Call
 from shared.tools.base.guard import BadCall, TooLarge, mapping, one_of
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+READING = frozenset({"GET", "HEAD"})
+BODIES = ("json", "body", "data", "payload")
 PRIVATE = frozenset({"authorization", "cookie", "proxy-authorization"})
 FORM = "application/x-www-form-urlencoded"
 TEXT_TYPES = frozenset({"application/xml", "application/javascript", "application/x-ndjson", FORM,
@@ -71,6 +73,21 @@ def prepare(call: Call) -> Request:
     url = _url(call.config).update_query(_pairs(mapping(call.config, "params")))
     private = PRIVATE | {name.lower() for name in secret}
     return Request(method, url, headers, body, private)
+
+
+def only_reads(config: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """What the author says; else a GET or HEAD, which promise it (RFC 9110 §9.2.1), with no body and with no header in
+    which some servers are asked for another method."""
+    said = spec.get("read_only")
+    if said is not None:
+        return said is True
+    headers = config.get("headers") or {}
+    return (
+        str(config.get("method") or "GET").upper() in READING
+        and all(config.get(name) is None for name in BODIES)
+        and isinstance(headers, Mapping)
+        and not any("method" in str(name).lower() or "{{" in str(name) for name in headers)
+    )
 
 
 def method_of(given: Any) -> str:
@@ -133,7 +150,7 @@ def _auth_headers(auth: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _body(config: Mapping[str, Any], headers: dict[str, str]) -> bytes | None:
-    given = one_of(config, "json", "body", "data", "payload")
+    given = one_of(config, *BODIES)
     if given is None:
         return None
     name, value = given

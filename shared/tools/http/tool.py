@@ -37,9 +37,11 @@ SPEC = ToolSpec(
     knobs={
         "verify": KeySpec("false: do not check the server's certificate."),
         "follow_redirects": KeySpec("false: a redirect is the answer."),
+        "read_only": KeySpec("Whether the call changes nothing; unless given, a GET or HEAD without a body does not."),
         "retry": KeySpec("{attempts: 1 to 5, delay: seconds}: a GET, HEAD, OPTIONS, PUT or DELETE without an answer, "
                          "or with 408, 425, 429 or 5xx, is sent again within the call."),
     },
+    reads=http_data.only_reads,
     blocks={"http": {"status": None, "headers": {}}},
 )
 
@@ -71,6 +73,7 @@ class HttpTool:
 
     async def _run(self, call: Call, http: dict[str, Any]) -> Outcome:
         """`http` is what a call that is cut short says: how often it was sent."""
+        flag(call.spec, "read_only")
         request, retry = http_data.prepare(call), http_retry.retry_of(call.spec)
         if call.spec.get("retry") is None:
             return await self._sent(request, call)

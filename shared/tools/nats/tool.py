@@ -9,6 +9,7 @@ from shared.tools.base.guard import BadCall, TooLarge, guarded
 
 NAMES = ("kv_get", "kv_put", "kv_delete", "kv_purge", "kv_keys", "object_get", "object_put", "object_delete",
           "publish", "request", "js_publish", "js_get_msg")
+READING = frozenset({"kv_get", "js_get_msg"})  # others that read have the server make a consumer
 
 SPEC = ToolSpec(
     kind="nats",
@@ -36,6 +37,7 @@ SPEC = ToolSpec(
         "stream": KeySpec("js_publish: the stream that must take it. js_get_msg: the stream to read."),
         "seq": KeySpec("js_get_msg: sequence of the message."),
     },
+    reads=lambda config, _spec: config.get("operation") in READING,
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.events.outcome import Outcome, failed, ok
 from shared.tools.base.contract import Call, Keep, KeySpec, ToolOptions, ToolSpec
-from shared.tools.base.guard import BadCall, guarded
+from shared.tools.base.guard import BadCall, flag, guarded
 from shared.tools.postgres import connections as pg_pools
 from shared.tools.postgres.params import WrongType
 from shared.tools.postgres.typed import Typed
@@ -37,9 +37,13 @@ SPEC = ToolSpec(
         "with": KeySpec("Fields of the connection that stand instead of the credential's.", fields=pg_pools.WITH),
         "pool": KeySpec("The connections this task shares with others of the worker.", fields=pg_pools.POOL),
     },
-    knobs={"pool_size": KeySpec("Connections per database and worker, 4 unless given. The same as pool.max_size.")},
+    knobs={
+        "pool_size": KeySpec("Connections per database and worker, 4 unless given. The same as pool.max_size."),
+        "read_only": KeySpec("true: the statements are one transaction in which the server refuses to write."),
+    },
     one_of=sql_call.ONE_OF,
     claims=True,
+    reads=lambda _config, spec: spec.get("read_only") is True,
     blocks={"pg": {"code": None, "sqlstate": None}},
 )
 
@@ -51,6 +55,8 @@ LOGIN_REFUSED = "28"  # the class of its states
 UNNAMED: Mapping[str, str] = MappingProxyType({})
 # Read through a cursor, which needs a transaction; what else gives rows (SHOW, EXPLAIN, CALL) gives few.
 CURSOR_VERBS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE"})
+
+READING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"})
 
 _AT_VALUE = re.compile(r'at or near "\$\d+"')
 _PARAM = re.compile(r'"?\$(\d+)"?')
@@ -72,10 +78,10 @@ class PostgresTool:
         self._scripts = Scripts(options)
 
     async def run(self, call: Call) -> Outcome:
-        return await self._guarded(call, _execute)
+        return await self._guarded(call, _read_only if call.spec.get("read_only") is True else _execute)
 
     async def claim(self, call: Call, keep: Keep) -> Outcome:
-        return await self._guarded(call, partial(_claim, keep=keep))
+        return await self._guarded(call, partial(_claim, keep=keep, read_only=call.spec.get("read_only")))
 
     async def _guarded(self, call: Call, work: "Work") -> Outcome:
         held: list[PoolConnectionProxy] = []
@@ -90,6 +96,7 @@ class PostgresTool:
         await self._pools.close()
 
     async def _run(self, call: Call, held: "list[PoolConnectionProxy]", work: "Work") -> Outcome:
+        flag(call.spec, "read_only")
         call = await self._scripts.as_sql(call)
         statements = [inlined(each) for each in sql_call.statements(call)]
         results = Results(call.config.get("results"))
@@ -168,8 +175,22 @@ async def _execute(connection: "AnyConnection", statements: list[Statement], res
             results.add(await _one(connection, statement, typed))
 
 
-async def _claim(connection: "AnyConnection", statements: list[Statement], results: Results, *, keep: Keep) -> None:
+async def _read_only(connection: "AnyConnection", statements: list[Statement], results: Results) -> None:
+    """One transaction that the server keeps from writing; a statement that could make it another kind is refused."""
+    if wrong := next((each.verb for each in statements if each.verb not in READING), ""):
+        raise BadCall(f"spec.read_only: {wrong} is none of {', '.join(sorted(READING))}")
+    typed = Typed(connection)
+    async with connection.transaction(readonly=True):
+        for statement in statements:
+            results.add(await _one(connection, statement, typed))
+
+
+async def _claim(
+    connection: "AnyConnection", statements: list[Statement], results: Results, *, keep: Keep, read_only: Any
+) -> None:
     """All statements are one transaction, which ends after `keep` has seen what they gave."""
+    if read_only is True:
+        raise BadCall("spec.read_only: a claim writes")
     if any(statement.verb in TRANSACTION or _ALONE.match(statement.text) for statement in statements):
         raise BadCall("a claim is one transaction of its own: write no statement that begins or ends one")
     transaction, typed = connection.transaction(), Typed(connection)

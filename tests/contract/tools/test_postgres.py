@@ -118,6 +118,29 @@ async def test_a_command_that_cannot_be_in_a_transaction_runs_alone(run) -> None
     assert (await run("VACUUM")).error is None
 
 
+@pytest.mark.parametrize(("command", "state"), [(command, "25006") for command in (
+    "WITH made AS (INSERT INTO t VALUES (2) RETURNING a) SELECT a FROM made", "SELECT nextval('s')",
+    "SELECT a FROM t FOR UPDATE", "SELECT put()", "SELECT a INTO other FROM t",
+    "EXPLAIN ANALYZE INSERT INTO t VALUES (2)",
+)] + [("SELECT set_config('transaction_read_only', 'off', false); SELECT put()", "25001")])
+async def test_what_writes_is_refused_by_the_server_in_a_call_that_only_reads(run, command: str, state: str) -> None:
+    await run("CREATE TABLE t AS SELECT 1 AS a; CREATE SEQUENCE s")
+    await run("CREATE FUNCTION put() RETURNS int LANGUAGE sql AS 'INSERT INTO t VALUES (2) RETURNING 1'")
+    outcome = await run(command, {"read_only": True})
+    assert outcome.pg["code"] == state, outcome.error
+    assert (await run("VALUES (1); SELECT a FROM t", {"read_only": True})).result["rows"] == [{"a": 1}]
+    assert (await run("INSERT INTO t VALUES (2)")).status == "ok"
+
+
+@pytest.mark.parametrize("command", [
+    "SET TRANSACTION READ WRITE; SELECT 1", "SELECT 1; COMMIT", "BEGIN", "CALL p()", "DO $$ BEGIN END $$",
+    "DELETE FROM t", "COPY t TO PROGRAM 'cat'",
+])
+async def test_what_could_leave_the_transaction_is_not_sent_in_a_call_that_only_reads(run, command: str) -> None:
+    outcome = await run(command, {"read_only": True})
+    assert (outcome.error["kind"], "spec.read_only" in outcome.error["message"]) == ("config", True)
+
+
 async def test_functions_with_semicolons_inside_are_one_statement(run) -> None:
     outcome = await run("""
         CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $f$ BEGIN PERFORM 1; RETURN 2; END; $f$;
@@ -363,6 +386,14 @@ async def test_a_claim_whose_rows_could_not_be_kept_is_rolled_back(run, claim) -
 
     assert (await claim(CLAIM, keep)).error["kind"] == "internal"
     assert (await run("SELECT taken FROM queue")).result["rows"] == [{"taken": False}]
+
+
+async def test_a_claim_does_not_only_read(opened, database: str) -> None:
+    async def keep(_outcome: Any) -> bool:
+        raise AssertionError("nothing was claimed")
+
+    asked = call({"command": CLAIM}, spec={"read_only": True}, auth={"dsn": database})
+    assert (await opened("postgres").claim(asked, keep)).error["kind"] == "config"
 
 
 async def test_a_claim_that_ends_its_own_transaction_is_refused(claim) -> None:

@@ -246,8 +246,17 @@ workflow:
   - step: start
     tool:
       - {name: one, kind: python, code: "-", args: {give: 1, takes: "{{ workload.takes }}"}}
-      - {name: two, kind: python, code: "-", args: {give: "{{ one + 1 }}", takes: "{{ workload.takes }}"}}
-      - {name: three, kind: python, code: "-", args: {give: "{{ two + 1 }}", takes: "{{ workload.takes }}"}}
+      - {name: look, kind: http, url: "http://pages.example/now", params: {now: true}}
+      - {name: again, kind: http, url: "http://pages.example/now", params: {now: true}}
+      - name: two
+        kind: python
+        code: "-"
+        args: {give: "{{ one + 1 }}", takes: "{{ workload.takes }}", seen: "{{ [look.data.read, again.data.read] }}"}
+      - {name: late, kind: http, url: "http://pages.example/now", params: {now: true}}
+      - name: three
+        kind: python
+        code: "-"
+        args: {give: "{{ two + 1 }}", takes: "{{ workload.takes }}", seen: "{{ late.data.read }}"}
       - {name: four, kind: python, code: "-", args: {give: "{{ three + 1 }}", takes: "{{ workload.takes }}"}}
 """
 

@@ -12,6 +12,7 @@ from services.router.requests import Requests
 from services.worker import history
 from shared.bus.memory.bus import MemoryBus
 from shared.engine.leases import fence
+from shared.engine.pipeline import call as pipeline_call
 from shared.engine.pipeline import local_history
 from shared.engine.routing import state as execution
 from shared.engine.scheduling import cursor_rows, waits
@@ -172,6 +173,13 @@ def wall_time() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def effects_like_reads() -> Iterator[None]:
+    """A call with an effect starts while what it was made of is still on its way to the log."""
+    with mock.patch.object(pipeline_call, "only_reads", return_value=True):
+        yield
+
+
 MUTANTS: dict[str, Mutant] = {
     "no expected sequence": no_expected_sequence,
     "ack before append": ack_before_append,
@@ -180,4 +188,5 @@ MUTANTS: dict[str, Mutant] = {
     "dedupe by message id alone": dedupe_by_message_id_alone,
     "split decision": split_decision,
     "wall time": wall_time,
+    "effects like reads": effects_like_reads,
 }

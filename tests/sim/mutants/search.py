@@ -22,6 +22,7 @@ FOUND_BY = {
     "dedupe by message id alone": 0,
     "split decision": 0,
     "wall time": 1,
+    "effects like reads": 392,
     "no mending": 34,
     "stops that purge": 23,
     "older leases": 16,
@@ -45,8 +46,9 @@ def must_be_caught(name: str, mutant: Mutant, wanted: Sequence[str]) -> None:
 
 def _seeds(name: str) -> Iterator[int]:
     """After an absence a worker extends all it holds within half a second: whether its claims extend anything matters
-    only for a command that arrives just behind that, which is so in one world of a hundred. So the worlds go on behind
-    those of the other tests."""
+    only for a command that arrives just behind that, which is so in one world of a hundred; whether an effect waits
+    for what was read matters only when its worker is cut off just then. So the worlds go on behind those of the other
+    tests."""
     likely = FOUND_BY[name]
     yield likely
     yield from (seed for seed in range(2 * SEEDS) if seed != likely)

@@ -13,7 +13,7 @@ from shared.engine.pipeline.frame_machine import PAUSES_S, FrameMachine
 from shared.engine.pipeline.history import History, accept
 from shared.engine.pipeline.local_history import LoopHistory
 from shared.engine.pipeline.local_machine import HandedBack, LocalMachine
-from shared.engine.pipeline.machine import PURE_IN_A_ROW, RunMachine
+from shared.engine.pipeline.machine import IN_A_ROW, RunMachine
 from shared.engine.pipeline.notes import Notes
 from shared.engine.pipeline.ownership import Fenced
 from shared.engine.values.stored_values import Unstorable
@@ -29,6 +29,15 @@ from tests.unit.engine.support import NOW, plan_of
 
 NOOP = "- {step: start, tool: {kind: noop}}"
 PYTHON = "- {step: start, tool: [{name: one, kind: python, code: '-'}, {name: two, kind: python, code: '-'}]}"
+READS = """
+- step: start
+  tool:
+    - {name: one, kind: python, code: "-"}
+    - {name: look, kind: http, url: "http://x/"}
+    - {name: sum, kind: noop}
+    - {name: again, kind: http, url: "http://x/"}
+    - {name: two, kind: python, code: "-"}
+"""
 RETRY = """
 - step: start
   tool:
@@ -77,7 +86,7 @@ class Outside:
                 return self.now, outcome
             case ef.Sleep(until=until):
                 self.now = until
-            case ef.Flush() | ef.Park():
+            case ef.Flush() | ef.Send() | ef.Park():
                 self.write()
             case ef.Fresh():
                 return self.now
@@ -151,8 +160,26 @@ def test_rules_patches_and_the_log_see_an_outcome_as_it_may_be_known(answers: di
 def test_an_effect_is_in_the_log_before_the_next_one_starts() -> None:
     outside = played(machine_of(PYTHON))
     asked = ["TakeTurn", "Stay", "Now", "Stay", "Call"]
-    assert outside.names == ["Fresh", "TakeTurn", "Now", *asked, "Flush", "Flush", *asked, "Finish"]
+    assert outside.names == ["Fresh", "TakeTurn", "Now", *asked, "Send", "Flush", *asked, "Finish"]
     assert outside.said[0] == ["StepStarted", "TaskStarted", "TaskDone"]
+
+
+def test_a_call_that_only_reads_waits_for_nothing_to_be_in_the_log_and_an_effect_after_it_for_all() -> None:
+    outside = played(machine_of(READS))
+    order = [effect.task.name if isinstance(effect, ef.Call) else type(effect).__name__
+             for effect in outside.asked if isinstance(effect, ef.Call | ef.Send | ef.Flush | ef.Finish)]
+    assert order == ["one", "Send", "look", "Send", "sum", "again", "Send", "Flush", "two", "Finish"]
+
+
+@pytest.mark.parametrize("task", [
+    "{name: again, kind: http, method: POST, url: 'http://x/'}",
+    "{name: again, kind: http, url: 'http://x/', spec: {read_only: false}}",
+])
+def test_a_call_that_may_have_an_effect_waits_for_what_was_read_before_it(task: str) -> None:
+    outside = played(machine_of(READS.replace('{name: again, kind: http, url: "http://x/"}', task)))
+    calls = [k for k, effect in enumerate(outside.asked) if isinstance(effect, ef.Call) and effect.task.name == "again"]
+    flushes = [k for k, effect in enumerate(outside.asked) if isinstance(effect, ef.Flush)]
+    assert flushes[0] < calls[0]
 
 
 def test_tasks_without_effects_are_written_after_some_of_them() -> None:
@@ -164,7 +191,7 @@ def test_tasks_without_effects_are_written_after_some_of_them() -> None:
     while not isinstance(effect, ef.Flush):
         calls += isinstance(effect, ef.Call)
         effect = steps.send(outside.answer(effect))
-    assert calls == PURE_IN_A_ROW
+    assert calls == IN_A_ROW
 
 
 def test_a_run_that_may_have_been_held_is_read_claimed_and_read_again() -> None:
@@ -253,20 +280,22 @@ def test_a_call_without_an_answer_is_over_by_its_own_time_or_the_runs(limits: di
     assert message in outside.machine.ended.error["message"]
 
 
-def test_a_record_that_cannot_be_written_fails_the_run_wherever_it_is() -> None:
+@pytest.mark.parametrize("asked", ["Send", "Flush"])
+def test_a_record_that_cannot_be_written_fails_the_run_wherever_it_is(asked: str) -> None:
     machine = machine_of(PYTHON)
     outside = Outside(machine)
     refused: list[Any] = []
 
-    def flush(_: ef.Effect) -> None:
+    def refuse(_: ef.Effect) -> None:
         if refused:
             return outside.write()
         refused.append(machine.notes.take())
         raise Unstorable("a record of many bytes")
 
-    outside.answers["Flush"] = flush
+    outside.answers[asked] = refuse
     outside.drive(machine.run())
-    assert outside.said == [["StepFailed"]]
+    assert refused
+    assert [record[-1] for record in outside.said] == [*(["TaskDone"] if asked == "Flush" else []), "StepFailed"]
 
 
 def test_a_run_that_is_told_to_stop_says_so_once() -> None:

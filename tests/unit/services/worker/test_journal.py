@@ -11,10 +11,11 @@ from shared.bus import topology
 from shared.bus.memory.bus import MemoryBroker, MemoryBus
 from shared.engine.pipeline.notes import Notes
 from shared.engine.values.stored_values import Unstorable
-from shared.errors import Unknown
+from shared.errors import Refused, Unavailable, Unknown
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.record import Lease, decode
+from shared.events.stamp import seconds
 from tests.support.clock import VirtualClock
 
 PARTITIONS = 1
@@ -111,6 +112,98 @@ async def test_what_was_found_in_the_log_is_no_longer_on_its_way() -> None:
     await journal.flush()
     found = [decode(stored, PARTITIONS) for stored in await bus.read(topology.events_stream(0), [">"])]
     assert [(record.n, type(record.events[-1])) for record in found] == [(1, ev.StepStarted), (2, ev.StepFailed)]
+
+
+class Gated(MemoryBus):
+    """Answers come once the gate is open; `sent` counts what was handed over."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        super().__init__(broker)
+        self.gate, self.sent = asyncio.Event(), 0
+
+    async def send(self, subject: str, data: bytes, **more: Any) -> "asyncio.Future[int]":
+        self.sent += 1
+
+        async def stored() -> int:
+            await self.gate.wait()
+            return await (await super(Gated, self).send(subject, data, **more))
+
+        return asyncio.ensure_future(stored())
+
+
+async def test_what_is_sent_is_waited_for_by_the_next_flush_and_keeps_its_order() -> None:
+    clock = VirtualClock()
+    bus = Gated(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)))
+    notes = Notes("e1", Lease("s:1", "s", (1, 1), "w"), 1000)
+    journal = Journal(bus, clock, notes, PARTITIONS)
+    notes.note(ev.StepStarted())
+    await journal.send()
+    assert (bus.sent, notes.n, journal.has_spoken) == (1, 0, True)
+    noted = clock.now()
+    for name in ("a", "b"):  # behind one that is on its way they wait
+        notes.note(ev.TaskStarted(name))
+        await journal.send()
+    await clock.advance(9.0)
+    assert (bus.sent, len(notes.unwritten)) == (1, 2)
+    flushing = asyncio.ensure_future(journal.flush())
+    await asyncio.sleep(0.01)
+    assert not flushing.done()
+    bus.gate.set()
+    await flushing
+    found = [decode(stored, PARTITIONS) for stored in await bus.read(topology.events_stream(0), [">"])]
+    assert [(record.n, len(record.events)) for record in found] == [(1, 1), (2, 2)]
+    assert seconds(found[1].ts) == noted
+    notes.note(ev.TaskStarted("c"))
+    await journal.send()
+    assert bus.sent == 3
+    await journal.settle()
+    assert notes.n == 4
+
+
+async def test_what_was_sent_and_got_lost_is_sent_again_before_anything_else() -> None:
+    clock = VirtualClock()
+    bus = Lost(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)))
+    notes = Notes("e1", Lease("s:1", "s", (1, 1), "w"), 1000)
+    journal = Journal(bus, clock, notes, PARTITIONS)
+    notes.note(ev.StepStarted())
+    await journal.send()
+    notes.note(ev.TaskStarted("a"))
+    flushing = asyncio.ensure_future(journal.flush())
+    await clock.advance(1.0)
+    await flushing
+    found = [decode(stored, PARTITIONS) for stored in await bus.read(topology.events_stream(0), [">"])]
+    assert [(record.n, type(record.events[0])) for record in found] == [(1, ev.StepStarted), (2, ev.TaskStarted)]
+
+
+async def test_a_record_that_the_broker_refuses_does_not_stand_in_the_way_of_the_last_one() -> None:
+    clock = VirtualClock()
+    bus = Lost(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)), Refused("the stream is full"))
+    notes = Notes("e1", Lease("s:1", "s", (1, 1), "w"), 1000)
+    journal = Journal(bus, clock, notes, PARTITIONS)
+    notes.note(ev.StepStarted())
+    await journal.send()
+    with pytest.raises(Refused):
+        await journal.flush()
+    notes.note(ev.StepFailed({"kind": "internal"}))
+    await journal.flush()
+    (stored,) = await bus.read(topology.events_stream(0), [">"])
+    assert decode(stored, PARTITIONS).n == 1
+
+
+class Lost(MemoryBus):
+    """The first record does not arrive."""
+
+    def __init__(self, broker: MemoryBroker, why: Exception | None = None) -> None:
+        super().__init__(broker)
+        self._why: Exception | None = why or Unavailable("no connection")
+
+    async def send(self, subject: str, data: bytes, **more: Any) -> "asyncio.Future[int]":
+        why, self._why = self._why, None
+        if why is None:
+            return await super().send(subject, data, **more)
+        failed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        failed.set_exception(why)
+        return failed
 
 
 @pytest.mark.parametrize("name", ["x" * 513, "x" * 300 + '"' + "x" * 300])
