@@ -53,7 +53,7 @@ lock:
 run: setup
 	@$(BIN)/noetlctl run examples/hello.yaml --folder .noetl/run
 
-# Files in four processes, on two cores: most tests wait for servers and processes. Their order (tests/support/order.py)
+# Files in four processes, on two cores: most tests wait for servers and processes. Their order (tests/support/suite/order.py)
 # puts those that compute beside those that wait. With one seed for hashes, so that a world of the simulator is the same
 # one in every process.
 test: setup

@@ -8,7 +8,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from shared.runtime.service import logging
-from tests.support.order import ordered
+from tests.support.suite.order import ordered
 
 # The same examples each time, however slow the machine is: `python -m tests.property.fuzz` looks for new ones.
 settings.register_profile("noetl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

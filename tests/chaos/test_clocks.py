@@ -16,7 +16,7 @@ from shared.runtime.service.settings import Settings
 from shared.runtime.stores import schedules as store_schedules
 from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.support import Cluster, Process
-from tests.support.long import long
+from tests.support.suite.long import long
 
 HOUR_S = 3600.0
 KINDS = ("router", "scheduler", "worker")

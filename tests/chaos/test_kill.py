@@ -11,7 +11,7 @@ from tests.chaos.driving import pages
 from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.projection import check_projection
 from tests.chaos.driving.support import Cluster
-from tests.support.long import long
+from tests.support.suite.long import long
 
 EXECUTIONS, STEPS = 200, 10
 BOOKS = ("red", "blue")

@@ -18,7 +18,7 @@ from tests.chaos.driving.killing import Kill, cut_off
 from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.projection import check_projection
 from tests.chaos.driving.support import TWO, Cluster
-from tests.support.long import long
+from tests.support.suite.long import long
 
 SIZES = TWO
 SEED = 11

@@ -16,7 +16,7 @@ from shared.bus.jetstream import JetStreamBus
 from shared.bus.streams import ensure
 from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.support import POOL, READY_S, Cluster, Process
-from tests.support.long import long
+from tests.support.suite.long import long
 
 SIZES = {"router": 1, "scheduler": 1, "worker": 2, "projector": 1}
 CALL_S = 2.5

@@ -16,7 +16,7 @@ from shared.events import subjects
 from shared.events.request import Control
 from tests.chaos.driving.log import Log, start
 from tests.chaos.driving.support import Cluster
-from tests.support.long import long
+from tests.support.suite.long import long
 from tests.support.waiting import until
 
 LIVE = 1500

@@ -9,7 +9,7 @@ from shared.events.request import Control
 from tests.chaos.driving import pages
 from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.support import ONE, Cluster, register
-from tests.support.long import long
+from tests.support.suite.long import long
 
 SIZES = ONE
 AGAIN_S = 45.0  # the lease, and a busy machine

@@ -13,7 +13,7 @@ from tests.chaos.driving.log import Log, check, start
 from tests.chaos.driving.projection import check_projection
 from tests.chaos.driving.support import Cluster
 from tests.chaos.test_kill import kill, start_again
-from tests.support.long import long
+from tests.support.suite.long import long
 
 PARENTS, CHILDREN = 40, 4
 TIMERS = 300

@@ -1,7 +1,6 @@
 """`kind: postgres` against a real server."""
 
 import asyncio
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
@@ -12,18 +11,11 @@ from shared.dsl.templates.sql import Sql
 from shared.tools.base import guard as running
 from shared.tools.postgres import connections as pg_pools
 from shared.tools.sql import call as sql_call
+from tests.contract.tools.on_postgres import run
 from tests.support.calls import call
 from tests.support.waiting import until
 
-
-@pytest.fixture
-def run(opened, database: str):
-    tool = opened("postgres")
-
-    async def one(command: Any, _spec: dict[str, Any] | None = None, **config: Any):
-        return await tool.run(call({"command": command, **config}, spec=_spec, auth={"dsn": database}))
-
-    return one
+__all__ = ["run"]
 
 
 async def test_rows_come_as_mappings_with_their_columns(run) -> None:
@@ -346,58 +338,3 @@ async def test_a_call_that_makes_no_sense_is_not_sent(opened, database, config) 
 async def test_a_copy_through_the_connection_is_an_error(run, command) -> None:
     assert (await run(command)).error["kind"] == "config"
     assert (await run("SELECT 1")).status == "ok"
-
-
-@pytest.fixture
-def claim(opened, database: str):
-    tool = opened("postgres")
-
-    async def one(command: str, keep: Any):
-        return await tool.claim(call({"command": command}, auth={"dsn": database}), keep)
-
-    return one
-
-
-CLAIM = "UPDATE queue SET taken = true WHERE id <= 2 RETURNING id"
-
-
-@pytest.mark.parametrize("kept", [True, False])
-async def test_a_claim_is_committed_only_when_its_rows_are_kept(run, claim, kept: bool) -> None:
-    await run("CREATE TABLE queue AS SELECT g AS id, false AS taken FROM generate_series(1, 3) g")
-    seen: list[Any] = []
-
-    async def keep(outcome: Any) -> bool:
-        seen.append(outcome.result["rows"])
-        free = await run("SELECT count(*) FROM queue WHERE NOT taken")
-        assert free.result["rows"] == [{"count": 3}]  # to others nothing has happened yet
-        return kept
-
-    assert (await claim(CLAIM, keep)).status == "ok"
-    assert seen == [[{"id": 1}, {"id": 2}]]
-    left = await run("SELECT count(*) FROM queue WHERE NOT taken")
-    assert left.result["rows"] == [{"count": 1 if kept else 3}]
-
-
-async def test_a_claim_whose_rows_could_not_be_kept_is_rolled_back(run, claim) -> None:
-    await run("CREATE TABLE queue AS SELECT 1 AS id, false AS taken")
-
-    async def keep(_outcome: Any) -> bool:
-        raise RuntimeError("no log")
-
-    assert (await claim(CLAIM, keep)).error["kind"] == "internal"
-    assert (await run("SELECT taken FROM queue")).result["rows"] == [{"taken": False}]
-
-
-async def test_a_claim_does_not_only_read(opened, database: str) -> None:
-    async def keep(_outcome: Any) -> bool:
-        raise AssertionError("nothing was claimed")
-
-    asked = call({"command": CLAIM}, spec={"read_only": True}, auth={"dsn": database})
-    assert (await opened("postgres").claim(asked, keep)).error["kind"] == "config"
-
-
-async def test_a_claim_that_ends_its_own_transaction_is_refused(claim) -> None:
-    async def keep(_outcome: Any) -> bool:
-        raise AssertionError("nothing was claimed")
-
-    assert (await claim("COMMIT; SELECT 1", keep)).error["kind"] == "config"

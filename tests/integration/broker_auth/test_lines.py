@@ -9,8 +9,8 @@ import pytest
 from shared.bus.permissions import Account
 from tests.integration.broker_auth.lines import Line, cell, lines, without
 from tests.integration.broker_auth.matrix import ARRIVES_S, LOST_S, Table
-from tests.support.long import long
 from tests.support.servers.keyed_nats import KeyedNats, NotStarted, accounts_of, keyring, running
+from tests.support.suite.long import long
 
 POOLS = ("default",)
 EVERY = 29  # of which `make test` takes one

@@ -20,10 +20,10 @@ from shared.runtime.broker_auth.keyring import account_key, rotated
 from shared.runtime.broker_auth.pool_accounts import PoolAccounts
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.stores import pools
-from tests.support.long import long
 from tests.support.servers.keyed_cluster import KeyedCluster
 from tests.support.servers.keyed_nats import NOW, KeyedNats, Login, keyring
 from tests.support.servers.nats_cluster import NODES
+from tests.support.suite.long import long
 from tests.support.waiting import until
 
 NEW = 20

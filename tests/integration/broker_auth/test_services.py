@@ -16,10 +16,10 @@ from shared.runtime.broker_auth import documents
 from shared.runtime.stores import catalog
 from shared.tools import registry
 from tests.support.cli import environment
-from tests.support.long import long
 from tests.support.paths import ROOT
 from tests.support.playbooks import head
 from tests.support.servers.keyed_nats import KeyedNats, keyring, running
+from tests.support.suite.long import long
 from tests.support.waiting import until
 
 GREET = """workflow:

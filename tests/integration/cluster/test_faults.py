@@ -9,8 +9,8 @@ from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
 from shared.bus.topology import events_stream
 from shared.errors import Corrupt, Unavailable
-from tests.support.long import long
 from tests.support.servers.nats_cluster import NODES, NatsCluster
+from tests.support.suite.long import long
 from tests.support.waiting import until
 
 STREAM = events_stream(0)

@@ -1,6 +1,6 @@
 """The order of the files of tests: all that were given, and no two that compute side by side."""
 
-from tests.support.order import FUZZERS, ordered, spread
+from tests.support.suite.order import FUZZERS, ordered, spread
 
 WAITING = [f"tests/chaos/test_{number}.py" for number in range(4)] + ["tests/security/test_a.py", "tests/e2e/test_b.py"]
 COMPUTING = ["tests/property/test_a.py", "tests/sim/test_b.py"]
