@@ -183,6 +183,11 @@ class Hold:
         self.command, self.delivery, self.mark, self.epoch = command, delivery, mark, delivery.epoch
         self.run, self.fenced, self.stopped, self._is_ending = None, None, False, False
 
+    def let_go(self) -> None:
+        """Nothing runs any more. The run and its task refer to the hold: left in a circle, they would all wait for the
+        collector, which costs as much as the run did."""
+        self.run = self.task = self.fenced = None
+
     async def progress(self) -> None:
         """Extends the leases of all its deliveries; not confirmed."""
         await self.delivery.progress()

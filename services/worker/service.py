@@ -157,6 +157,7 @@ class Worker:
                 await self._turn(hold)
         finally:
             del self._holds[key]
+            hold.let_go()
 
     async def _turn(self, hold: Hold) -> None:
         """From a delivery to its acknowledgement."""
