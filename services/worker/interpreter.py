@@ -37,7 +37,6 @@ from shared.engine.values.stored_values import owner_of
 from shared.errors import Unreadable
 from shared.events.beat import Saying
 from shared.events.command import Command
-from shared.events.model import Event
 from shared.events.outcome import Outcome, Ref
 from shared.events.record import Lease
 from shared.events.waits import Waits
@@ -143,7 +142,10 @@ class Interpreter:
                     if type(effect) is Call:
                         answer = await self._call(effect)
                     elif type(effect) is Finish:
-                        answer = await self._finish(effect.event)
+                        if not self._hold.is_certain(self._looked):
+                            await self._stay()
+                        (answer,) = self._notes.note(effect.event)
+                        await self._journal.flush()
                     elif type(effect) is Fresh:
                         answer = self._clock.now() if self._hold.is_fresh() else None
                     elif type(effect) is Now:
@@ -169,13 +171,6 @@ class Interpreter:
     async def _stay(self) -> None:
         if not self._hold.is_certain(self._looked):
             self._looked = await self._hold.stay(self._looked, self._known)
-
-    async def _finish(self, event: Event) -> Event:
-        if not self._hold.is_certain(self._looked):
-            await self._stay()
-        (ended,) = self._notes.note(event)
-        await self._journal.flush()
-        return ended
 
     async def _call(self, effect: Call) -> tuple[float, Outcome] | Waits | None:
         raise AssertionError(f"nobody calls {effect.task.kind} here")

@@ -60,7 +60,7 @@ class StepRun(Interpreter):
         """Raises Fenced if another worker has the run or it is over, NoRoom if its next tool has no turn for it; any
         return means: acknowledge."""
         try:
-            await super().run()
+            await self.drive(self._run.run())
         finally:
             self._turn.leave()
 

@@ -23,6 +23,7 @@ from services.worker.run import StepRun
 from services.worker.tool_turn import NoRoom
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Delivery
+from shared.dsl.model.plan import PlanMissing
 from shared.engine.pipeline.local_machine import HandedBack
 from shared.engine.pipeline.ownership import Fenced
 from shared.errors import Corrupt, NoetlError, Refused, Signal, Unreadable
@@ -64,7 +65,8 @@ def pause_s(times: int) -> float:
 class Worker:
     def __init__(self, bus: Bus, settings: Settings, clock: Clock, tools: Tools) -> None:
         self._bus, self._settings, self._clock, self._tools = bus, settings, clock, tools
-        self._now = asyncio.get_running_loop().time
+        self._loop = asyncio.get_running_loop()
+        self._now = self._loop.time
         self._plans = Plans(bus)
         self._presence = Presence(self._now)
         histories = Histories(bus, settings.partitions)
@@ -116,7 +118,7 @@ class Worker:
             await consumer.close()
 
     def _start(self, delivery: Delivery, mark: int) -> None:
-        task = asyncio.create_task(self._work(delivery, mark))
+        task = self._loop.create_task(self._work(delivery, mark))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
@@ -227,7 +229,10 @@ class Worker:
 
     async def _made(self, hold: Hold) -> Run:
         command, settings = hold.command, self._settings
-        plan = await self._plans.load(command.digest)
+        try:
+            plan = self._plans(command.digest)
+        except PlanMissing:
+            plan = await self._plans.load(command.digest)
         if is_frame(command.index):
             return FrameRun(self._outside, plan, command, hold)
         if command.local is None:
