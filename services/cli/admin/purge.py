@@ -16,17 +16,19 @@ from shared.events import subjects
 from shared.runtime.stores.execution_status import standings
 
 BATCH = 200
-DETAILS = ("record", "step_run", "iteration", "loop", "task_run", "ctx")
+DETAILS = ("record_group", "step_run", "iteration", "loop", "task_run", "ctx")
 OLD = """
 SELECT execution_id, NOT EXISTS (SELECT FROM noetl.purged p WHERE p.execution_id = e.execution_id)
-    OR EXISTS (SELECT FROM noetl.record r WHERE r.execution_id = e.execution_id) AS there  -- of a late record
+    OR EXISTS (SELECT FROM noetl.record_group r WHERE r.execution_id = e.execution_id) AS there  -- of a late record
 FROM noetl.execution e WHERE status = ANY($1) AND finished_at < $2 ORDER BY finished_at, execution_id
 """
 RELATED = """
 SELECT execution_id, parent_id AS other FROM noetl.execution WHERE parent_id IS NOT NULL
 UNION ALL
-SELECT execution_id, event->>'of' FROM noetl.record, jsonb_array_elements(events) AS event
-WHERE events @> '[{"event_type": "playbook.restored"}]' AND event->>'event_type' = 'playbook.restored'
+SELECT execution_id, event->>'of'
+FROM (SELECT DISTINCT execution_id FROM noetl.record_group WHERE records LIKE '%"playbook.restored"%') AS restored
+JOIN noetl.record USING (execution_id), jsonb_array_elements(events) AS event
+WHERE event->>'event_type' = 'playbook.restored'
 """
 COUNTED = "SELECT count(*) FROM noetl.{} WHERE execution_id = ANY($1)"
 DELETED = "DELETE FROM noetl.{} WHERE execution_id = ANY($1)"

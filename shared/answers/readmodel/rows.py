@@ -4,6 +4,7 @@ A field is the column of its name, `run_id` that of `step_run_id`. JSON columns 
 once and never looked at again (`None` until then) are not read back.
 """
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +13,9 @@ from msgspec import Struct
 
 from shared.answers.readmodel.entry import Entry
 from shared.events.outcome import Result
-from shared.events.record import Epoch
+from shared.events.record import Epoch, encode
 
+MAX_GROUP_BYTES = 262_144  # then another row begins: to read one event, its whole group is read
 TERMINAL = frozenset({"done", "failed", "cancelled"})
 
 RunKey = tuple[str, str, int]  # execution, run, iteration (-1: the step-run itself)
@@ -158,20 +160,30 @@ def ctx_values(row: Ctx) -> tuple[str, str, str, int]:
     return (row.execution_id, row.key, _encode(row.value).decode(), row.seq)
 
 
-def record_values(entry: Entry) -> tuple[Any, ...]:
-    """In the order of `RECORD_COLUMNS`."""
-    record, lease = entry.record, entry.record.lease
-    who = (None, None, None, None) if lease is None else (*lease.epoch, lease.index, lease.run_id)
-    return (
-        entry.seq, record.n, entry.at, record.as_of or None, *who, entry.partition, record.execution_id, record.writer,
-        record.source or None, _encode(record.events).decode(),
-    )  # fmt: skip
+def record_groups(entries: Iterable[Entry]) -> Iterator[tuple[Any, ...]]:
+    """The records of each execution together, in the order of `RECORD_GROUP_COLUMNS`.
+
+    A record is encoded again, whatever its bytes were: what `msgspec` writes, PostgreSQL can read as JSON.
+    """
+    open_: dict[str, tuple[Entry, list[bytes], list[int]]] = {}
+    for entry in entries:
+        eid = entry.record.execution_id
+        text = b'[%d,"%b",%b]' % (entry.seq, entry.at.isoformat().encode(), encode(entry.record))
+        first, texts, sizes = open_.setdefault(eid, (entry, [], [0]))
+        texts.append(text)
+        sizes[0] += len(text)
+        if sizes[0] > MAX_GROUP_BYTES:
+            yield _group(first, texts)
+            del open_[eid]
+    for first, texts, _ in open_.values():
+        yield _group(first, texts)
 
 
-RECORD_COLUMNS = (
-    "seq", "n", "ts", "as_of", "epoch_ns", "epoch_try", "lease_index", "step_run_id", "partition", "execution_id",
-    "writer", "source", "events",
-)
+def _group(first: Entry, texts: list[bytes]) -> tuple[Any, ...]:
+    return (first.seq, first.at, first.partition, first.record.execution_id, (b"[%b]" % b",".join(texts)).decode())
+
+
+RECORD_GROUP_COLUMNS = ("seq", "ts", "partition", "execution_id", "records")
 
 
 def set_result(row: Execution | Run, result: Result | None) -> None:

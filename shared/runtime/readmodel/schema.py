@@ -25,7 +25,7 @@ from shared.runtime.readmodel.event_types import fill
 from shared.runtime.readmodel.statements import SQL
 
 FOLDER = Path(__file__).parent / "migrations"
-EMPTYING = frozenset({6})  # after these nothing is left but the tables: the projector writes them again from the log
+EMPTYING = frozenset({6, 8})  # after these nothing is left but the tables: the projector writes them again from the log
 LOCK = 0x6E6F65746C  # "noetl": an advisory lock shared by every projector of a database
 
 _RECORD = """

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from shared.answers.readmodel.entry import Entry
 from shared.answers.readmodel.rows import (
-    RECORD_COLUMNS,
+    RECORD_GROUP_COLUMNS,
     Ctx,
     Ending,
     Execution,
@@ -28,7 +28,7 @@ from shared.answers.readmodel.rows import (
     RunKey,
     TaskRun,
     ctx_values,
-    record_values,
+    record_groups,
 )
 from shared.events.run_index import RUN, is_iteration
 from shared.runtime.readmodel.live_rows import LiveRows
@@ -156,7 +156,7 @@ async def _fetched(connection: asyncpg.Connection, query: str, keys: Iterable[Va
 
 
 async def write(connection: asyncpg.Connection, rows: Rows, was: Rows) -> None:
-    await copy_in(connection, "record", RECORD_COLUMNS, list(map(record_values, rows.records)))
+    await copy_in(connection, "record_group", RECORD_GROUP_COLUMNS, list(record_groups(rows.records)))
     if rows.repeated:
         await connection.execute(SQL["insert_repeated"], list(rows.repeated))
     await _write_executions(connection, rows, was)

@@ -108,7 +108,7 @@ async def test_a_rebuild_gives_the_same_tables(dsn: str, db: asyncpg.Connection)
     log.write_raw(0, "noetl.events.0.e.router", b"not a record")
     await rebuild(log.bus, dsn, PARTITIONS)
     before = await dump(db, "cursor", "corrupt")
-    await db.execute("UPDATE noetl.step_run SET status = 'failed'; DELETE FROM noetl.record WHERE n > 3")
+    await db.execute("UPDATE noetl.step_run SET status = 'failed'; DELETE FROM noetl.record_group WHERE seq > 3")
     await rebuild(log.bus, dsn, PARTITIONS)
     assert await dump(db, "cursor", "corrupt") == before
     assert len(before["corrupt"]) == 1
