@@ -144,8 +144,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "the result is that of the first step": Mutant(
         ("Result of an execution",), f"{ROUTING}::test_the_result_is_that_of_the_last_step_with_a_tool",
-        Edit("shared.engine.routing.state:_close", "state.result = run.end.result",
-             "state.result = state.result or run.end.result"),
+        Edit("shared.engine.routing.state:_close", "state.result = end.result",
+             "state.result = state.result or end.result"),
     ),
     "any lets all in": Mutant(
         ("Other joins",), "tests/unit/engine/routing/test_joins.py::test_any_lets_the_first_in_and_absorbs_the_rest",
