@@ -293,11 +293,10 @@ async def test_a_message_over_the_limit_is_refused_before_it_is_sent(bus: JetStr
     assert len((await bus.read(STREAM, ["noetl.events.0.a.*"]))[0].data) == 1 << 19
 
 
-async def test_nobody_answering_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.bus.jetstream.CONNECT_S", 0.3)
+async def test_nobody_answering_is_unavailable(tmp_path: Path) -> None:
     server = NatsServer(tmp_path)
     with pytest.raises(Unavailable) as caught:
-        await connect(server.url_for("admin"))
+        await connect(server.url_for("admin"), within_s=0.3)
     assert server.passwords["admin"] not in str(caught.value)
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from services.cli.executions import requests
 from services.cli.executions.records import history
 from services.cli.stack import context, keeper
 from services.cli.stack.embedded import SERVICES
+from services.router import control_requests
 from shared.answers.history.summary import Summary
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Message
@@ -74,3 +76,9 @@ async def running(folder: Path, *, postgres: bool = False) -> AsyncIterator[Runn
             yield Running(stack, bus, context.write(folder, keeper.context_of(stack)))
         finally:
             await bus.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The router, in this process, soon believes that an execution is not there and will not come."""
+    monkeypatch.setattr(control_requests, "MISSING_S", (0.1, 0.2))

@@ -11,7 +11,7 @@ import pytest_asyncio
 from nats.aio.client import Client
 
 from shared.bus.topology import events_stream
-from tests.support.running import Running, running
+from tests.support.running import Running, impatient, running
 from tests.support.waiting import until
 
 GREET = """
@@ -19,6 +19,7 @@ GREET = """
     tool: {kind: python, args: {name: "{{ workload.name }}"}, code: "result = f'hello {name}'"}
 """
 WITHIN_S = 20.0
+__all__ = ["impatient"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -53,6 +54,7 @@ async def ask(client: Client, verb: str, body: Any, headers: dict[str, str] | No
     return found
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_it_asks_and_hears_the_end(client: Client) -> None:
     ends = await client.subscribe("noetl.ends.>")
     request, headers = {"path": "greet", "payload": {"name": "you"}}, {"Nats-Msg-Id": "order-1"}
@@ -75,6 +77,7 @@ async def test_what_it_says_elsewhere_is_refused(client: Client, errors: Errors)
     assert all("permissions violation" in error.lower() for error in errors)
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_reply_subject_gets_it_nowhere(client: Client, stack: Running) -> None:
     """The answer to what it asks comes to its own account, whatever it names."""
     forged = "noetl.events.0.x.router"

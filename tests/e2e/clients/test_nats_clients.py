@@ -16,7 +16,7 @@ from nats.errors import NoRespondersError
 from shared.bus import dead_letters, topology
 from shared.bus.jetstream import JetStreamBus
 from shared.events.request import derive_id
-from tests.support.running import Running, running
+from tests.support.running import Running, impatient, running
 from tests.support.waiting import until
 
 GREET = """
@@ -36,6 +36,7 @@ ASKS = """
     tool: {kind: signal, signal: go}
 """
 WITHIN_S = 20.0
+__all__ = ["impatient"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -76,6 +77,7 @@ async def test_a_request_is_answered_by_the_engine(stack: Running, client: Clien
     assert (await stack.ended(answer["execution_id"])).status == "completed"
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_refusal_is_an_answer(client: Client) -> None:
     unknown_field = await ask(client, "execute", {"path": "greet", "paylaod": {}})
     assert (unknown_field["status"], unknown_field["error"]["kind"]) == ("failed", "request")

@@ -17,7 +17,7 @@ Mutant = Callable[[], AbstractContextManager[None]]
 FOUND_BY = {
     "no expected sequence": 0,
     "ack before append": 2,
-    "stale cached state": 23,
+    "stale cached state": 4,
     "no epoch fence": 6,
     "dedupe by message id alone": 0,
     "split decision": 0,
@@ -25,7 +25,7 @@ FOUND_BY = {
     "effects like reads": 392,
     "no mending": 34,
     "stops that purge": 23,
-    "older leases": 16,
+    "older leases": 18,
     "claims that extend nothing": 56,
     "reads that do not belong together": 30,
     "one wait for all": 48,

@@ -2,13 +2,14 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from services.cli.console import exits
-from shared.runtime.broker_auth import folder
+from shared.runtime.broker_auth import folder, system
 from tests.support.cli import noetlctl
 
 SEED = re.compile(r"\bS[OAU][A-Z2-7]{56}\b")
@@ -116,6 +117,7 @@ def test_following_tells_the_broker(keys: str, capsys: Output) -> None:
 
 def test_a_broker_that_is_not_there_is_told_later(keys: str, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     monkeypatch.setenv("NOETL_NATS_URL", "nats://127.0.0.1:1")
+    monkeypatch.setattr(system, "connect", partial(system.connect, within_s=0.3))
     assert auth("ensure", "--out", keys, "--apply") == exits.ERROR
     said = capsys.readouterr().err
     assert "the broker was not told" in said
