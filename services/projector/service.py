@@ -1,4 +1,5 @@
-"""Follows every partition of the log and keeps the read model in PostgreSQL up to date.
+"""Follows every partition of the log and keeps the read model in PostgreSQL up to date; beside that, it removes what is
+old enough (`shared/runtime/retention/`).
 
 It may lag and never leads: it writes one batch per transaction, rests between small ones, and holds
 one connection, so that it leaves the cores to the engine.
@@ -12,6 +13,7 @@ from functools import partial
 import structlog
 
 from services.projector.figures import Figures
+from shared.bus.jetstream import JetStreamBus
 from shared.bus.ports import Bus, Clock, Follower
 from shared.errors import Corrupt
 from shared.runtime.readmodel.batches import follow, store
@@ -19,6 +21,7 @@ from shared.runtime.readmodel.database import Database
 from shared.runtime.readmodel.live_rows import LiveRows
 from shared.runtime.readmodel.rebuild import look
 from shared.runtime.readmodel.store import Moved, cursor_of
+from shared.runtime.retention.keeper import Keeper
 from shared.runtime.service.health import figures, hindrance
 from shared.runtime.service.settings import BadSettings, Settings
 
@@ -39,7 +42,10 @@ async def serve(
     hindrance("postgres", database.trouble)
     told = Figures(bus, clock)
     figures(told.samples, told.ask)
-    work = asyncio.create_task(_work(bus, database, settings.partitions, ready, told))
+    keeper = Keeper(bus, database, settings, clock) if isinstance(bus, JetStreamBus) and clock is not None else None
+    if keeper is not None:
+        figures(keeper.told.samples)
+    work = asyncio.create_task(_work(bus, database, settings.partitions, ready, told, keeper))
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -53,13 +59,16 @@ async def serve(
 
 
 async def _work(
-    bus: Bus, database: Database, partitions: int, ready: Callable[[], None] | None, told: Figures
+    bus: Bus, database: Database, partitions: int, ready: Callable[[], None] | None, told: Figures,
+    keeper: Keeper | None,
 ) -> None:
     await look(database)
     if ready is not None:
         ready()
     try:
         async with asyncio.TaskGroup() as group:
+            if keeper is not None:
+                group.create_task(keeper.run())
             for partition in range(partitions):
                 group.create_task(_keep(bus, database, partition, partitions, told))
     except ExceptionGroup as failures:

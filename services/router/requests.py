@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from services.router import control_requests, identity, refusals
 from services.router.capacity import Room
 from services.router.notes import Notes
-from services.router.reruns import Reruns
+from services.router.reruns import Kept, Reruns
 from services.router.wish_lines import Lines
 from shared.bus import dead_letters, topology
 from shared.bus.ports import Bus, Clock, Delivery
@@ -65,7 +65,7 @@ class Requests:
 
     def __init__(
         self, bus: Bus, clock: Clock, plans: Plans, partitions: int, adopt: Adopt, notes: Notes, room: Room,
-        readiness: Readiness,
+        readiness: Readiness, retention: tuple[str, ...] = (),
     ) -> None:
         self._bus = bus
         self._clock = clock
@@ -79,7 +79,7 @@ class Requests:
         self._full_at = float("-inf")
         self._wishes = control_requests.Wishes(bus, clock, partitions, notes, plans)
         self._lines = Lines(lambda delivery: self._safely(delivery, self._wish(delivery)))
-        self._reruns = Reruns(bus, plans, partitions)
+        self._reruns = Reruns(bus, plans, partitions, Kept(bus, clock, retention))
         self._epoch = 0
         self._offers: list[placement.Offer] | None = None  # read once for a batch that asks for it
         self._answers = Tasks()

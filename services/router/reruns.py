@@ -1,6 +1,7 @@
 """A new execution that continues where an earlier one failed, or from a step of it."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from shared.answers.rerun import other_version, rerun
 from shared.bus import topology
-from shared.bus.ports import Bus
+from shared.bus.ports import Bus, Clock
 from shared.dsl.model.edition import plan_name, source_of
 from shared.dsl.model.plan import Plan
 from shared.engine.routing.state import Execution, evolve, is_over
@@ -18,10 +19,13 @@ from shared.errors import Corrupt, Refused
 from shared.events import model as ev
 from shared.events import subjects
 from shared.events.readers import FOLDED
-from shared.events.record import Writer, readable
+from shared.events.record import Record, Writer, readable
 from shared.events.request import Control, Request
+from shared.events.stamp import seconds
+from shared.runtime.service.retention import shown
 from shared.runtime.stores import catalog, results
 from shared.runtime.stores.plans import Plans
+from shared.runtime.stores.retention import policy
 
 LATEST = "latest"
 MAX_RERUNS = 50  # of each other, that are followed to the first request
@@ -43,9 +47,28 @@ class Prepared(Struct, frozen=True):
     restored: ev.PlaybookRestored
 
 
+class Kept:
+    """Whether large results of an execution are sure to stay for as long as it takes to begin another one.
+
+    They go by their age and a margin (`shared/runtime/retention/`). A rerun that began in time keeps them, since its
+    family lives; so one that would begin later than their age is refused."""
+
+    def __init__(self, bus: Bus, clock: Clock, setting: tuple[str, ...]) -> None:
+        self._bus, self._clock, self._setting = bus, clock, setting
+
+    async def refusal(self, ended_at: str) -> str:
+        """The policy is read anew: reruns are rare, and a change holds at once."""
+        kept = (await policy(self._bus, self._setting)).kept.results
+        if not kept or self._clock.now() - seconds(ended_at) < kept:
+            return ""
+        return f"it ended over {shown(kept)} ago, and takes over large results, which are kept no longer than that"
+
+
 class Reruns:
-    def __init__(self, bus: Bus, plans: Plans, partitions: int) -> None:
-        self._bus, self._plans, self._partitions = bus, plans, partitions
+    """Without `kept`, results are kept for ever."""
+
+    def __init__(self, bus: Bus, plans: Plans, partitions: int, kept: Kept | None = None) -> None:
+        self._bus, self._plans, self._partitions, self._kept = bus, plans, partitions, kept
 
     async def prepare(self, asked: Control, execution_id: str) -> Prepared | str:
         """Or the reason why there can be none. Large results are stored for the new execution before it starts."""
@@ -57,14 +80,13 @@ class Reruns:
             return f"there is no execution {asked.execution_id}"
         if not is_over(state):
             return f"execution {asked.execution_id} is {state.status}: cancel it first, or wait for its end"
-        found = (
-            rerun.from_step(asked.execution_id, entries, asked.name)
-            if asked.name else await self._what_failed(asked.execution_id)
-        )
+        found = rerun.from_step(asked.execution_id, entries, asked.name) if asked.name else await self._failed(entries)
         if isinstance(found, str):
             return found
         first = entries[0][1].events[0]
         assert isinstance(first, ev.ExecutionRequested)
+        if why_not := await self._too_old(entries, found):
+            return f"execution {asked.execution_id} cannot be taken over: {why_not}"
         chosen = await self._chosen(asked, first, state, rerun.kept(entries, found, asked.name), found)
         if isinstance(chosen, str):
             return f"execution {asked.execution_id} cannot continue: {chosen}"
@@ -80,6 +102,11 @@ class Reruns:
         request = Request(
             first.path, chosen.version, chosen.workload, execution_id, labels=first.labels, by=asked.by)
         return Prepared(request, chosen.plan, restored)
+
+    async def _too_old(self, entries: Sequence[tuple[int, Record]], found: ev.PlaybookRestored) -> str:
+        if self._kept is None or not refers(msgspec.to_builtins(found)):
+            return ""
+        return await self._kept.refusal(_ended_at(entries))
 
     async def _chosen(
         self, asked: Control, first: ev.ExecutionRequested, state: Execution, kept: rerun.Kept,
@@ -115,6 +142,15 @@ class Reruns:
             of = before.of
         return payload
 
+    async def _failed(self, entries: Sequence[tuple[int, Record]]) -> ev.PlaybookRestored | str:
+        execution_id = entries[0][1].execution_id
+        try:
+            return await self._what_failed(execution_id)
+        except results.ValueMissing:
+            if self._kept is None or not (why_not := await self._kept.refusal(_ended_at(entries))):
+                raise
+            return f"execution {execution_id} cannot be taken over: {why_not}"
+
     async def _what_failed(self, execution_id: str) -> ev.PlaybookRestored | str:
         """What the iterations of loops left is read for this alone; a large loop takes a second or two to fold."""
         entries = await self._entries(execution_id, subjects.ITERATION)
@@ -126,3 +162,22 @@ class Reruns:
         partition = subjects.partition_of(execution_id, self._partitions)
         filters = subjects.written(partition, execution_id, (*FOLDED["router"], *more))
         return list(readable(await self._bus.read(topology.events_stream(partition), filters), self._partitions))
+
+
+def _ended_at(entries: Sequence[tuple[int, Record]]) -> str:
+    """When the playbook was over: what comes later does not make it younger."""
+    return next(
+        (record.ts for _, record in entries if any(isinstance(each, ev.PlaybookProcessed) for each in record.events)),
+        entries[-1][1].ts)
+
+
+def refers(value: Any) -> bool:
+    """Whether anything within names a value that is stored beside the log."""
+    match value:
+        case {"store": str(), "key": str(), "checksum": str()}:
+            return True
+        case dict():
+            return any(map(refers, value.values()))
+        case list():
+            return any(map(refers, value))
+    return False

@@ -44,7 +44,7 @@ class Router:
         )
         self.requests = Requests(
             bus, clock, self._plans, settings.partitions, self._adopt, self._notes, self.room,
-            Readiness(bus, settings.pools))
+            Readiness(bus, settings.pools), settings.retention)
         self.consumer = RequestConsumer(bus, clock)
         self.api = Api(bus, clock)
 

@@ -230,7 +230,8 @@ def _router(partitions: int) -> list[str]:
         *_follows(partitions),
         subjects.key(topology.CTX),
         subjects.key(topology.ASIDE, "*.router"),
-        *_reads(topology.PLAYBOOKS, topology.CURSORS, topology.CTX, topology.POOLS, topology.ASIDE),
+        *_reads(
+            topology.PLAYBOOKS, topology.CURSORS, topology.CTX, topology.POOLS, topology.ASIDE, topology.SETTINGS),
     ]
 
 
@@ -297,8 +298,15 @@ def _services_apart(name: str, partitions: int) -> list[tuple[str, bool]]:
 
 
 def _projector(partitions: int) -> list[tuple[str, bool]]:
-    """It reads by direct gets: whoever may make a consumer may have it sent to any subject."""
-    return [(api.subject(api.direct_get(stream)), True) for stream in map(topology.events_stream, range(partitions))]
+    """It reads by direct gets: whoever may make a consumer may have it sent to any subject. It removes results of
+    executions that ended long ago, and nothing else (docs/adr/0058)."""
+    return [
+        *((api.subject(api.direct_get(stream)), True) for stream in map(topology.events_stream, range(partitions))),
+        *_gets([stream_of(topology.SETTINGS)]),
+        (api.subject(api.stream_info(stream_of(topology.SETTINGS))), False),  # whether there are any
+        (api.subject(api.stream_info(topology.RESULTS)), False),  # of which executions there are some
+        (api.subject(api.stream_purge(topology.RESULTS)), False),
+    ]
 
 
 def _pools() -> list[tuple[str, bool]]:

@@ -1,6 +1,6 @@
 """Makes the broker look like the topology. What exists with another setting is reported, not changed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ SAFE = frozenset(
 )
 GROWING = frozenset({"max_msgs_per_subject", "num_replicas"})
 LIMIT = "max_bytes"  # changed where what is there fits
+AGE = "max_age"  # changed where somebody has said it
 STRICTER = {"discard": "new"}  # at a limit, refusing what is new instead of deleting what is old
 
 
@@ -56,10 +57,21 @@ async def ensure(
     requests, drifts = bus.requests, list[Drift]()
     configs = [_stream(s, provision) for s in wanted.streams] + [_bucket(b, provision) for b in wanted.buckets]
     for config in configs:
-        drifts += await _ensure_stream(requests, config, apply)
+        drifts += await _ensure_stream(requests, config, provision, apply)
     for consumer in wanted.consumers:
         drifts += await _ensure_consumer(requests, consumer, apply)
     return drifts
+
+
+async def keep(bus: JetStreamBus, ages: Mapping[str, float]) -> list[str]:
+    """Sets how long streams keep what is in them, in seconds; gives those that changed. What is older goes at once."""
+    changed = []
+    for name, age_s in ages.items():
+        config = (await bus.requests.api(api.stream_info(name)))["config"]
+        if config.get(AGE, 0) != int(age_s * 1e9):
+            await bus.requests.api(api.stream_update(name), {**config, AGE: int(age_s * 1e9)})
+            changed.append(name)
+    return changed
 
 
 async def differences(
@@ -79,7 +91,9 @@ async def differences(
     return missing, drifts
 
 
-async def _ensure_stream(requests: Requests, config: dict[str, Any], apply: bool) -> list[Drift]:
+async def _ensure_stream(
+    requests: Requests, config: dict[str, Any], provision: topology.Provision, apply: bool
+) -> list[Drift]:
     name = config["name"]
     try:
         info = await requests.api(api.stream_info(name))
@@ -87,8 +101,10 @@ async def _ensure_stream(requests: Requests, config: dict[str, Any], apply: bool
         await requests.api(api.stream_create(name), config)
         return []
     found = info["config"]
-    fits = {LIMIT} if config.get(LIMIT, -1) >= info["state"]["bytes"] else set[str]()
-    drifts, changed = _compare(name, config, found, apply, fits)
+    safe = {AGE} if name in provision.max_age_s else set[str]()
+    if config.get(LIMIT, -1) >= info["state"]["bytes"]:
+        safe.add(LIMIT)
+    drifts, changed = _compare(name, config, found, apply, safe)
     if changed:
         await requests.api(api.stream_update(name), {**found, **changed})
     return drifts
@@ -150,7 +166,7 @@ def _stream(stream: topology.Stream, provision: topology.Provision) -> dict[str,
         "discard_new_per_subject": once,
         "max_msgs_per_subject": 1 if once else -1,
         "max_msg_size": stream.max_msg_bytes,
-        "max_age": int(stream.max_age_s * 1e9),
+        AGE: int(provision.max_age_s.get(stream.name, stream.max_age_s) * 1e9),
         "max_msgs": stream.max_msgs,
         "deny_delete": stream.sealed,
         "deny_purge": stream.sealed,

@@ -24,6 +24,7 @@ CTX = "noetl_ctx"
 LOOPS = "noetl_loops"
 LIMITS = "noetl_limits"  # who holds the places of each key
 SCHEDULES = "noetl_schedules"  # schedules, triggers, and how far they are
+SETTINGS = "noetl_settings"  # what holds for a whole stack: how long things are kept
 ASIDE = "noetl_aside"  # executions that a control service cannot continue
 POOLS = "noetl_pools"  # what people want of each pool, and its present state
 TIMEKEEPER = stream_of(PLAYBOOKS)  # an answer about it says what time it is; it is small, and everybody may ask
@@ -78,11 +79,13 @@ class Bucket(Struct, frozen=True):
 
 
 class Provision(Struct, frozen=True):
-    """How all of it is made on a broker: copies, tags of the servers that hold them, and bytes of single streams."""
+    """How all of it is made on a broker: copies, tags of the servers that hold them, bytes of single streams, and how
+    long they keep what is in them, in seconds, where somebody has said so."""
 
     replicas: int = 1
     placement: tuple[str, ...] = ()
     max_bytes: Mapping[str, int] = {}
+    max_age_s: Mapping[str, float] = {}
 
 
 class Topology(Struct, frozen=True):
@@ -126,6 +129,7 @@ def wanted(pools: tuple[str, ...] = ("default",), partitions: int = PARTITIONS) 
             Bucket(SCHEDULES),
             Bucket(POOLS),
             Bucket(ASIDE),
+            Bucket(SETTINGS),
         ),
         partitions=partitions,
     )

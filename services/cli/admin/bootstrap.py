@@ -24,7 +24,7 @@ from shared.dsl.documents.pools import Pool
 from shared.dsl.read.pool_names import is_pool_name, name_fix
 from shared.errors import Conflict, Refused
 from shared.events import subjects
-from shared.runtime.stores import pools
+from shared.runtime.stores import pools, retention
 
 Kind = Literal["stream", "bucket", "consumer", "pool"]
 State = Literal["there", "made", "missing", "changed", "differs", "left"]
@@ -46,10 +46,12 @@ class Wish(Struct, frozen=True, kw_only=True):
     provision: Provision
     pools: tuple[str, ...]  # those without a document
     documents: Sequence[tuple[Pool, str]] = ()
+    retention: tuple[str, ...] = ()
 
 
 async def look(bus: JetStreamBus, wish: Wish) -> list[Thing]:
     """Changes nothing."""
+    wish = await _aged(bus, wish)
     wanted = topology.wanted(_pools(wish), wish.partitions)
     await _check_partitions(bus, wish.partitions)
     await _check_names(bus, wish.pools)
@@ -59,7 +61,14 @@ async def look(bus: JetStreamBus, wish: Wish) -> list[Thing]:
     return [*things(wanted, drifts, missing=missing), *documents]
 
 
+async def _aged(bus: JetStreamBus, wish: Wish) -> Wish:
+    """Streams keep what is in them as long as people have said."""
+    ages = await retention.ages(bus, wish.retention)
+    return replace(wish, provision=replace(wish.provision, max_age_s=ages))
+
+
 async def make(bus: JetStreamBus, wish: Wish) -> list[Thing]:
+    wish = await _aged(bus, wish)
     await _check_partitions(bus, wish.partitions)
     await _check_names(bus, wish.pools)
     base = topology.wanted((), wish.partitions)

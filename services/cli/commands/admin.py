@@ -9,6 +9,7 @@ COMMANDS = {
     "backup": "Write the log, and what cannot be derived from it, into a folder.",
     "restore": "Take a backup back into an empty broker.",
     "rebuild-projection": "Write the read model anew from the log.",
+    "retention": "Say how long results, the read model, requests and dead letters are kept.",
     "purge": "Remove the results and details of executions that ended long ago.",
     "nats-auth": "Accounts, users and their keys for a NATS of your own.",
 }

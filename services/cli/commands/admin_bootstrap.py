@@ -57,7 +57,7 @@ async def _bootstrap(
 
     settings = context.find(context_file)
     wish = Wish(partitions=settings.partitions, provision=provision(settings), pools=settings.pools,
-                documents=documents.in_places(files))
+                documents=documents.in_places(files), retention=settings.retention)
     until = asyncio.get_running_loop().time() + timeout
     async with context.connected(settings, Patience(timeout)) as bus:
         assert isinstance(bus, JetStreamBus), "a broker of somebody's"

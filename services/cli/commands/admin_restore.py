@@ -119,9 +119,11 @@ async def _make_the_rest(
     from shared.bus import streams, topology
     from shared.runtime.service.provision import provision
     from shared.runtime.service.settings import Settings
+    from shared.runtime.stores import retention
 
     pools = settings.pools if settings is not None else ("default",)
-    said = replace(provision(settings or Settings()), replicas=replicas)
+    ages = await retention.ages(bus, settings.retention if settings is not None else ())
+    said = replace(provision(settings or Settings()), replicas=replicas, max_age_s=ages)
     await streams.ensure(bus, topology.wanted(pools, manifest.partitions), said, apply=True)
 
 

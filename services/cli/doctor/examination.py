@@ -3,7 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from services.cli.doctor import access, clock, database, disk, durability, lag, members, set_aside, streams, versions
+from services.cli.doctor import (
+    access,
+    clock,
+    database,
+    disk,
+    durability,
+    lag,
+    members,
+    retention,
+    set_aside,
+    streams,
+    versions,
+)
 from services.cli.doctor.finding import Finding, problem
 from services.cli.doctor.silence import explained
 from services.cli.doctor.target import Patient, bare
@@ -23,6 +35,7 @@ AREAS: dict[str, Look] = {
     "executions": set_aside.look,
     "disk": disk.look,
     "postgres": database.look,
+    "retention": retention.look,
     "clock": clock.look,
 }
 

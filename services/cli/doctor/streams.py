@@ -12,6 +12,7 @@ from shared.bus.kv import stream_of
 from shared.bus.streams import Drift, differences, is_safe
 from shared.events import subjects
 from shared.runtime.service.provision import provision
+from shared.runtime.stores import retention
 
 SHOWN = 5
 HARMLESS_MISSING = frozenset({topology.COMMANDS})  # made again by any scheduler
@@ -22,7 +23,8 @@ async def look(patient: Patient) -> list[Finding]:
     settings = patient.settings
     wanted = topology.wanted(settings.pools, settings.partitions)
     counts = await _replicas(patient, [topology.events_stream(p) for p in range(settings.partitions)])
-    said = replace(provision(settings), replicas=max(counts.values(), default=settings.replicas))
+    ages = await retention.ages(patient.bus, settings.retention)
+    said = replace(provision(settings), replicas=max(counts.values(), default=settings.replicas), max_age_s=ages)
     lost, drifts = await differences(patient.bus, wanted, said)
     others = await _others(patient, settings.partitions)
     return [missing(lost), *drift(drifts), partitions(settings.partitions, others)]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 AS_SETTINGS = (
     "nats_creds_file", "nats_nkey_file", "nats_ca_file", "nats_cert_file", "nats_key_file", "nats_tls_first", "role",
-    "replicas", "placement", "max_bytes",
+    "replicas", "placement", "max_bytes", "retention",
 )
 DEFAULT_FOLDER = Path(".noetl")
 FILE_NAME = "context.json"
@@ -56,6 +56,7 @@ class Context(Struct, frozen=True):
     replicas: int = 1
     placement: tuple[str, ...] = ()
     max_bytes: tuple[str, ...] = ()
+    retention: tuple[str, ...] = ()
 
     def settings(self) -> "Settings":
         """Raises CliError when its keys contradict each other, or cannot be used."""

@@ -67,6 +67,7 @@ def context_of(stack: Stack) -> Context:
         postgres_admin_dsn=stack.dsn(PROJECTOR),
         partitions=stack.options.partitions,
         pools=stack.pools,
+        retention=stack.options.asked.retention,
         health={unit.name: f"http://{HOST}:{unit.settings.health_port}" for unit in stack.units},
     )
 

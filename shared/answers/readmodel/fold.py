@@ -215,7 +215,8 @@ def _decision(rows: Rows, entry: Entry, execution: Execution, event: ev.Event) -
             execution.digest = source_of(digest)
         case ev.PlaybookStarted(workload=workload):
             execution.workload = json_text(workload)
-        case ev.PlaybookRestored(ctx=ctx):
+        case ev.PlaybookRestored(of=of, ctx=ctx):
+            execution.rerun_of = of
             _patch(rows, entry, ctx)
         case (
             ev.PlaybookPaused() | ev.PlaybookResumed() | ev.PlaybookCancelling() | ev.PlaybookCompensating()

@@ -47,6 +47,7 @@ class Execution(Struct, gc=False):
     router_n: int = 0
     scheduler_n: int = 0
     controls: int = 0
+    rerun_of: str | None = None
 
 
 class Run(Struct, gc=False):

@@ -37,6 +37,7 @@ from shared.runtime.embedded.unit import Service, Unit
 from shared.runtime.service.main import connect
 from shared.runtime.service.settings import Level, Settings
 from shared.runtime.service.supervisor import sleep_or_stop, supervise
+from shared.runtime.stores import retention
 
 READY_S = 30.0
 RECOVERY_S = 600.0  # what PostgreSQL gets to replay its log before `ready` gives up
@@ -152,7 +153,8 @@ class Stack:
         bus = await connect("stack", self.settings_for("admin"))
         try:
             wanted = topology.wanted(self.options.pools, self.options.partitions)
-            for drift in await ensure(bus, wanted, apply=True):
+            said = topology.Provision(max_age_s=await retention.ages(bus, self.options.asked.retention))
+            for drift in await ensure(bus, wanted, said, apply=True):
                 changed = {"name": drift.name, "field": drift.field, "found": drift.found, "wanted": drift.wanted}
                 log.warning("stream.changed" if drift.applied else "stream.drift", **changed)
         finally:
@@ -249,6 +251,7 @@ class Stack:
             quantum_stand_ins=options.asked.quantum_stand_ins,
             python_processes=options.asked.python_processes,
             max_skew_s=options.asked.max_skew_s,
+            retention=options.asked.retention,
         )
 
     async def ready(self, within_s: float = READY_S) -> None:

@@ -65,6 +65,13 @@ PROJECTOR_LAG = Metric("noetl_projector_lag_records", "gauge", "Records that are
 PROJECTOR_LAG_SECONDS = Metric(
     "noetl_projector_lag_seconds", "gauge", "How long the first of them has been in the log", ("partition",))
 
+RETENTION_REMOVED = Metric(
+    "noetl_retention_removed_total", "counter", "Removed because it was old: messages of results, rows", ("kind",))
+RETENTION_KEPT = Metric(
+    "noetl_retention_kept", "gauge", "Executions old enough that somebody related keeps, in the last pass", ("kind",))
+RETENTION_PASSED = Metric(
+    "noetl_retention_passed_timestamp_seconds", "gauge", "When the last pass came to its end", ("kind",))
+
 # Of the pools service that leads, about each pool.
 LEADS = Metric("noetl_pools_leader", "gauge", "Whether it is the pools service that acts")
 POOL_PENDING = Metric("noetl_pool_pending", "gauge", "Commands in the queue that no worker has", ("pool",))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from shared.bus import topology
 from shared.bus.topology import Provision
+from shared.runtime.service import retention
 
 if TYPE_CHECKING:
     from shared.runtime.service.settings import Settings
@@ -21,6 +22,10 @@ def wrong(settings: "Settings") -> str:
     for tag in settings.placement:
         if not _TAG.fullmatch(tag.strip()):
             return f"NOETL_PLACEMENT: {tag[:80]!r} is not a tag of a server"
+    try:
+        retention.parsed(settings.retention)
+    except retention.BadRetention as error:
+        return f"NOETL_RETENTION: {error}"
     seen = set[str]()
     for each in settings.max_bytes:
         found = _SIZE.fullmatch(each.strip())

@@ -46,6 +46,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     replicas: Replicas = 1  # of every stream, consumer and bucket that is made
     placement: tuple[str, ...] = ()  # tags of the servers they are made on
     max_bytes: tuple[str, ...] = ()  # of streams, such as results=20GiB; never of events
+    retention: tuple[str, ...] = ()  # such as results=30d, where `noetlctl admin retention` has said nothing
     pools: tuple[str, ...] = ("default",)
     pool: str = "default"
     slots: Count = 64
@@ -72,7 +73,9 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 MAX_HOST = 100
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
-_LISTS = ("pools", "tools_disabled", "provides", "duckdb_files", "quantum_stand_ins", "placement", "max_bytes")
+_LISTS = (
+    "pools", "tools_disabled", "provides", "duckdb_files", "quantum_stand_ins", "placement", "max_bytes", "retention",
+)
 
 
 class BadSettings(NoetlError):
