@@ -25,10 +25,7 @@ FROM noetl.execution e WHERE status = ANY($1) AND finished_at < $2 ORDER BY fini
 RELATED = """
 SELECT execution_id, parent_id AS other FROM noetl.execution WHERE parent_id IS NOT NULL
 UNION ALL
-SELECT execution_id, event->>'of'
-FROM (SELECT DISTINCT execution_id FROM noetl.record_group WHERE records LIKE '%"playbook.restored"%') AS restored
-JOIN noetl.record USING (execution_id), jsonb_array_elements(events) AS event
-WHERE event->>'event_type' = 'playbook.restored'
+SELECT execution_id, rerun_of FROM noetl.execution WHERE rerun_of IS NOT NULL
 """
 COUNTED = "SELECT count(*) FROM noetl.{} WHERE execution_id = ANY($1)"
 DELETED = "DELETE FROM noetl.{} WHERE execution_id = ANY($1)"

@@ -32,7 +32,7 @@ from shared.runtime.retention.families import Families
 BATCH = 200        # executions looked at in one step, and purged in one
 ROWS = 5_000       # deleted in a transaction
 LOCK = 0x6E6F6574_6B656570  # "noetkeep": one projector's statement at a time
-DETAILS = ("step_run", "iteration", "loop", "task_run", "ctx", "record")  # records last: they say that rows are left
+DETAILS = ("step_run", "iteration", "loop", "task_run", "ctx", "record_group")  # the last say what is left
 DELETE = """
 DELETE FROM noetl.{0} WHERE execution_id = ANY ($1) AND ctid = ANY (ARRAY(
     SELECT ctid FROM noetl.{0} WHERE execution_id = ANY ($1) LIMIT $2))

@@ -84,9 +84,11 @@ async def test_the_projector_keeps_the_schema_and_is_no_superuser(projector: Con
 
 WRITES = (
     "INSERT INTO noetl.cursor VALUES (9, 9)", "UPDATE noetl.execution SET status = 'failed'",
-    "DELETE FROM noetl.record_group", "TRUNCATE noetl.execution", "DROP TABLE noetl.record_group", "DROP VIEW noetl.event",
+    "DELETE FROM noetl.record_group", "TRUNCATE noetl.execution", "DROP TABLE noetl.record_group",
+    "DROP VIEW noetl.event",
     "CREATE TABLE noetl.mine (a int)", "CREATE SCHEMA mine",
-    "CREATE TABLE public.m (a int)", "ALTER TABLE noetl.record_group ADD COLUMN a int", "CREATE TEMPORARY TABLE t (a int)",
+    "CREATE TABLE public.m (a int)", "ALTER TABLE noetl.record_group ADD COLUMN a int",
+    "CREATE TEMPORARY TABLE t (a int)",
     "SELECT 1 FROM noetl.cursor FOR UPDATE", "DO $$ BEGIN LOCK TABLE noetl.record_group; END $$",
     f"SET ROLE {PROJECTOR}", "COPY (SELECT 1) TO PROGRAM 'id'", f"ALTER ROLE {PROJECTOR} PASSWORD 'x'",
 )

@@ -1,4 +1,4 @@
--- oldest: 7, filled from the log
+-- oldest: 8, filled from the log
 -- What an execution was made from, so that families are found without reading records; and the old ones, in their order.
 
 ALTER TABLE noetl.execution ADD COLUMN rerun_of text;
