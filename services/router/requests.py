@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from services.router import control_requests, identity, refusals
 from services.router.capacity import Room
+from services.router.grounds import NO_GROUND, Grounds
 from services.router.notes import Notes
 from services.router.reruns import Kept, Reruns
 from services.router.wish_lines import Lines
@@ -24,7 +25,6 @@ from shared.bus import dead_letters, topology
 from shared.bus.ports import Bus, Clock, Delivery
 from shared.dsl.model.edition import plan_name
 from shared.dsl.model.plan import Plan
-from shared.engine.pools import placement
 from shared.engine.routing import decide as routing
 from shared.engine.routing.parent_notes import parent_notes
 from shared.engine.routing.state import LIVE, Execution, accepted, evolve
@@ -40,10 +40,10 @@ from shared.events.note import Note
 from shared.events.record import Record, encode
 from shared.events.record import decode as decode_record
 from shared.events.request import Request, decode, decode_child, decode_control, decode_derived, default_id
-from shared.events.stamp import seconds, stamp
+from shared.events.stamp import recorded, stamp
 from shared.runtime.control.letter_quota import MAX_REQUESTS, Quota
 from shared.runtime.service.background import Tasks
-from shared.runtime.stores import catalog, pool_offers, results
+from shared.runtime.stores import catalog, results
 from shared.runtime.stores.plans import Plans
 from shared.runtime.stores.readiness import Readiness
 
@@ -74,14 +74,14 @@ class Requests:
         self._adopt = adopt
         self._notes = notes
         self._room = room
-        self._readiness = readiness
+        self._grounds = Grounds(bus, clock, readiness)
         self._held: set[int] = set()
         self._full_at = float("-inf")
         self._wishes = control_requests.Wishes(bus, clock, partitions, notes, plans)
         self._lines = Lines(lambda delivery: self._safely(delivery, self._wish(delivery)))
         self._reruns = Reruns(bus, plans, partitions, Kept(bus, clock, retention))
         self._epoch = 0
-        self._offers: list[placement.Offer] | None = None  # read once for a batch that asks for it
+        self._over: list[Delivery] = []  # to be acknowledged together
         self._answers = Tasks()
         self._quota = Quota(clock.now, ORIGIN, MAX_REQUESTS)
         self.taken = self.started = 0
@@ -107,9 +107,8 @@ class Requests:
 
     async def take(self, batch: Sequence[Delivery]) -> None:
         """Reads the catalogue once per path and version for the whole batch."""
-        self._offers = None
         self.taken += len(batch)
-        self._readiness.forget()
+        self._grounds.forget()
         if self._room.full:
             self._full_at = self._clock.now()
         else:
@@ -235,37 +234,27 @@ class Requests:
         except NoetlError as error:
             return error
 
-    async def _pools(self, plan: Plan | str) -> dict[str, str] | str:
-        """For the steps that require capabilities; the reason when no pool has them."""
-        if isinstance(plan, str) or not placement.needs(plan.steps):
-            return {}
-        if self._offers is None:
-            self._offers = await pool_offers.read(self._bus, self._clock.now())
-        return pool_offers.choose(plan.steps, self._offers)
-
-    async def _unready(self, plan: Plan | str) -> tuple[str, str] | None:
-        found = await self._readiness.unready(plan) if isinstance(plan, Plan) else None
-        return None if found is None else (found.kind, found.message)
-
     async def _begin(
         self, delivery: Delivery, request: Request, plan: Plan | str, restored: ev.PlaybookRestored | None = None
     ) -> None:
         own_id, execution_id = request_id(delivery.headers), request.execution_id or self._execution_id(delivery)
         request = identity.named(request, plan)
-        ts = stamp(self._clock.now())
+        now = recorded(self._clock.now())
+        ts = stamp(now)
         partition = subjects.partition_of(execution_id, self._partitions)
         values: dict[str, Any] = {}
 
         def start() -> routing.Decision:
             return routing.begun(
-                execution_id, request, own_id, plan, seconds(ts), restored, values, pools, unready)
+                execution_id, request, own_id, plan, now, restored, values, pools, unready)
 
         try:
-            pools, unready = await self._pools(plan), await self._unready(plan)
+            pools, unready = await self._grounds.of(plan) if isinstance(plan, Plan) else NO_GROUND
             found, draft = await results.brought(self._bus, values, start)
             events, blobs = shrink(execution_id, found)
             record = Record(execution_id, "router", 1, ts, tuple(events))
-            await results.store(self._bus, execution_id, blobs)
+            if blobs:
+                await results.store(self._bus, execution_id, blobs)
             future = await self._bus.send(subjects.event(partition, execution_id, "router"), encode(record), expected=0)
         except Unavailable as error:
             await self._later(delivery, error, execution_id)
@@ -288,10 +277,21 @@ class Requests:
                 state = evolve(Execution(record.execution_id), record, future.result())
             if state.status in LIVE:
                 self._adopt(partition, record.execution_id, state)
+                if not refusals.has_inbox(delivery):  # nobody is to be told anything yet
+                    self._over.append(delivery)
+                    if len(self._over) == 1:
+                        self._answers.start(self._acknowledge())
+                    return
             answer = self._answer(delivery, state)
         else:
             answer = self._not_begun(delivery, partition, record, error)
         self._answers.start(self._safely(delivery, answer))
+
+    async def _acknowledge(self) -> None:
+        """All that the broker has confirmed by now: it does so for many at once."""
+        over, self._over = self._over, []
+        for delivery in over:
+            await self._safely(delivery, delivery.ack())
 
     async def _answer(self, delivery: Delivery, state: Execution) -> None:
         status = "started" if state.status != "failed" else "failed"

@@ -29,7 +29,7 @@ from shared.engine.routing import cancel_and_pause, compensation
 from shared.engine.routing.boundary_event import event_view
 from shared.engine.routing.joins import Move, args_of, next_move, wave_of
 from shared.engine.routing.request_terms import missing_step, priority_of
-from shared.engine.routing.state import LIVE, End, Execution, Fate, Run, Token, apply, draft, ended
+from shared.engine.routing.state import FREQUENT, LIVE, End, Execution, Fate, Run, Token, apply, draft, ended
 from shared.engine.routing.workload import merge_workload, whole_scope
 from shared.engine.scheduling.limits import limited
 from shared.engine.values import time_limits
@@ -185,7 +185,10 @@ class _Turn:
 
     def emit(self, event: ev.Event) -> None:
         self.events.append(event)
-        apply(self.state, event, self.ts)
+        if (change := FREQUENT.get(type(event))) is not None:
+            change(self.state, event, 0)
+        else:
+            apply(self.state, event, self.ts)
 
     def compensated(self) -> Decision:
         """With a budget of its own: a decision that failed by using up its budget must still be compensated."""
@@ -196,7 +199,7 @@ class _Turn:
 
     def settled(self, before: Execution, opening: list[ev.Event] | None = None) -> Decision:
         """The decision; or, if it does not fit into one record, `opening` and the failure of the execution (rule 6)."""
-        events, _ = decision = self.compensated()
+        decision = events, _ = self.compensated()
         heavy = _heavy(events)
         if not heavy:
             return decision
@@ -296,37 +299,35 @@ class _Turn:
     def move(self) -> None:
         """Enters every step that may be entered; ends the execution when nothing is left."""
         moves, state = 0, self.state
-        while state.tokens and not self.is_over() and (move := next_move(self.plan, state)) is not None:
+        while state.tokens and state.status == "running" and (move := next_move(self.plan, state)) is not None:
             moves += move.do == "enter" and not move.step.tasks
             if moves > MAX_MOVES:
                 message = f"over {MAX_MOVES} steps were entered in one decision: a cycle of steps without tools"
                 self.fail(Failure(LIMIT, message).error())
             else:
                 self.make(move)
-        if not state.tokens and not state.runs and not self.is_over():
+        if not state.tokens and not state.runs and state.status == "running":
             self.emit(ev.WorkflowFinished())
             self.emit(ev.PlaybookProcessed("completed", self.state.result))
 
     def make(self, move: Move) -> None:
         step = move.step
-        match move.do:
-            case "enter":
-                self.enter(step, move)
-            case "absorb":
-                entered = f"{step.name}:{self.state.counts[step.name]}"
-                for token in move.tokens:
-                    self.emit(ev.TokenAbsorbed(token.token_id, step.name, entered))
-            case "reject":
-                reason = f"{len(move.tokens)} of {step.join} tokens came, and no other can"
-                for token in move.tokens:
-                    self.emit(ev.TokenRejected(token.token_id, step.name, reason=reason))
+        if move.do == "enter":
+            self.enter(step, move.tokens)
+        elif move.do == "absorb":
+            entered = f"{step.name}:{self.state.counts[step.name]}"
+            for token in move.tokens:
+                self.emit(ev.TokenAbsorbed(token.token_id, step.name, entered))
+        else:
+            reason = f"{len(move.tokens)} of {step.join} tokens came, and no other can"
+            for token in move.tokens:
+                self.emit(ev.TokenRejected(token.token_id, step.name, reason=reason))
 
-    def enter(self, step: Step, move: Move) -> None:
-        args = args_of(move.tokens)
-        ids = tuple([token.token_id for token in move.tokens])
+    def enter(self, step: Step, tokens: tuple[Token, ...]) -> None:
+        args, ids = args_of(tokens), tuple([token.token_id for token in tokens])
         if len(ids) > 1:
             self.emit(ev.TokenJoined(step.name, ids))
-        if step.admit and not self.admitted(step, move.tokens):
+        if step.admit and not self.admitted(step, tokens):
             return
         run_id = f"{step.name}:{self.state.counts.get(step.name, 0) + 1}"
         wave, undo = wave_of(step, self.state), step.compensate is not None
@@ -388,9 +389,9 @@ def _heavy(events: list[ev.Event]) -> list[ev.Event]:
     """Those whose size depends on the author's data."""
     found: list[ev.Event] = []
     for event in events:
-        if isinstance(event, ev.StepScheduled):
+        if type(event) is ev.StepScheduled:
             if event.args or (event.scope is not NOTHING and event.scope != NOTHING):
                 found.append(event)
-        elif isinstance(event, ev.TokenCreated) and event.args:
+        elif type(event) is ev.TokenCreated and event.args:
             found.append(event)
     return found

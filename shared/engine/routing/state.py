@@ -151,7 +151,9 @@ def evolve(state: Execution, record: Record, seq: int, fitting: set[int] | None 
         _fold_own(new, record, seq)
         return _passed(new, record, seq)
     new = replace(state, runs=state.runs.copy(), as_of=max(state.as_of, seq))  # an input changes none of the others
-    if _fold_input(new, record, seq) and fitting is not None:
+    if record.lease is None:
+        _fold_input(new, record, seq)
+    elif _fold_report(new, record, record.lease, seq) and fitting is not None:
         fitting.add(seq)
     return new
 
@@ -190,8 +192,7 @@ def _fold_own(state: Execution, record: Record, seq: int) -> None:
 def apply(state: Execution, event: ev.Event, ts: str, seq: int = 0) -> None:
     """One of the router's own events, in place (on a draft); `seq` 0: it is not in the log yet. The frequent ones by a
     table: a class pattern that does not match costs as much as one that does."""
-    change = _FREQUENT.get(type(event))
-    if change is not None:
+    if (change := FREQUENT.get(type(event))) is not None:
         change(state, event, seq)
         return
     match event:
@@ -284,7 +285,7 @@ def _nothing(_: Execution, __: ev.Event, ___: int) -> None:
     pass
 
 
-_FREQUENT: dict[type[Any], Callable[[Execution, Any, int], None]] = {
+FREQUENT: dict[type[Any], Callable[[Execution, Any, int], None]] = {
     ev.NextSelected: _close, ev.TokenCreated: _put, ev.StepScheduled: _enter,
     ev.ExecutionRequested: _ask, ev.RequestEvaluated: _bind, ev.WorkflowStarted: _nothing,
     ev.WorkflowFinished: _finish, ev.PlaybookProcessed: _end_of_all,
@@ -296,10 +297,8 @@ def undo_of(run: Run) -> Undo:
     return Undo(run.run_id, run.step, run.args, result, len(msgspec.json.encode((run.args, result))))
 
 
-def _fold_input(state: Execution, record: Record, seq: int) -> bool:
-    """Whether it is a worker's, and fits."""
-    if record.lease is not None:
-        return _fold_report(state, record, record.lease, seq)
+def _fold_input(state: Execution, record: Record, seq: int) -> None:
+    """What a scheduler or people say."""
     for event in record.events:
         match event:
             case ev.CancelRequested():
@@ -314,7 +313,6 @@ def _fold_input(state: Execution, record: Record, seq: int) -> bool:
                 run_id, end = getattr(event, "run_id", ""), _end(event, seq)
                 if end is not None and run_id in state.runs and state.runs[run_id].end is None:
                     _change(state, run_id, end=end)
-    return False
 
 
 def _change(state: Execution, run_id: str, **fields: Any) -> None:
@@ -323,7 +321,8 @@ def _change(state: Execution, run_id: str, **fields: Any) -> None:
 
 
 def _fold_report(state: Execution, record: Record, lease: Lease, seq: int) -> bool:
-    """Only the last event of a lease's record can end the run, or park it: whatever has more after it does not fit."""
+    """Whether it fits. Only the last event of a lease's record can end the run, or park it: whatever has more after it
+    does not fit."""
     run = state.runs.get(lease.run_id)
     if run is None or run.end is not None or not is_run(lease.index) or not counts(record, run.epoch, run.n):
         return False

@@ -218,7 +218,7 @@ class Shell(Generic[S]):
             actor.state = None
             return self._prepare_soon(actor)
         turn = ready.turn
-        if not turn.blobs.keys() <= actor.stored:
+        if turn.blobs and not turn.blobs.keys() <= actor.stored:
             ready.at = self.clock.now()
             return self._prepare_soon(actor, ready)
         taken = self._taken(actor, turn)

@@ -117,7 +117,7 @@ async def brought(
     are loaded; then it is run again, from its beginning. `run` may take it to a thread."""
     while True:
         try:
-            return await run(work)
+            return work() if run is here else await run(work)
         except Missing as missing:
             values[missing.ref.checksum] = await load(bus, missing.ref)
         except PlanMissing as missing:

@@ -30,7 +30,7 @@ MUTANTS: dict[str, Mutant] = {
         ("V10 §2.1", "FX §4.1"),
         "tests/conformance/requests/test_before_the_first_step.py::"
         "test_what_is_missing_ends_an_execution_before_its_first_step",
-        Edit("services.router.requests:Requests._unready", "await self._readiness.unready(plan) if", "None if"),
+        Edit("services.router.grounds:Grounds._unready", "await self._readiness.unready(plan)", "None"),
     ),
     "every result is in the log": Mutant(
         ("V10 §5.1", "V10 §10", "DSL2 §10.1", "Large results"),
