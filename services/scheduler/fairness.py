@@ -13,13 +13,18 @@ under way does not grow with the number of children it starts.
 A command is under way from its release here until the log says that its run has ended or waits. What is held back is in
 memory only: it follows from the log, and whoever loads the execution offers it again.
 
-Ranks are kept in heaps. A change of rank pushes a new entry and leaves the old one where it is; `rank` of a lane or
-family is the one valid entry, and `_best` drops the others when they come up. That keeps every operation logarithmic.
+4. While nobody is held back and there is room, nobody has to be ranked: whoever comes goes at once (`passes`), in the
+   order in which they come. That is the order they would be released in.
+
+Ranks are kept in heaps. A new rank takes the place of the old one if that is at the top, else it is pushed, and the old
+entry stays where it is; `rank` of a lane or family is the one valid entry, and `_best` drops the others when they come
+up. That keeps every operation logarithmic. A rank matters only when the next one is looked for: until then, what has
+`_changed` is only written down, once for many reports about the same loop.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from shared.events.beat import Key
@@ -61,6 +66,7 @@ class Fair(Generic[T]):
         self._first: list[Rank] = []
         self._more: list[Rank] = []
         self._held: set[Key] = set()
+        self._changed: dict[str, Lane[T]] = {}
         self._turn = 0
         self._under_way = 0
         self._extra = 0
@@ -87,6 +93,28 @@ class Fair(Generic[T]):
         """What each execution that is held back waits with."""
         return (lane.held[0][1] for lane in self._lanes.values() if lane.held)
 
+    def passes(self, key: Key, root: str, most: int, room: int) -> bool:
+        """Whether it may go at once: it is under way already; or it is from now on, since nobody is held back and the
+        bounds (of `released`) leave room."""
+        execution_id = key[0]
+        lane = self._lanes.get(execution_id)
+        if lane is not None and key in lane.under_way:
+            return True
+        if self._held or self._under_way >= most:
+            return False
+        family = self._families.get(root or execution_id) if lane is None else lane.family
+        if family is not None and family.under_way:
+            if self._extra >= room:
+                return False
+            self._extra += 1
+        if lane is None:
+            lane = self._new_lane(execution_id, root or execution_id)
+        self._under_way += 1
+        lane.family.under_way += 1
+        lane.under_way.add(key)
+        self._turn += 1
+        return True
+
     def offer(self, key: Key, item: T, priority: int, root: str = "") -> bool:
         """False if it is known already, held back or under way. Without a root, the execution is its own root."""
         lane = self._lanes.get(key[0])
@@ -98,15 +126,11 @@ class Fair(Generic[T]):
         self._held.add(key)
         if lane.rank is None or lane.priority != priority:
             lane.priority = priority
-            self._place(key[0], lane)
+            self._changed[key[0]] = lane
         return True
 
     def is_held(self, key: Key) -> bool:
         return key in self._held
-
-    def is_under_way(self, key: Key) -> bool:
-        lane = self._lanes.get(key[0])
-        return lane is not None and key in lane.under_way
 
     def released(self, most: int, room: int) -> Iterator[T]:
         """What goes out now. `most` bounds everything under way, `room` what goes beyond the first of each family."""
@@ -119,7 +143,7 @@ class Fair(Generic[T]):
             family.under_way += 1
             lane.under_way.add(key)
             self._turn += 1
-            self._place(key[0], lane)
+            self._changed[key[0]] = lane
             yield item
 
     def free(self, execution_id: str, run_id: str = "", index: int | None = None) -> None:
@@ -129,14 +153,31 @@ class Fair(Generic[T]):
             return
         self.ended += 1
         if run_id and index is not None:
-            self._drop(execution_id, lane, {(execution_id, run_id, index)})
+            self._drop(execution_id, lane, ((execution_id, run_id, index),))
         else:
-            self._drop(execution_id, lane, {key for key in _known(lane) if not run_id or key[1] == run_id})
+            self._drop(execution_id, lane, [key for key in _known(lane) if not run_id or key[1] == run_id])
 
     def keep(self, due: Callable[[Key], bool]) -> None:
         """Forgets what is no longer due."""
-        for execution_id, lane in list(self._lanes.items()):
-            self._drop(execution_id, lane, {key for key in _known(lane) if not due(key)})
+        for execution_id, lane in self._lanes.items():
+            self._drop(execution_id, lane, [key for key in _known(lane) if not due(key)])
+
+    def settle(self) -> None:
+        """Ranks what has changed, and forgets the executions of which there is nothing now."""
+        for execution_id, lane in self._changed.items():
+            family = lane.family
+            if lane.held or lane.under_way:
+                if lane.held or lane.rank is not None:
+                    self._rank_lane(execution_id, lane)
+            elif self._lanes.pop(execution_id, None) is not None:
+                lane.rank = None
+                family.lanes -= 1
+                if not family.lanes:
+                    del self._families[family.root]
+                    continue
+            if family.order or family.rank is not None:
+                self._rank_family(family)
+        self._changed.clear()
 
     def _new_lane(self, execution_id: str, root: str) -> Lane[T]:
         family = self._families.get(root)
@@ -147,37 +188,37 @@ class Fair(Generic[T]):
         self._lanes[execution_id] = lane
         return lane
 
-    def _drop(self, execution_id: str, lane: Lane[T], gone: set[Key]) -> None:
-        if lane.held and (held := gone & self._held):
+    def _drop(self, execution_id: str, lane: Lane[T], gone: Collection[Key]) -> None:
+        if lane.held and (held := self._held.intersection(gone)):
             self._held -= held
             lane.held = deque(entry for entry in lane.held if entry[0] not in held)
-        before, family = len(lane.under_way), lane.family
-        lane.under_way -= gone
-        if ended := before - len(lane.under_way):
-            self._extra -= max(0, family.under_way - 1) - max(0, family.under_way - ended - 1)
+        ended, family = 0, lane.family
+        for key in gone:
+            if key in lane.under_way:
+                lane.under_way.remove(key)
+                ended += 1
+        if ended:
+            self._extra -= min(ended, family.under_way - 1)
             family.under_way -= ended
             self._under_way -= ended
-        if not lane.held and not lane.under_way:
-            del self._lanes[execution_id]
-            family.lanes -= 1
-            if not family.lanes:
-                del self._families[family.root]
-                return
-        self._place(execution_id, lane)
+        self._changed[execution_id] = lane
 
-    def _place(self, execution_id: str, lane: Lane[T]) -> None:
-        """Ranks the lane and its family by what they have now; entries pushed before become invalid."""
-        lane.rank, family = None, lane.family
-        if lane.held:
-            lane.rank = (-lane.priority, len(lane.under_way), self._turn, execution_id)
-            heapq.heappush(family.order, lane.rank)
-        family.rank = None
-        order = family.order
-        if order and (order[0] is lane.rank or _best(order, self._lanes) is not None):
-            family.rank = (order[0][0], family.under_way, self._turn, family.root)
-            heapq.heappush(self._more if family.under_way else self._first, family.rank)
+    def _rank_lane(self, execution_id: str, lane: Lane[T]) -> None:
+        """By what it has now."""
+        order, before = lane.family.order, lane.rank
+        lane.rank = (-lane.priority, len(lane.under_way), self._turn, execution_id) if lane.held else None
+        _instead(order, before, lane.rank)
+
+    def _rank_family(self, family: Family) -> None:
+        """By what it has now, and by its first lane."""
+        before, family.rank = family.rank, None
+        if _best(family.order, self._lanes) is not None:
+            family.rank = (family.order[0][0], family.under_way, self._turn, family.root)
+        _instead(self._more if family.under_way else self._first, before, family.rank)
 
     def _next(self, most: int, room: int) -> Family | None:
+        if self._changed:
+            self.settle()
         if self._under_way >= most or not self._held:
             return None
         first = _best(self._first, self._families) if self._first else None
@@ -193,6 +234,18 @@ def _known(lane: Lane[T]) -> Iterable[Key]:
     return (*lane.under_way, *(key for key, _ in lane.held)) if lane.held else lane.under_way
 
 
+def _instead(heap: list[Rank], before: Rank | None, rank: Rank | None) -> None:
+    """The new rank in place of the one before, if that is at the top; the other way it is found there later."""
+    is_top = before is not None and heap and heap[0] is before
+    if rank is not None:
+        if is_top:
+            heapq.heapreplace(heap, rank)
+        else:
+            heapq.heappush(heap, rank)
+    elif is_top:
+        heapq.heappop(heap)
+
+
 R = TypeVar("R", Family, Lane)  # type: ignore[type-arg]
 
 
@@ -201,7 +254,7 @@ def _best(heap: list[Rank], known: Mapping[str, R]) -> R | None:
     while heap:
         top = heap[0]
         found = known.get(top[3])
-        if found is not None and found.rank == top:
+        if found is not None and found.rank is top:
             return found
         heapq.heappop(heap)
     return None

@@ -25,24 +25,36 @@ class Rooms:
     def __init__(self, clock: Clock, share: Callable[[], float], changed: Callable[[], None]) -> None:
         self._clock, self._share, self._changed = clock, share, changed
         self._heard: dict[str, Heard] = {}
+        self._bounds: dict[str, tuple[int, int]] = {}  # of pools, as long as nothing else is heard,
+        self._by = 0.0  # by this share
 
     def bounds(self, pool: str) -> tuple[int, int]:
         """How many commands may be under way at most, and how many beyond the first of each family."""
+        share = self._share()
+        if share != self._by:
+            self._bounds, self._by = {}, share
+        found = self._bounds.get(pool)
+        if found is None:
+            found = self._bounds[pool] = self._counted(pool, share)
+        return found
+
+    def _counted(self, pool: str, share: float) -> tuple[int, int]:
         slots, room, known = 0, 0, False
         for heard in self._heard.values():
             if heard.pool == pool:
                 slots, room, known = slots + heard.slots, room + heard.room, True
         if not known:
             slots = room = UNKNOWN_SLOTS
-        share = self._share()
         return _part(FIRSTS * slots, share), _part(room, share)
 
     def forget_silent(self) -> None:
         oldest = self._clock.now() - topology.WORKER_TTL_S
         self._heard = {key: heard for key, heard in self._heard.items() if heard.at > oldest}
+        self._bounds = {}
 
     def ended(self, worker: str) -> None:
         self._heard.pop(worker, None)
+        self._bounds = {}
 
     def heard(self, worker: str, beat: Beat) -> None:
         if beat.draining:  # it accepts nothing more
@@ -51,6 +63,7 @@ class Rooms:
         known = self._heard.get(worker)
         room = beat.room or beat.slots
         self._heard[worker] = Heard(beat.pool, beat.slots, room, self._clock.now())
+        self._bounds = {}
         if known is None or known.room != room:
             self._changed()
 

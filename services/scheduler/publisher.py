@@ -40,12 +40,12 @@ REFUSED_S = 10.0  # it will be refused until an operator changes something
 
 
 class Batch:
-    """Calls `then` when the broker has every command of the batch."""
+    """Calls `then` when the broker has every message that waits for it, and whoever puts it together has all."""
 
     __slots__ = ("left", "then")
 
-    def __init__(self, left: int, then: Callable[[], None]) -> None:
-        self.left, self.then = left, then
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.left, self.then = 1, then
 
     def taken(self) -> None:
         self.left -= 1
@@ -55,19 +55,26 @@ class Batch:
 
 class Waiting:
     """A message on its way to the broker: `at` is when it was handed over, `connections` the connection it is meant
-    for. `instead`, if it is issued again, is the sequence of the message that it replaces."""
+    for. `instead`, if it is issued again, is the sequence of the message that it replaces. Without a batch, nobody
+    waits for it."""
 
     __slots__ = ("at", "batch", "connections", "held", "instead", "item", "tries")
 
-    def __init__(self, item: Outgoing, batch: Batch, at: float, connections: int, instead: int = 0) -> None:
+    def __init__(self, item: Outgoing, batch: Batch | None, at: float, connections: int, instead: int = 0) -> None:
         self.item, self.batch, self.at, self.connections, self.instead = item, batch, at, connections, instead
         self.tries = 0
         self.held = False
+        if batch is not None:
+            batch.left += 1
+
+    def taken(self) -> None:
+        if self.batch is not None:
+            self.batch.taken()
 
     def let_go(self) -> None:
         """Its sender need not wait until it is its turn: the log says that it is due, and will say so to the next."""
-        self.batch.taken()
-        self.batch = Batch(1, nothing)
+        self.taken()
+        self.batch = None
 
     def is_next_try(self) -> bool:
         """Whether to try again although the subject is occupied. After a wait, the worker whose task waited may not
@@ -99,7 +106,7 @@ class Publishing:
 
     def again(self, item: Command, instead: int) -> None:
         """`instead`: the sequence of the message that it replaces; 0: none is known."""
-        self.add(Waiting(stale(item), Batch(1, nothing), self._clock.now(), self._bus.connections, instead))
+        self.add(Waiting(stale(item), None, self._clock.now(), self._bus.connections, instead))
 
     async def close(self) -> None:
         await self._stops.close()
@@ -112,17 +119,22 @@ class Publishing:
                 await self._publish(self._waiting.popleft())
 
     async def _publish(self, waiting: Waiting) -> None:
-        if isinstance(waiting.item, Stop):
-            await self._stops.say(waiting.item)
-            waiting.batch.taken()
+        item, on = waiting.item, None
+        if isinstance(item, Stop):
+            await self._stops.say(item)
+            waiting.taken()
             return
-        if isinstance(waiting.item, Command) and self._stops.is_stopped(waiting.item):
-            waiting.batch.taken()
-            return
-        if self._clock.now() - waiting.at > FRESH_S or waiting.connections != self._bus.connections:
-            waiting.item = stale(waiting.item)
-        subject, data, message_id = message_of(waiting.item, waiting.instead)
-        on = waiting.connections if isinstance(waiting.item, Command) and waiting.item.fresh else None
+        is_late = waiting.connections != self._bus.connections or self._clock.now() - waiting.at > FRESH_S
+        if isinstance(item, Command):
+            if self._stops.is_stopped(item):
+                waiting.taken()
+                return
+            if item.fresh:
+                if is_late:
+                    item = waiting.item = stale(item)
+                else:
+                    on = waiting.connections
+        subject, data, message_id = message_of(item, waiting.instead)
         try:
             headers = {MESSAGE_ID: message_id} if message_id else None
             future = await self._bus.send(subject, data, headers=headers, on=on)
@@ -132,17 +144,21 @@ class Publishing:
             future.add_done_callback(partial(self._sent, waiting))
 
     def _sent(self, waiting: Waiting, future: "asyncio.Future[int]") -> None:
-        if future.cancelled():
+        try:
+            seq = future.result()
+        except asyncio.CancelledError:
             return
-        error = future.exception()
-        if isinstance(error, Duplicate) and waiting.is_next_try():
-            self._later(NOT_FREE_S[waiting.tries - 1], waiting)
-        elif error is None or isinstance(error, Duplicate):
-            if error is None and isinstance(waiting.item, Command):
-                self.highest = max(self.highest, future.result())
-            waiting.batch.taken()
-        else:
+        except Duplicate:
+            if waiting.is_next_try():
+                self._later(NOT_FREE_S[waiting.tries - 1], waiting)
+                return
+        except BaseException as error:
             self._not_sent(waiting, error)
+            return
+        else:
+            if seq > self.highest and isinstance(waiting.item, Command):
+                self.highest = seq
+        waiting.taken()
 
     def _not_sent(self, waiting: Waiting, error: BaseException) -> None:
         """No longer fresh: an unanswered publish may have reached a worker."""
@@ -160,10 +176,6 @@ class Publishing:
     def _requeue(self, waiting: Waiting) -> None:
         waiting.at, waiting.connections = self._clock.now(), self._bus.connections
         self.add(waiting)
-
-
-def nothing() -> None:
-    """Nobody waits for it."""
 
 
 def stale(item: Outgoing) -> Outgoing:

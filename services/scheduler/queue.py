@@ -95,41 +95,42 @@ class CommandQueue:
         yield Sample(names.QUEUE_LOST, self._loss.count)
 
     def send(self, messages: Sequence[Outgoing], then: Callable[[], None]) -> None:
-        batch, now, connections = Batch(len(messages), then), self._clock.now(), self._bus.connections
-        offered = []
+        batch, now, connections = Batch(then), self._clock.now(), self._bus.connections
+        held = list[Waiting]()
         for item in messages:
-            match item:
-                case Command():
-                    offered.append(waiting := Waiting(item, batch, now, connections))
-                    self._offer(waiting, item)
-                case Free(execution_id=execution_id, run_id=run_id, index=index, parked=parked):
-                    for fair in self._pools.values():
-                        fair.free(execution_id, run_id, index)
-                    if not parked:
-                        self._limits.free(item)
-                    batch.taken()
-                case Want():
-                    self._limits.take(item)
-                    batch.taken()
-                case Request():
-                    self._publishing.add(Waiting(self._families.admit(item), batch, now, connections))
-                case _:
-                    self._publishing.add(Waiting(item, batch, now, connections))
+            if isinstance(item, Command):
+                waiting = Waiting(item, batch, now, connections)
+                if not self._passes(waiting, item):
+                    held.append(waiting)
+            elif isinstance(item, Free):
+                for fair in self._pools.values():
+                    fair.free(item.execution_id, item.run_id, item.index)
+                if not item.parked:
+                    self._limits.free(item)
+            elif isinstance(item, Want):
+                self._limits.take(item)
+            else:
+                sent = self._families.admit(item) if isinstance(item, Request) else item
+                self._publishing.add(Waiting(sent, batch, now, connections))
         self._pump()
-        for waiting in offered:
+        for waiting in held:
             if waiting.held:
                 waiting.let_go()
+        batch.taken()
 
-    def _offer(self, waiting: Waiting, item: Command) -> None:
-        fair = self._pools.get(item.pool)
+    def _passes(self, waiting: Waiting, item: Command) -> bool:
+        """Sent, unless it has to wait until it is its turn."""
+        pool = item.pool
+        fair = self._pools.get(pool)
         if fair is None:
-            fair = self._pools[item.pool] = Fair()
+            fair = self._pools[pool] = Fair()
         key = key_of(item)
-        if fair.is_under_way(key):
+        if fair.passes(key, item.root, *self._rooms.bounds(pool)):
             self._publishing.add(waiting)
-        else:
-            waiting.held = True
-            fair.offer(key, waiting, item.priority, item.root)
+            return True
+        waiting.held = True
+        fair.offer(key, waiting, item.priority, item.root)
+        return False
 
     def _pump(self) -> None:
         for pool, fair in self._pools.items():
@@ -137,6 +138,8 @@ class CommandQueue:
                 for waiting in fair.released(*self._rooms.bounds(pool)):
                     waiting.held = False
                     self._publishing.add(waiting)
+            else:
+                fair.settle()
 
     def _out(self) -> Iterable[Command]:
         """What should be in the queue or with a worker. Commands held back are left out: they are not lost, and issuing

@@ -26,7 +26,7 @@ class Stops:
         self._tasks = Tasks()
 
     def is_stopped(self, command: Command) -> bool:
-        return (command.execution_id, command.run_id) in self._stopped
+        return bool(self._stopped) and (command.execution_id, command.run_id) in self._stopped
 
     async def say(self, stop: Stop) -> None:
         if not stop.pause:

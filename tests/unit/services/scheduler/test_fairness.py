@@ -75,7 +75,7 @@ def test_what_is_there_is_not_taken_twice() -> None:
     offer(fair, "a", 2)
     assert not fair.offer(key("a", 1), "again", 5)
     assert list(fair.released(100, 0)) == ["a0"]
-    assert fair.is_under_way(key("a", 0))
+    assert fair.passes(key("a", 0), "", 100, 0)
     assert not fair.offer(key("a", 0), "again", 5)
 
 
@@ -129,6 +129,46 @@ def test_everything_offered_goes_out_once_and_the_bounds_hold(seed: int) -> None
         live = set(fair.released(12, 5))
         out += live
     assert sorted(out) == sorted(offered)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_passes_at_once_goes_when_it_would_be_released(seed: int) -> None:
+    """Two that hear the same: one of them holds back whatever comes, and then looks what goes out."""
+    rng = random.Random(seed)
+    quick, slow = Fair[Key](), Fair[Key]()
+    live, bounds = list[Key](), (12, 5)
+    passed = 0
+    for n in range(600):
+        out = list[Key]()
+        match rng.randrange(8):
+            case 0 | 1 | 2:
+                execution, priority = rng.choice("abcdef"), rng.randrange(3)
+                for found in [(execution, f"r{n % 3}", 10 * n + i) for i in range(rng.choice((1, 1, 1, 7)))]:
+                    slow.offer(found, found, priority, root_of(found))
+                    if quick.passes(found, root_of(found), *bounds):
+                        out.append(found)
+                        passed += 1
+                    else:
+                        quick.offer(found, found, priority, root_of(found))
+            case 3 | 4 | 5 if live:
+                for ended in rng.sample(live, min(len(live), rng.choice((1, 1, 9)))):
+                    quick.free(*ended)
+                    slow.free(*ended)
+            case 6:
+                gone = rng.choice((("a",), ("b", "r1"), ("c", "r0"), ("d",)))
+                quick.free(*gone)
+                slow.free(*gone)
+            case 7:
+                bounds = rng.choice(((12, 5), (12, 5), (4, 2), (40, 20)))
+                if rng.randrange(4) == 0:
+                    due = set(rng.sample(live, len(live) // 2))
+                    quick.keep(due.__contains__)
+                    slow.keep(due.__contains__)
+        out += quick.released(*bounds)
+        assert out == list(slow.released(*bounds))
+        assert (quick.held, quick.under_way, quick.turns) == (slow.held, slow.under_way, slow.turns)
+        live = [found for found in [*live, *out] if quick.passes(found, "", 0, 0)]
+    assert passed > 20
 
 
 def test_a_family_shares_one_turn_however_many_it_is() -> None:
