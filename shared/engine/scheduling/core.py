@@ -35,8 +35,6 @@ a run waiting for ever; `recover` and the service's sweeps (`services/scheduler/
 
 from collections.abc import Callable, Collection, Sequence
 
-from msgspec.structs import replace
-
 from shared.dsl.model.plan import Plan
 from shared.engine.scheduling import decide as scheduling
 from shared.engine.scheduling import limits, loops
@@ -77,7 +75,7 @@ class SchedulerCore:
 
     def stale(self, state: Schedule, records: Sequence[Entry]) -> bool:
         """A report about a loop or an iteration this state never started."""
-        return any(
+        return bool(state.loops) and any(
             record.lease is not None
             and record.lease.run_id in state.loops
             and scheduling.is_unknown(state.loops[record.lease.run_id], record.lease.index)
@@ -104,8 +102,10 @@ class SchedulerCore:
             lease = record.lease
             if lease is None:
                 for event in record.events:
-                    if type(event) in _TOLD:
-                        found += _dated(self._for(state, event, seq, seq > horizon, values), record)
+                    if isinstance(event, ev.NextSelected):
+                        found.append(Free(state.execution_id, event.run_id))
+                    elif type(event) in _TOLD:
+                        found += self._for(state, event, seq, record.ts if seq > horizon else "", values)
                 continue
             match record.events[-1]:
                 case ev.IterationDone() | ev.IterationFailed() | ev.FrameClaimed() | ev.FrameFailed():
@@ -127,24 +127,23 @@ class SchedulerCore:
         request = waiting.asked(self._plans, state, wait)
         return [request] if request is not None else []
 
-    def _for(self, state: Schedule, event: ev.Event, seq: int, fresh: bool, values: Values) -> Sequence[Message]:
+    def _for(self, state: Schedule, event: ev.Event, seq: int, time: str, values: Values) -> Sequence[Message]:
+        """`time` is that of its record, if commands that follow from it are fresh."""
         match event:  # the frequent ones first: a class pattern that does not match costs as much as one that does
-            case ev.NextSelected(run_id=run_id):
-                return [Free(state.execution_id, run_id)]
             case ev.StepScheduled(run_id=run_id) if run_id in state.runs and not limits.is_closed(state):
                 if event.limited:
                     return list(limits.run_want(self._plans, state, run_id, values))
-                return [scheduling.run_command(state, state.runs[run_id], fresh=fresh)]
+                return [scheduling.run_command(state, state.runs[run_id], fresh=bool(time), at=_at(time))]
+            case ev.PlaybookProcessed():
+                return [Free(state.execution_id)]
+            case ev.PlaybookStarted(limit=limit):
+                return list(limits.gate(state)) if limit is not None else []
             case ev.StepCancelled(run_id=run_id) | ev.StepFailed(run_id=run_id):
                 return [*stops(state.execution_id, event), Free(state.execution_id, run_id)]
             case ev.LoopDone(run_id=run_id):
                 return [Free(state.execution_id, run_id)]
-            case ev.PlaybookProcessed():
-                return [Free(state.execution_id)]
             case ev.TaskResumed(run_id=run_id, index=index):
                 return scheduling.resumed_command(self._plans, state, run_id, index, values, seq)
-            case ev.PlaybookStarted(limit=limit) if limit is not None:
-                return list(limits.gate(state))
             case ev.IterationStarted(run_id=run_id, first=first, count=count) if run_id in state.loops:
                 loop, window = state.loops[run_id], range(first, first + count)
                 if loop.event.limited:
@@ -152,12 +151,13 @@ class SchedulerCore:
                         limits.loop_wants(self._plans, state, run_id, window, values, loops.iter_of))
                 step = self._plans(loop.event.digest).steps[loop.event.step]
                 if loop.is_local:
-                    return [self._local(state, loop, values, fresh=fresh)]
-                return scheduling.loop_commands(step, state, loop, window, values, fresh=fresh)
+                    return [self._local(state, loop, values, fresh=bool(time), at=_at(time))]
+                return scheduling.loop_commands(
+                    step, state, loop, window, values, fresh=bool(time), at=_at(time))
             case ev.FrameStarted(run_id=run_id, frame=frame) if run_id in state.loops:
                 loop = state.loops[run_id]
                 if scheduling.is_asked(loop, frame):
-                    return [scheduling.frame_command(state, loop, fresh=fresh)]
+                    return [scheduling.frame_command(state, loop, fresh=bool(time), at=_at(time))]
             case ev.PlaybookPaused():
                 local = scheduling.local_loops(state)
                 return [Stop(each.event.pool, state.execution_id, each.event.run_id, True, seq) for each in local]
@@ -169,10 +169,10 @@ class SchedulerCore:
         return []
 
     def _local(
-        self, state: Schedule, loop: Loop, values: Values, *, fresh: bool, since: int = 0
+        self, state: Schedule, loop: Loop, values: Values, *, fresh: bool, since: int = 0, at: float = 0.0
     ) -> Command:
         step = self._plans(loop.event.digest).steps[loop.event.step]
-        return scheduling.local_command(step, state, loop, values, fresh=fresh, since=since)
+        return scheduling.local_command(step, state, loop, values, fresh=fresh, since=since, at=at)
 
     def _for_place(self, state: Schedule, run_id: str, index: int, values: Values) -> Sequence[Message]:
         """What may be sent now. Not fresh: the same grant may be in the log twice."""
@@ -217,15 +217,12 @@ def stops(execution_id: str, event: ev.Event) -> list[Stop]:
     return []
 
 
-_TOLD = frozenset({  # events that messages follow from
-    ev.NextSelected, ev.StepScheduled, ev.StepCancelled, ev.StepFailed, ev.LoopDone, ev.PlaybookProcessed,
-    ev.TaskResumed, ev.PlaybookStarted, ev.IterationStarted, ev.FrameStarted, ev.PlaybookPaused, ev.PlaybookResumed,
+_TOLD = frozenset({  # events that messages follow from, beside `next.selected`
+    ev.StepScheduled, ev.StepCancelled, ev.StepFailed, ev.LoopDone, ev.PlaybookProcessed, ev.TaskResumed,
+    ev.PlaybookStarted, ev.IterationStarted, ev.FrameStarted, ev.PlaybookPaused, ev.PlaybookResumed,
     ev.LimitGranted,
 })
 
 
-def _dated(messages: Sequence[Message], record: Record) -> list[Message]:
-    """A fresh command carries the time of its record: it is believed for a short while only (`is_fresh`)."""
-    return [
-        replace(each, at=seconds(record.ts)) if isinstance(each, Command) and each.fresh else each for each in messages
-    ]
+def _at(time: str) -> float:
+    return seconds(time) if time else 0.0

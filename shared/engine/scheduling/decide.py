@@ -45,13 +45,19 @@ def decide(
     plans: Plans, state: Schedule, now: float, values: Values = NO_VALUES, rule: signals.Rule = signals.TODAY
 ) -> list[ev.Event]:
     """Everything that follows for the loops and waits of one execution, by the rule for its signals."""
-    if state.finished or not _may_decide(state):
+    if state.finished or not (state.stopping or _is_of_note(state)):
         return []
     return _decide(plans, state, now, values, rule)
 
 
-def _may_decide(state: Schedule) -> bool:
-    return bool(state.loops or state.waits or state.stopping) or _has_bounds(state) or signals.is_over(state)
+def _is_of_note(state: Schedule) -> bool:
+    """There is more than plain runs without a deadline or a limit, of which nothing is decided. Most are such runs."""
+    if state.loops or state.waits or ((state.excess or state.signal_bytes) and signals.is_over(state)):
+        return True
+    for dispatch in state.runs.values():  # noqa: SIM110 - a generator costs more than a look at the one run there is
+        if dispatch.event.deadline or dispatch.event.limited:
+            return True
+    return False
 
 
 @one_decision
@@ -89,11 +95,6 @@ def _is_quiet(plans: Plans, state: Schedule) -> bool:
 
 def _step(plans: Plans, loop: Loop) -> Step:
     return plans(loop.event.digest).steps[loop.event.step]
-
-
-def _has_bounds(state: Schedule) -> bool:
-    """Some plain run has a deadline or a limit. Most have neither, and most of what there is are plain runs."""
-    return any(dispatch.event.deadline or dispatch.event.limited for dispatch in state.runs.values())
 
 
 def _late(plans: Plans, state: Schedule, now: float) -> Iterable[ev.StepFailed]:
@@ -139,7 +140,7 @@ def deadlines(state: Schedule) -> Iterable[tuple[ev.StepScheduled, str]]:
 
 def due(state: Schedule) -> float | None:
     """When something follows from the state by time alone."""
-    if state.finished or not (state.loops or state.waits or _has_bounds(state) or signals.is_over(state)):
+    if state.finished or not _is_of_note(state):
         return None
     if signals.is_over(state):
         return waiting.AT_ONCE
@@ -152,17 +153,20 @@ def due(state: Schedule) -> float | None:
 # -- commands --------------------------------------------------------------------------------
 
 
-def run_command(state: Schedule, dispatch: Dispatch, *, fresh: bool, since: int = 0) -> Command:
+def run_command(state: Schedule, dispatch: Dispatch, *, fresh: bool, since: int = 0, at: float = 0.0) -> Command:
+    """A fresh command, here and below, carries the time `at` of the record that it follows from: it is believed for a
+    short while only (`is_fresh`)."""
     event = dispatch.event
     return Command(
         execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
         cause=dispatch.cause, args=event.args, scope=event.scope, scope_ref=event.scope_ref, deadline=event.deadline,
-        fresh=fresh, since=since, priority=state.priority, root=state.root, due_by=event.due_by,
+        fresh=fresh, since=since, priority=state.priority, root=state.root, due_by=event.due_by, at=at,
     )
 
 
 def loop_commands(
-    step: Step, state: Schedule, loop: Loop, indexes: Iterable[int], values: Values, *, fresh: bool, since: int = 0
+    step: Step, state: Schedule, loop: Loop, indexes: Iterable[int], values: Values, *, fresh: bool, since: int = 0,
+    at: float = 0.0,
 ) -> list[Command]:
     """One command per iteration; each carries its element, and of scope and ctx writes what it may read."""
     event, started = loop.event, loop.started
@@ -171,7 +175,7 @@ def loop_commands(
     items = scheduling_loops.elements_of(loop, values) if loop.claims is None else []
     scope, ref = _scope(step, event, values)
     ctx = tuple(patch for patch in loop.patches if reads(step, patch))
-    commands = []
+    commands, due_by = [], _loop_due_by(loop)
     for index in indexes:
         if loop.claims is not None:
             item, within = None, cursor_rows.iteration(loop.claims, step.loop.iterator, index, values)
@@ -183,7 +187,7 @@ def loop_commands(
             execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest,
             pool=event.pool, cause=loop.sent.get(index, loop.cause), args=event.args, scope=scope, scope_ref=ref,
             deadline=started.deadline, fresh=fresh, index=index, count=started.count, item=item, ctx=ctx, since=since,
-            iter=within, priority=state.priority, root=state.root, due_by=_loop_due_by(loop),
+            iter=within, priority=state.priority, root=state.root, due_by=due_by, at=at,
         ))
     return commands
 
@@ -204,7 +208,7 @@ def local_loops(state: Schedule) -> list[Loop]:
 
 
 def local_command(
-    step: Step, state: Schedule, loop: Loop, values: Values, *, fresh: bool, since: int = 0
+    step: Step, state: Schedule, loop: Loop, values: Values, *, fresh: bool, since: int = 0, at: float = 0.0
 ) -> Command:
     """One command for all iterations of a local loop; after a pause, `since` is the record that ends it."""
     event, started = loop.event, loop.started
@@ -219,7 +223,7 @@ def local_command(
         execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
         cause=loop.sent.get(RUN, loop.cause), args=event.args, scope=scope, scope_ref=ref, deadline=started.deadline,
         fresh=fresh, count=started.count, since=since, priority=state.priority, local=local, root=state.root,
-        due_by=_loop_due_by(loop),
+        due_by=_loop_due_by(loop), at=at,
     )
 
 
@@ -228,7 +232,7 @@ def _loop_due_by(loop: Loop) -> str:
     return loop.event.due_by if started == loop.event.deadline else time_limits.TIMEOUT
 
 
-def frame_command(state: Schedule, loop: Loop, *, fresh: bool) -> Command:
+def frame_command(state: Schedule, loop: Loop, *, fresh: bool, at: float = 0.0) -> Command:
     """The command to claim the frame that was requested."""
     event, started, claims = loop.event, loop.started, loop.claims
     assert started is not None
@@ -237,7 +241,7 @@ def frame_command(state: Schedule, loop: Loop, *, fresh: bool) -> Command:
         execution_id=state.execution_id, run_id=event.run_id, step=event.step, digest=event.digest, pool=event.pool,
         cause=loop.sent.get(FIRST_FRAME, loop.cause), args=event.args, scope=event.scope, scope_ref=event.scope_ref,
         deadline=started.deadline, fresh=fresh, index=of_frame(claims.asked - 1), count=claims.size,
-        priority=state.priority, root=state.root, due_by=_loop_due_by(loop),
+        priority=state.priority, root=state.root, due_by=_loop_due_by(loop), at=at,
     )
 
 

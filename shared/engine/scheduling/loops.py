@@ -91,7 +91,9 @@ def is_quiet(step: Step, loop: Loop) -> bool:
     left = loop.total - loop.next
     if loop.claims is not None and (loop.claims.error or cursor_rows.wanted(loop.claims, started, left)):
         return False
-    return started.max_in_flight - len(loop.live) < min(_window(started), left) and loop.ended < loop.total
+    if loop.ended >= loop.total:
+        return False
+    return not left or started.max_in_flight - len(loop.live) < min(_window(started), left)
 
 
 def _window(started: ev.LoopStarted) -> int:

@@ -11,11 +11,11 @@
 5. What is over leaves the state. Of a cancelled loop, `stopping` keeps what still runs, until all of it has stopped.
 """
 
+from copy import copy
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from shared.engine.leases.fence import NOBODY, is_outranked
 from shared.engine.leases.lease_fit import Known, misfit, was_scheduled
@@ -140,18 +140,18 @@ class Schedule(Struct):
 
 
 def _copy(loop: Loop) -> Loop:
-    return replace(
-        loop, live=dict(loop.live), sent=dict(loop.sent), results=loop.results.copy(), failures=loop.failures.copy()
-    )
+    new = copy(loop)
+    new.live, new.sent = loop.live.copy(), loop.sent.copy()
+    new.results, new.failures = loop.results.copy(), loop.failures.copy()
+    return new
 
 
 def draft(state: Schedule) -> Schedule:
     """A copy that may be changed."""
-    new = replace(
-        state, runs=state.runs.copy(), waits=state.waits.copy(), orphans=state.orphans.copy(),
-        signals=state.signals.copy(), granted=state.granted.copy(), taken=state.taken.copy(),
-        counts=state.counts.copy(), signal_bytes=state.signal_bytes.copy(), excess=state.excess.copy(),
-    )
+    new = copy(state)
+    new.runs, new.waits, new.orphans = state.runs.copy(), state.waits.copy(), state.orphans.copy()
+    new.signals, new.granted, new.taken = state.signals.copy(), state.granted.copy(), state.taken.copy()
+    new.counts, new.signal_bytes, new.excess = state.counts.copy(), state.signal_bytes.copy(), state.excess.copy()
     new.loops = {run_id: _copy(loop) for run_id, loop in state.loops.items()} if state.loops else {}
     new.stopping = {run_id: _copy(loop) for run_id, loop in state.stopping.items()} if state.stopping else {}
     return new
