@@ -223,8 +223,11 @@ class Hold:
     def is_fresh(self) -> bool:
         """Nobody else can have held it: its history need not be read. What comes soon after an absence may have lain in
         the socket of this worker since before its lease was over, whatever `mark` says."""
+        if not is_fresh(self.command, self.epoch):
+            return False
         presence = self._around.presence
-        return is_fresh(self.command, self.epoch) and presence.absences() == self.mark and not presence.was_away()
+        absences = presence.absences()
+        return absences == self.mark and not (absences and presence.was_away())
 
     async def before_claim(self) -> int:
         """Extends the lease, so that it lasts from now on; returns the number of absences now."""

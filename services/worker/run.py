@@ -128,6 +128,8 @@ class StepRun(Interpreter):
             outcome = await self._within_time(effect, tool)
         else:
             outcome = await tool.run(calls.call_of(effect))
+            if self._secrets is None and isinstance(outcome, Outcome):  # it has no turn, and says nothing meanwhile
+                return self._clock.now(), outcome
         return await self._over(outcome) if isinstance(outcome, Outcome) else outcome
 
     async def _over(self, outcome: Outcome) -> tuple[float, Outcome]:

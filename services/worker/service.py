@@ -31,6 +31,7 @@ from shared.events import command as commands
 from shared.events import stop as stops
 from shared.events import subjects
 from shared.events.beat import Key
+from shared.events.command import Command, key_of
 from shared.events.run_index import is_frame
 from shared.runtime.service.background import run_until
 from shared.runtime.service.health import figures
@@ -118,15 +119,7 @@ class Worker:
             await consumer.close()
 
     def _start(self, delivery: Delivery, mark: int) -> None:
-        task = self._loop.create_task(self._work(delivery, mark))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        self._free.set()
-        if not task.cancelled() and task.exception() is not None:
-            log.error("run.crashed", exc_info=task.exception())
+        self._tasks.add(self._loop.create_task(self._work(delivery, mark)))
 
     async def _drain(self, stop: asyncio.Event) -> None:
         await stop.wait()
@@ -137,19 +130,25 @@ class Worker:
     # -- one run -----------------------------------------------------------------------
 
     async def _work(self, delivery: Delivery, mark: int) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         try:
-            command = commands.decode(delivery.data)
-        except Corrupt as error:
-            log.error("command.corrupt", subject=delivery.subject, error=str(error))
-            await delivery.ack()  # commands are derived: the scheduler issues a good one when asked to
-            return
-        key = (command.execution_id, command.run_id, command.index)
-        if (held := self._holds.get(key)) is not None:
-            await held.take(command, delivery, mark)
-            self._minding.look(held)
-            return
-        hold = self._holds[key] = Hold(self._around, command, delivery, mark, self._now())
-        hold.task = asyncio.current_task()
+            command = _read(delivery)
+            if command is None:
+                await delivery.ack()  # commands are derived: the scheduler issues a good one when asked to
+            elif (held := self._holds.get(key_of(command))) is not None:
+                await held.take(command, delivery, mark)
+                self._minding.look(held)
+            else:
+                await self._hold(Hold(self._around, command, delivery, mark, self._now()), task)
+        except Exception:
+            log.exception("run.crashed")
+        finally:
+            self._tasks.discard(task)
+            self._free.set()
+
+    async def _hold(self, hold: Hold, task: "asyncio.Task[None]") -> None:
+        self._holds[hold.key], hold.task = hold, task
         try:
             await self._turn(hold)
             while hold.renew():
@@ -158,7 +157,7 @@ class Worker:
                     break
                 await self._turn(hold)
         finally:
-            del self._holds[key]
+            del self._holds[hold.key]
             hold.let_go()
 
     async def _turn(self, hold: Hold) -> None:
@@ -287,6 +286,14 @@ class Worker:
                 hold.pause(stop.at)
             elif hold.stop():
                 log.info("run.stops", execution_id=hold.key[0], run_id=hold.key[1], index=hold.key[2])
+
+
+def _read(delivery: Delivery) -> Command | None:
+    try:
+        return commands.decode(delivery.data)
+    except Corrupt as error:
+        log.error("command.corrupt", subject=delivery.subject, error=str(error))
+        return None
 
 
 async def serve(bus: Bus, settings: Settings, *, clock: Clock, stop: asyncio.Event, ready: Callable[[], None]) -> None:

@@ -69,6 +69,8 @@ def time_for(task: Task, left: float, *, bounded: bool) -> float:
 
 def own_time(task: Task) -> Any:
     """What the task itself says: seconds, or a template for them."""
+    if not task.spec:
+        return None
     own = task.spec.get("timeout")
     return own.get("total") if isinstance(own, Mapping) else own
 
