@@ -29,7 +29,8 @@ from shared.runtime.service.privacy import write_private
 START_S = 15  # after which one that still replays its log is left to it
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.02
-NICE = 10  # it serves the read model: the engine goes first
+NICE = 2  # as its one writer, the projector: each waits for the other
+WAL_MB, LEAST_WAL_MB = 256, 64  # of its write-ahead log; some more for a moment when much is written at once
 ROLES_VERSION = 1  # of what `postgres_roles` says; a folder of an earlier one is brought up to it
 SOCKET = ".s.PGSQL.5432"
 SOCKET_PATH = 107 if sys.platform == "linux" else 103  # bytes that the system allows
@@ -51,9 +52,9 @@ class Server(Struct, frozen=True):
         return f"postgresql://{role}:{self.passwords[role]}@/postgres?host={quote(self.socket)}"
 
 
-def start(folder: Path) -> Server:
-    """The folder's server, which is started, and made first, if need be. After a crash it replays its log: when that
-    takes long, it is there and does not let anybody in yet."""
+def start(folder: Path, wal_mb: int = WAL_MB) -> Server:
+    """The folder's server, which is started, and made first, if need be. `wal_mb` bounds its write-ahead log. After a
+    crash it replays that: when it takes long, it is there and does not let anybody in yet."""
     folder = folder.expanduser().resolve()
     folder.mkdir(parents=True, exist_ok=True)
     known = _known(folder)
@@ -65,7 +66,7 @@ def start(folder: Path) -> Server:
     written = _written(folder)
     _free_locks(folder)
     try:
-        server = _started(programs, _prepared(programs, known))
+        server = _started(programs, _prepared(programs, known), wal_mb)
     except Unavailable as error:
         said = _said_since(folder, written) or str(error)
         raise Unavailable(f"PostgreSQL did not start in {folder}: {said} (see {folder / 'log'})") from None
@@ -122,14 +123,14 @@ def _prepared(programs: Programs, known: Server) -> Server:
     return replace(known, roles_version=ROLES_VERSION)
 
 
-def _started(programs: Programs, server: Server) -> Server:
+def _started(programs: Programs, server: Server, wal_mb: int) -> Server:
     fits = len(os.fsencode(programs.data / SOCKET)) <= SOCKET_PATH
     place = "{data}" if fits else _folder_for_socket(server)
     if not fits:
         programs.own(Path(place))
     server = replace(server, socket=str(programs.data) if fits else place)
     write_private(_file(programs.data), msgspec.json.encode(server))
-    options = f"-c listen_addresses= -k {place if fits else shlex.quote(place)}"
+    options = f"-c listen_addresses= -k {place if fits else shlex.quote(place)} {_wal_options(wal_mb)}"
     try:
         programs.run("pg_ctl", "-w", "-t", str(START_S), "-o", options, "-l", "{data}/log", "-D", "{data}", "start")
     except Unavailable:
@@ -137,6 +138,16 @@ def _started(programs: Programs, server: Server) -> Server:
             raise
         log.warning("postgres.recovering", pid=pid, log=str(programs.data / "log"))
     return server
+
+
+def _wal_options(wal_mb: int) -> str:
+    """Nobody copies this server, so its log says what a crash needs and no more, and files beyond the limit go with the
+    next checkpoint, which comes before the limit is reached."""
+    wanted = {
+        "max_wal_size": f"{wal_mb}MB", "min_wal_size": f"{LEAST_WAL_MB // 2}MB", "wal_keep_size": "0",
+        "wal_level": "minimal", "max_wal_senders": "0", "wal_compression": "on",
+    }
+    return " ".join(f"-c {name}={value}" for name, value in wanted.items())
 
 
 def _folder_for_socket(server: Server) -> str:

@@ -31,8 +31,10 @@ log = structlog.get_logger()
 class PostgresKeeper:
     """`server` is the one that was started; its address stays the same from start to start."""
 
-    def __init__(self, folder: Path, server: postgres.Server, stop: asyncio.Event) -> None:
-        self._folder, self._server, self._stop = folder, server, stop
+    def __init__(
+        self, folder: Path, server: postgres.Server, stop: asyncio.Event, wal_mb: int = postgres.WAL_MB
+    ) -> None:
+        self._folder, self._server, self._stop, self._wal_mb = folder, server, stop, wal_mb
         self.recovering = False  # it answers that it is still starting
         self._answered = time.monotonic()
         self._said = 0.0
@@ -43,7 +45,7 @@ class PostgresKeeper:
 
     async def life(self) -> None:
         """Until the server has ended."""
-        server = await asyncio.to_thread(postgres.start, self._folder)
+        server = await asyncio.to_thread(postgres.start, self._folder, self._wal_mb)
         if server != self._server:
             raise Unavailable(f"its socket is in {server.socket} now: stop `noetlctl up` and start it again")
         pid = postgres.pid_of(self._folder)

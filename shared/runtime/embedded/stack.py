@@ -179,16 +179,16 @@ class Stack:
 
     async def _keep_postgres(self) -> None:
         """One that does not start at all is given up: there is nobody yet who would miss it."""
-        folder = self.options.folder / "postgres"
+        folder, wal_mb = self.options.folder / "postgres", self.options.asked.postgres_wal_mb
         try:
-            self.database = await asyncio.to_thread(postgres.start, folder)
+            self.database = await asyncio.to_thread(postgres.start, folder, wal_mb)
         except (NoetlError, OSError) as error:
             log.error("stack.no_postgres", error=str(error))
             self.read_model_error = str(error)
             return
         if not self._stop.is_set():
             self._launch([s for s in self._wanted() if s.needs_postgres])
-            self._keeper = PostgresKeeper(folder, self.database, self._stop)
+            self._keeper = PostgresKeeper(folder, self.database, self._stop, wal_mb)
             await self._keeper.keep()
 
     def _launch(self, services: Sequence[Service]) -> None:

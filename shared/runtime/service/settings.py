@@ -18,6 +18,7 @@ from shared.runtime.service import secrets as service_secrets
 
 Count = Annotated[int, Meta(ge=1, le=4096)]
 Replicas = Annotated[int, Meta(ge=1, le=5)]
+Wal = Annotated[int, Meta(ge=64, le=1_048_576)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Level = Literal["debug", "info", "warning", "error"]
 Skew = Annotated[float, Meta(gt=0, le=86_400)]
@@ -42,6 +43,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     role: Role = ""  # whose inboxes are ours; services know theirs
     postgres_dsn: str = ""
     postgres_admin_dsn: str = ""  # for noetlctl where it writes in the read model; postgres_dsn unless given
+    postgres_wal_mb: Wal = 256  # what the embedded PostgreSQL may keep of its write-ahead log
     partitions: Count = PARTITIONS
     replicas: Replicas = 1  # of every stream, consumer and bucket that is made
     placement: tuple[str, ...] = ()  # tags of the servers they are made on

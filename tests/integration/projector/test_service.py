@@ -23,7 +23,7 @@ WAIT_S = 20.0
 
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "REST_S", 0.0)
+    monkeypatch.setattr(service, "REST_S", 0.0)  # which bounds the others
 
 
 @asynccontextmanager
@@ -38,6 +38,12 @@ async def serving(log: Log, dsn: str) -> AsyncIterator[None]:
     finally:
         stop.set()
         await task
+
+
+def test_it_rests_the_longer_the_more_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    rests = [service.rest(count) for count in (1, 10, 20, 1000)]
+    assert rests == [service.SOON_S, service.SOON_S, 0.2, service.REST_S]
 
 
 def length(log: Log) -> int:
