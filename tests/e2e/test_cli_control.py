@@ -119,9 +119,14 @@ def test_why_tells_of_the_lease_that_a_killed_worker_lost(
 
         return wait_until(look, f"it runs under lease {leases}", 60.0, instead=reasons)[0]
 
+    def held() -> list[dict[str, Any]]:
+        workers: list[dict[str, Any]] = json.loads(inner("pool", "workers", "-o", "json", cwd=up.folder).stdout)
+        return [each for each in workers if execution in {run["execution_id"] for run in each["runs"]}]
+
     worker = runs(1).values["worker"]
-    shown = json.loads(inner("pool", "workers", "-o", "json", cwd=up.folder).stdout)
-    os.kill(next(each["pid"] for each in shown if each["name"] == worker), signal.SIGKILL)
+    [said] = wait_until(held, "its beat says that it holds the run, which is what is taken over", 60.0)
+    assert said["name"] == worker
+    os.kill(said["pid"], signal.SIGKILL)
     killed = time.monotonic()
     reason = runs(2)
     assert time.monotonic() - killed < TAKEN_OVER_S

@@ -16,14 +16,14 @@ from shared.events import subjects
 from shared.events.request import derive_id
 from shared.runtime.backup import archive, backup, restore, snapshot
 from shared.runtime.embedded.nats_server import NatsServer
-from tests.support.servers.nats import clear
+from tests.support.servers.nats import clear, made_anew
 from tests.support.waiting import until
 
 
 @pytest.fixture
 async def source(admin: JetStreamBus) -> JetStreamBus:
     await clear(admin)
-    await ensure(admin, topology.wanted())
+    await made_anew(admin, topology.wanted())
     return admin
 
 

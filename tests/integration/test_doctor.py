@@ -31,7 +31,7 @@ from shared.runtime.embedded.nats_server import NatsServer, free_port
 from shared.runtime.service.clock import SystemClock
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores import pools
-from tests.support.servers.nats import POOLS, clear
+from tests.support.servers.nats import POOLS, clear, made_anew
 from tests.support.servers.own_nats import PASSWORD, OwnNats
 
 
@@ -39,7 +39,7 @@ from tests.support.servers.own_nats import PASSWORD, OwnNats
 async def patient(nats_server: NatsServer, admin: JetStreamBus) -> Patient:
     """A broker as it should be, without services."""
     await clear(admin)
-    await ensure(admin, topology.wanted(POOLS))
+    await made_anew(admin, topology.wanted(POOLS))
     settings = Settings(
         nats_url=nats_server.url, nats_user="admin", nats_password=nats_server.passwords["admin"], pools=POOLS
     )

@@ -50,12 +50,12 @@ async def admin(nats_server: NatsServer) -> AsyncIterator[JetStreamBus]:
         await bus.close()
 
 
-async def made_anew(bus: JetStreamBus) -> None:
+async def made_anew(bus: JetStreamBus, wanted: topology.Topology | None = None) -> None:
     """The server deletes files behind its answer: for a moment a stream of the same name cannot be stored, or finds
     what the old one held."""
     for _ in range(TRIES):
         with suppress(Unavailable):
-            await ensure(bus, quick_topology())
+            await ensure(bus, wanted or quick_topology())
             listed = (await bus.requests.api("STREAM.LIST"))["streams"]
             if all(stream["state"]["messages"] == 0 for stream in listed):
                 return
