@@ -15,11 +15,13 @@ STOP_S = 25.0
 class Service:
     """One `python -m services.<name>`; under cProfile when `profile` names the file to write."""
 
-    def __init__(self, name: str, environ: Mapping[str, str], folder: Path, profile: Path | None = None) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, environ: Mapping[str, str], folder: Path, profile: Path | None = None, called: str = ""
+    ) -> None:
+        self.name = called or name
         self._port = free_port()
         self._environ = {**os.environ, **environ, "NOETL_HEALTH_PORT": str(self._port)}
-        self._log = folder / f"{name}.log"
+        self._log = folder / f"{self.name}.log"
         module = f"services.{name}"
         self._command = ["-m", "benchmarks.profiled", str(profile), module] if profile else ["-m", module]
         self._process: asyncio.subprocess.Process | None = None
