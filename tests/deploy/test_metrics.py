@@ -28,7 +28,8 @@ Told = dict[str, list[Sample]]
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """One whose workers answer, too."""
     folder = tmp_path_factory.mktemp("up")
-    stack = Up(folder, NOETL_TARGETS=str(folder / ".noetl" / targets.FOLDER))
+    kept = {"NOETL_RETENTION": "results=1d,read_model=1d"}
+    stack = Up(folder, NOETL_TARGETS=str(folder / ".noetl" / targets.FOLDER), **kept)
     try:
         stack.wait()
         yield stack

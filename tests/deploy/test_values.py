@@ -104,6 +104,8 @@ def test_demand_is_told_by_the_pools_service(mode: str) -> None:
     {"workerPools": {"Big_Pool": {}}},
     {"workerPools": {"2nd": {}}},
     {"nats": {"maxBytes": {"events": "1GiB"}}},
+    {"retention": {"log": "30d"}},
+    {"retention": {"results": "soon"}},
     {"nats": {"maxBytes": {"letters": "1GiB"}}},
     {"nats": {"bundled": {"storage": {"size": "0"}}}},
     {"router": {"podLabels": {"app.kubernetes.io/component": "nats"}}},

@@ -48,7 +48,7 @@ class Purge:
         """From the read model, and only what the log says is over as well."""
         try:
             return await self._choose(statuses, limit)
-        except asyncpg.UndefinedTableError:
+        except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
             raise CliError("the read model is of an earlier version: start a projector of this one") from None
 
     async def _choose(self, statuses: Sequence[str], limit: int) -> Choice:

@@ -114,5 +114,6 @@ class Keeper:
         self.told.removed[what] = self.told.removed.get(what, 0) + removed
 
     def _end(self, what: str, families: Families) -> None:
+        self._count(what, 0)
         self.told.kept[what] = len(families.kept)
         self.told.passed[what] = self._clock.now()

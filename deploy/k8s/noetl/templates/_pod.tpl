@@ -29,6 +29,13 @@ The parts of every Pod. No secret is in an environment: who one is stands in a f
 {{- end -}}
 {{- $_ := set $env "NOETL_MAX_BYTES" (join "," $sizes) -}}
 {{- end -}}
+{{- if $v.retention -}}
+{{- $kept := list -}}
+{{- range $what := keys $v.retention | sortAlpha -}}
+{{- $kept = append $kept (printf "%s=%s" $what (index $v.retention $what)) -}}
+{{- end -}}
+{{- $_ := set $env "NOETL_RETENTION" (join "," $kept) -}}
+{{- end -}}
 {{- if $v.nats.tls.caSecret }}{{- $_ := set $env "NOETL_NATS_CA_FILE" "/run/noetl/ca/ca.crt" -}}{{- end -}}
 {{- if $v.nats.tls.clientSecret -}}
 {{- $_ := set $env "NOETL_NATS_CERT_FILE" "/run/noetl/tls/tls.crt" -}}
