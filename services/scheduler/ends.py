@@ -25,10 +25,10 @@ import msgspec
 import structlog
 
 from services.scheduler.notify import Notifier
-from shared.answers.history.end import end_of, processed
+from shared.answers.history.end import End, end_of, processed
 from shared.bus import topology
 from shared.bus.ports import Bus, Clock, Message, append_once
-from shared.errors import Corrupt, NoetlError, Refused
+from shared.errors import Conflict, Corrupt, NoetlError, Refused, Unavailable
 from shared.events import subjects
 from shared.events.record import Record, decode
 from shared.runtime.control.partitions import Cursor, decode_cursor
@@ -43,6 +43,7 @@ MAX_FIRST_BYTES = 4096  # those up to this size
 END = b'"playbook.processed"'
 FIRST = b'"playbook.execution.requested"'
 _Read = tuple[Message, Record]
+_Sent = tuple[Record, End, str, bytes, "asyncio.Future[int]"]  # of an end: its first record, subject, data, answer
 
 
 class _Line:
@@ -192,31 +193,47 @@ class _Teller:
         await self.hear(found)
 
     async def hear(self, records: Sequence[_Read]) -> None:
-        ends = list[_Read]()
+        sent = list[_Sent]()
         for message, record in records:
             if record.n == 1 and len(message.data) <= MAX_FIRST_BYTES:
                 self._firsts[message.subject] = record
                 if len(self._firsts) > MAX_FIRST:
                     self._firsts.popitem(last=False)
-            if processed(record) is not None:
-                ends.append((message, record))
-        if ends:
-            await asyncio.gather(*(self._tell(*each) for each in ends))
+            if processed(record) is not None and (telling := await self._send(message, record)) is not None:
+                sent.append(telling)
+        for telling in sent:
+            await self._sent(telling)
 
-    async def _tell(self, message: Message, last: Record) -> None:
+    async def _send(self, message: Message, last: Record) -> _Sent | None:
+        """None: there is nothing to tell."""
         if message.at and message.at / 1e9 < self._clock.now() - topology.ENDS_KEPT_S:
-            return
+            return None
         try:
             first = last if last.n == 1 else await self._first(message.subject)
         except Corrupt as error:
             log.warning("end.unreadable", seq=message.seq, error=str(error))
-            return
+            return None
         end = end_of(first, last)
         if end is None:
-            return
+            return None
+        subject = subjects.end(end.status, end.execution_id, end.path)
+        data = msgspec.json.encode(end)
         try:
-            subject = subjects.end(end.status, end.execution_id, end.path)
-            await append_once(self._bus, topology.ENDS, subject, msgspec.json.encode(end))
+            answer = await self._bus.send(subject, data, expected=0)
+        except Refused as error:
+            answer = asyncio.get_running_loop().create_future()
+            answer.set_exception(error)
+            answer.exception()  # if nobody comes to ask, because another one failed before
+        return first, end, subject, data, answer
+
+    async def _sent(self, telling: _Sent) -> None:
+        """The broker has the end, or whoever told it before has."""
+        first, end, subject, data, answer = telling
+        try:
+            try:
+                await answer
+            except (Conflict, Unavailable):  # perhaps it is there: told before, or stored without an answer
+                await append_once(self._bus, topology.ENDS, subject, data)
         except Refused as error:  # the broker will never take it
             log.error("end.refused", execution_id=end.execution_id, error=str(error))
         self._count[end.status] = self._count.get(end.status, 0) + 1
@@ -233,7 +250,7 @@ class _Teller:
 
 def _is_notable(record: Record) -> bool:
     """A first decision or a last one."""
-    return (record.n == 1 and record.writer == subjects.ROUTER) or is_end(record)
+    return record.writer == subjects.ROUTER and (record.n == 1 or is_end(record))
 
 
 def _key(partition: int) -> str:

@@ -31,12 +31,18 @@ class End(Struct, frozen=True, kw_only=True):
 
 def processed(record: Record) -> ev.PlaybookProcessed | None:
     """With it nothing more is decided."""
-    return next((event for event in reversed(record.events) if isinstance(event, ev.PlaybookProcessed)), None)
+    for event in reversed(record.events):
+        if isinstance(event, ev.PlaybookProcessed):
+            return event
+    return None
 
 
 def digest(first: Record) -> str:
     """The name of the plan it went by; empty if it was refused."""
-    return next((event.digest for event in first.events if isinstance(event, ev.RequestEvaluated)), "")
+    for event in first.events:
+        if isinstance(event, ev.RequestEvaluated):
+            return event.digest
+    return ""
 
 
 def end_of(first: Record, last: Record) -> End | None:
