@@ -11,11 +11,11 @@
 5. What is over leaves the state. Of a cancelled loop, `stopping` keeps what still runs, until all of it has stopped.
 """
 
-from copy import copy
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.engine.leases.fence import NOBODY, is_outranked
 from shared.engine.leases.lease_fit import Known, misfit, was_scheduled
@@ -140,7 +140,7 @@ class Schedule(Struct):
 
 
 def _copy(loop: Loop) -> Loop:
-    new = copy(loop)
+    new = replace(loop)
     new.live, new.sent = loop.live.copy(), loop.sent.copy()
     new.results, new.failures = loop.results.copy(), loop.failures.copy()
     return new
@@ -148,7 +148,7 @@ def _copy(loop: Loop) -> Loop:
 
 def draft(state: Schedule) -> Schedule:
     """A copy that may be changed."""
-    new = copy(state)
+    new = replace(state)
     new.runs, new.waits, new.orphans = state.runs.copy(), state.waits.copy(), state.orphans.copy()
     new.signals, new.granted, new.taken = state.signals.copy(), state.granted.copy(), state.taken.copy()
     new.counts, new.signal_bytes, new.excess = state.counts.copy(), state.signal_bytes.copy(), state.excess.copy()
