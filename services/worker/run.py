@@ -48,8 +48,7 @@ class StepRun(Interpreter):
         super().__init__(outside, plan, command, hold, machine, hold.mark if within is None else within.looked)
         self._tools, self._run, self._within = outside.tools, machine, within
         self._calling: tuple[ef.Call, Printing, float] | None = None  # under way since, or cut short
-        patient, first = (in_a_hurry, False) if within is None else (within.patient, within.first)
-        self._turn = Turn(outside.tools, outside.clock, command, hold.epoch[1], patient, first=first)
+        self._turn: Turn | None = None  # once a tool is to be called that makes a limited number of calls at a time
 
     @property
     def ended(self) -> ev.Event | None:
@@ -62,7 +61,7 @@ class StepRun(Interpreter):
         try:
             await self.drive(self._run.run())
         finally:
-            self._turn.leave()
+            self._leave_turn()
 
     async def stopped(self) -> None:
         await self.drive(self._run.stopped(await self._last_words()))
@@ -101,7 +100,18 @@ class StepRun(Interpreter):
     @property
     def in_line(self) -> float | None:
         """Since when it waits in line for a turn."""
-        return self._turn.since
+        return self._turn.since if self._turn is not None else None
+
+    def _own_turn(self) -> Turn:
+        if self._turn is None:
+            within = self._within
+            patient, first = (in_a_hurry, False) if within is None else (within.patient, within.first)
+            self._turn = Turn(self._tools, self._clock, self._command, self._lease.epoch[1], patient, first=first)
+        return self._turn
+
+    def _leave_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.leave()
 
     # -- effects -------------------------------------------------------------------------
 
@@ -109,15 +119,17 @@ class StepRun(Interpreter):
         if type(effect) is ef.Ended:
             return await self._over(effect.outcome)
         if type(effect) is ef.TakeTurn:
-            await self._turn.take(effect.task, begun=effect.begun)
-            return self._turn.waited
+            if self._tools.turns(effect.task.kind) is None:
+                return 0.0 if self._turn is None else self._turn.waited
+            await self._own_turn().take(effect.task, begun=effect.begun)
+            return self._own_turn().waited
         match effect:
             case ef.Park():
                 await self._journal.flush()
             case ef.ComeUp(tasks=tasks):
-                await self._turn.come_up(tasks[0])
+                await self._own_turn().come_up(tasks[0])
             case ef.LeaveTurn():
-                self._turn.leave()
+                self._leave_turn()
             case _:
                 return await super()._do(effect)
         return None
@@ -133,7 +145,7 @@ class StepRun(Interpreter):
         return await self._over(outcome) if isinstance(outcome, Outcome) else outcome
 
     async def _over(self, outcome: Outcome) -> tuple[float, Outcome]:
-        self._turn.leave()
+        self._leave_turn()
         if self._calling is not None:
             outcome, self._calling = with_last_words(outcome, self._calling[1].stopped), None
         return self._clock.now(), await self._hidden(outcome) if self._secrets else outcome

@@ -137,7 +137,8 @@ def names(command: Command, progress: Progress, values: Values) -> dict[str, Any
 def decide(step: Step, progress: Progress, outcome: Outcome, seen: dict[str, Any], key: str) -> list[ev.Event]:
     """What the finished attempt means. `seen` is `names(…)`; `key` seeds the jitter."""
     task = task_at(step, progress)
-    outcome = kept(task, outcome)
+    if task.returns or task.select:
+        outcome = kept(task, outcome)
     if progress.ran >= MAX_TASK_RUNS:
         outcome = failed(LIMIT, f"over {MAX_TASK_RUNS} tasks in one step-run: a cycle of jumps without a break")
         return [_done(task, progress, outcome, Directive("fail"), {}, {})]
@@ -392,7 +393,7 @@ def _codes(outcome: Outcome) -> dict[str, Any]:
 
 def ending(progress: Progress, *, iteration: bool) -> ev.Event:
     """The terminal event of a run or iteration whose progress is over."""
-    patches = lasting(progress.patches, size_of(progress.patches))
+    patches = lasting(progress.patches, size_of(progress.patches)) if progress.patches else ()
     if progress.state == "failed":
         error = progress.error or {}
         return ev.IterationFailed(error, patches) if iteration else ev.StepFailed(error, patches)

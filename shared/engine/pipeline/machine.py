@@ -161,8 +161,8 @@ class RunMachine:
                 start = Progress(step.tasks[0].name, state="failed", error=error)
         else:
             # before anything is noted: then nothing has to be taken back
-            task = pipeline_call.next_call(step, start)
-            if task is not None and not self._spec_of(task.kind).pure:
+            task = step.tasks[0]
+            if not self._spec_of(task.kind).pure:
                 yield TakeTurn(task, begun=False)
                 now = None
             self.notes.note(ev.StepStarted())
@@ -170,7 +170,7 @@ class RunMachine:
             now = self._now = (yield Now()) if now is None else now
             self._began = began if began is not None else now
             self._late = pipeline_call.limits(step, command, self._began)
-            self.due = min([now + MAX_RUN_S, *self._late])
+            self.due = min(now + MAX_RUN_S, *self._late) if self._late else now + MAX_RUN_S
         return start
 
     def _claim(self, start: Progress) -> Steps[History]:
@@ -224,7 +224,7 @@ class RunMachine:
         progress = self._fold(progress, *([started, *events] if spec.pure else events))
         last = events[-1]
         delay = last.delay if isinstance(last, ev.TaskRetried) else 0.0
-        pausing = self._parks(delay)  # one record says both
+        pausing = delay > 0 and self._parks(delay)  # one record says both
         if progress.state == "running" and not pausing:
             if progress.ran % IN_A_ROW == 0:
                 yield Flush()
@@ -265,7 +265,8 @@ class RunMachine:
             raise _Parked
         ended, outcome = answered if isinstance(answered, tuple) else (yield Ended(progress, answered, names))
         times = Times(began, ended, queued)
-        outcome = pipeline_call.with_blocks(outcome, spec)
+        if outcome.error is not None:
+            outcome = pipeline_call.with_blocks(outcome, spec)
         if NOW in names:  # rules are decided on when the call has ended, and whoever decides again reads it here
             outcome = replace(outcome, meta={**outcome.meta, ENDED_AT: stamp(ended)})
         over = self._overtime() if ended >= self.due else ""

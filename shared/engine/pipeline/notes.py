@@ -1,6 +1,6 @@
 """What a lease has to say and has not written yet, and what it has written."""
 
-from shared.engine.values.stored_values import Blobs, is_shrinkable, shrink
+from shared.engine.values.stored_values import SHRINKABLE, Blobs, shrink
 from shared.events import model as ev
 from shared.events.classes import ENDS_LEASE
 from shared.events.record import Lease, Writer
@@ -31,7 +31,7 @@ class Notes:
     def note(self, *events: ev.Event) -> list[ev.Event]:
         """These go out with the next record; returned as they are in it. Unstorable if a value is over the limit for
         one."""
-        if len(events) == 1 and not is_shrinkable(events[0]):
+        if len(events) == 1 and type(events[0]) not in SHRINKABLE:
             self.unwritten.append(events[0])
             return self.unwritten[-1:]
         small, blobs = shrink(self.execution_id, events, self._limit)

@@ -106,7 +106,7 @@ def shrink_outcome(execution_id: str, outcome: Outcome, limit: int, blobs: Blobs
 def shrink(execution_id: str, events: Iterable[Event], limit: int = MAX_INLINE_BYTES) -> tuple[list[Event], Blobs]:
     """The events as they go into the log, and what has to be stored before them."""
     blobs: Blobs = {}
-    limit = min(limit, MAX_RESULT_BYTES)
+    limit = MAX_RESULT_BYTES if limit > MAX_RESULT_BYTES else limit
     found: list[Event] = []
     for event in events:
         shrunk = _SHRINK.get(type(event))
@@ -204,9 +204,7 @@ _SHRINK: dict[type[Event], Callable[[str, Any, int, Blobs], Event]] = {
 }
 
 
-def is_shrinkable(event: Event) -> bool:
-    """Whether anything in it could be stored beside the log."""
-    return type(event) in _SHRINK
+SHRINKABLE = frozenset(_SHRINK)  # of other events, nothing can be stored beside the log
 
 
 def _is_tiny(scope: Scope) -> bool:
