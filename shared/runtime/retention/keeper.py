@@ -67,11 +67,11 @@ class Keeper:
     async def once(self) -> None:
         now = await policy(self._bus, self._settings.retention)
         if now.kept.results:
-            await self._results(now)
+            await self.results(now)
         if now.kept.read_model:
-            await self._rows(now)
+            await self.rows(now)
 
-    async def _results(self, now: Policy) -> None:
+    async def results(self, now: Policy) -> None:
         at, beyond = self._clock.now(), margin(now.kept.results)
         if at < now.at + beyond:
             return
@@ -86,7 +86,7 @@ class Keeper:
             offset, again = page.next, bool(page.next)
         self._end("results", sweep.families)
 
-    async def _rows(self, now: Policy) -> None:
+    async def rows(self, now: Policy) -> None:
         """From the first one that something kept in the pass before, for all before it are gone."""
         at = self._clock.now()
         before = datetime.fromtimestamp(at - now.kept.read_model, UTC)

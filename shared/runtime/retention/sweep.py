@@ -136,7 +136,7 @@ class Sweep:
         await self._database.run(partial(_note, batch=batch))
         removed = 0
         for table in DETAILS:
-            while deleted := await self._database.run(partial(_delete, table=table, batch=batch)):
+            while deleted := await self._database.run(partial(delete, table=table, batch=batch)):
                 removed += deleted
         return removed
 
@@ -167,7 +167,7 @@ async def _note(connection: asyncpg.Connection, batch: Sequence[str]) -> None:
         await connection.execute(REPEATED, batch)
 
 
-async def _delete(connection: asyncpg.Connection, table: str, batch: Sequence[str]) -> int:
+async def delete(connection: asyncpg.Connection, table: str, batch: Sequence[str]) -> int:
     """0 at the end. Two projectors take turns."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)

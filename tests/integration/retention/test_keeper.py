@@ -207,6 +207,30 @@ async def test_what_a_rerun_took_over_stays_until_it_is_over(home: Path) -> None
         assert "cannot be taken over" in str(await reruns.prepare(Control(first), "gone"))
 
 
+async def test_what_was_cut_short_is_found_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with standing(home) as stand:
+        old = await stand.on.start("large")
+        await stand.on.ended(old)
+        await stand.projected(**{old: "completed"})
+        real = sweep.delete
+
+        async def cut(connection: asyncpg.Connection, table: str, batch: list[str]) -> int:
+            if table == "loop":
+                raise Unavailable("cut short")
+            return await real(connection, table, batch)
+
+        monkeypatch.setattr(sweep, "delete", cut)
+        with pytest.raises(Unavailable, match="cut short"):
+            await stand.once()
+        assert await stand.fetch("SELECT execution_id FROM noetl.purged") == [(old,)]
+        assert await stand.fetch("SELECT count(*) FROM noetl.step_run") == [(0,)]
+        assert await stand.fetch("SELECT count(*) > 0 FROM noetl.record") == [(True,)]
+        monkeypatch.undo()
+        await stand.once()
+        assert await stand.fetch("SELECT count(*) FROM noetl.record") == [(0,)]
+        assert await stand.fetch("SELECT count(*) FROM noetl.task_run") == [(0,)]
+
+
 class Behind:
     """A read model that has seen nothing."""
 
@@ -255,7 +279,7 @@ async def test_a_change_counts_for_results_when_every_router_has_seen_it(home: P
         now = await retention.policy(stand.on.bus, ())
         await stand.clock.read()
         stand.clock.ahead = now.at - stand.clock.now() + 9.0
-        await stand.keeper._results(now)
+        await stand.keeper.results(now)
         assert stand.keeper.told.passed == {}
         await stand.once()
         assert await stand.results() == set()
