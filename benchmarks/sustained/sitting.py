@@ -22,7 +22,7 @@ from benchmarks.stack import Stack
 PLAYBOOK, STEPS = "bench/chain", 10
 WARM_S = 3.0
 SAMPLE_S = 1.0
-TAIL_S = 10.0  # the end of the load, in which the read model has to hold the engine's rate
+TAIL_S = 20.0  # the end of the load, in which the read model has to hold the engine's rate
 STALLED_S = 60.0
 CATCH_UP_S = 300.0
 TABLES = """

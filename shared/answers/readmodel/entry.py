@@ -2,7 +2,6 @@
 
 import re
 from datetime import datetime
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -28,9 +27,5 @@ def read(message: Stored, partitions: int) -> Entry:
     if _NUL in message.data:
         data = _NUL_ESCAPE.sub(rb"\1\\ufffd", message.data)
         record = records.decode(Kept(message.subject, data, message.seq, message.at), partitions)
-    return Entry(subjects.parse_event(message.subject).partition, message.seq, _time(record.ts), record)
-
-
-@lru_cache(maxsize=1024)
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    partition = subjects.partition_of(record.execution_id, partitions)  # where it is: `decode` has looked
+    return Entry(partition, message.seq, datetime.fromisoformat(record.ts), record)
