@@ -41,6 +41,7 @@
     ├── BadName                not a name that a credential can have
     ├── BadSecret              where a secret should be is none that can be used
     ├── BadSettings            a variable NOETL_* that cannot be used
+    ├── BadRetention           how long things are kept cannot be kept to
     ├── BadKey                 text that is not a key of NATS
     ├── BadLogin               a client cannot log in with what it has, or the broker offers less than it wants
     ├── BrokenMock             an answer in a test that cannot be evaluated

@@ -33,7 +33,7 @@ _HIDDEN = frozenset(
 )
 # An answer as nearly all are: a record that carries its expected sequence and no other header. To look at the headers
 # one by one takes longer than to decode the record.
-_USUAL = re.compile(
+USUAL = re.compile(
     rb"NATS/1\.0\r\n(?:%b: \d+\r\n)?%b: [!-~]+\r\n%b: ([!-~]+)\r\n%b: ([1-9]\d{0,17})\r\n%b: ([!-~]+)\r\n"
     rb"(?:%b: \d+\r\n)?(?:%b: \d+\r\n)?\r\n" % tuple(
         name.encode() for name in (EXPECTED_LAST, STREAM, SUBJECT, SEQUENCE, TIME_STAMP, NUM_PENDING, LAST_SEQUENCE))
@@ -78,7 +78,7 @@ class Reader:
             answer = await self._requests.one(api.subject(api.direct_get(stream)), body)
         else:
             answer = await self._requests.one(api.subject(api.direct_get(stream, subject)))
-        return None if _is_end(answer, stream) else _message(answer)
+        return None if _is_end(answer, stream) else message_of(answer)
 
     async def tail(self, stream: str, subject: str, after: int) -> list[Message]:
         found: list[Message] = []
@@ -113,7 +113,7 @@ class Reader:
         """One request to one replica: its messages, and what it says at their end."""
         *answers, end = await self._requests.run(api.subject(api.direct_get(stream)), msgspec.json.encode(body))
         _is_end(end, stream)
-        return [_message(answer) for answer in answers], parse_headers(end[0]) or {}
+        return [message_of(answer) for answer in answers], parse_headers(end[0]) or {}
 
 
 def _is_end(answer: Answer, stream: str) -> bool:
@@ -129,8 +129,8 @@ def _is_end(answer: Answer, stream: str) -> bool:
             raise Refused(f"stream {stream} refused a read: status {code}")
 
 
-def _message(answer: Answer) -> Message:
-    if (usual := _USUAL.fullmatch(answer[0])) is not None:
+def message_of(answer: Answer) -> Message:
+    if (usual := USUAL.fullmatch(answer[0])) is not None:
         subject, seq, time = usual.groups()
         return Message(subject.decode(), answer[1], int(seq), None, nanoseconds(time.decode()))
     headers = parse_headers(answer[0]) or {}

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.bus import direct_reader
-from shared.bus.direct_reader import _message
+from shared.bus.direct_reader import message_of
 from shared.errors import Corrupt
 
 END = b"Nats-Stream: S\r\nNats-Subject: a.b\r\nNats-Sequence: 7\r\nNats-Time-Stamp: 2026-01-02T03:04:05.5Z\r\n"
@@ -22,14 +22,14 @@ def block(*parts: bytes) -> bytes:
     (b"Nats-Subject: forged\r\nNats-Sequence: 1\r\n", COUNTS, None), (EXPECTED + EXPECTED, COUNTS, None),
 ])
 def test_a_message_is_as_the_broker_says_it_is(stored: bytes, after: bytes, headers: dict[str, str] | None) -> None:
-    found = _message((block(stored, END, after), b"data"))
+    found = message_of((block(stored, END, after), b"data"))
     assert (found.subject, found.data, found.seq, found.headers, found.at) == ("a.b", b"data", 7, headers, AT)
 
 
 @pytest.mark.parametrize("after", [b"", COUNTS])
 @pytest.mark.parametrize("stored", [b"", EXPECTED])
 def test_the_usual_one_is_read_at_once(stored: bytes, after: bytes) -> None:
-    assert direct_reader._USUAL.fullmatch(block(stored, END, after))
+    assert direct_reader.USUAL.fullmatch(block(stored, END, after))
 
 
 @pytest.mark.parametrize("wrong", [
@@ -38,4 +38,4 @@ def test_the_usual_one_is_read_at_once(stored: bytes, after: bytes) -> None:
 ])
 def test_what_is_no_message_is_refused(wrong: bytes) -> None:
     with pytest.raises(Corrupt):
-        _message((block(wrong), b""))
+        message_of((block(wrong), b""))
