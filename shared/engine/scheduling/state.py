@@ -178,7 +178,10 @@ def evolve(state: Schedule, records: list[tuple[int, Record]], fitting: set[int]
                 if isinstance(event, ev.LimitGranted):
                     scheduling_limits.fold_granted(new, event)
         elif record.lease is not None and not misfit(seq, record, known(new, record.lease)):
-            _fold_lease(new, record, record.lease, seq)
+            if record.writer == "waiting":
+                waiting.fold_report(new, record, record.lease)
+            else:
+                _fold_report(new, record, record.lease, seq)
             if fitting is not None:
                 fitting.add(seq)
         new.as_of = max(new.as_of, seq)
@@ -207,9 +210,6 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
         match event:  # the frequent ones first
             case ev.NextSelected(run_id=run_id):
                 end_run(state, run_id)
-            case ev.TokenCreated(token_id=token_id):
-                if restarts and (taken := restarts.pop(0).loop) is not None:
-                    state.taken[token_id] = taken
             case ev.StepScheduled(run_id=run_id, pool=pool):
                 state.counts[event.step] = state.counts.get(event.step, 0) + 1
                 if not pool:
@@ -218,6 +218,16 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
                     state.loops[run_id] = Loop(event, seq, at=record.ts, taken=_taken(state, event))
                 else:
                     state.runs[run_id] = Dispatch(event, seq, record.ts)
+            case ev.TokenCreated(token_id=token_id):
+                if restarts and (taken := restarts.pop(0).loop) is not None:
+                    state.taken[token_id] = taken
+            case ev.PlaybookStarted(priority=priority, limit=limit):
+                state.priority, state.gate, state.began = priority, limit, record.ts
+            case ev.ExecutionRequested(parent=parent):
+                if parent is not None:
+                    state.depth, state.root = parent.depth, parent.root or parent.execution_id
+            case ev.RequestEvaluated() | ev.WorkflowStarted() | ev.WorkflowFinished():
+                continue
             case ev.StepCancelled(run_id=run_id, reason=reason):
                 if run_id in state.loops:
                     state.stopping[run_id] = state.loops[run_id]
@@ -227,10 +237,6 @@ def _fold_router(state: Schedule, record: Record, seq: int) -> None:
                 restarts = list(tokens)
             case ev.PlaybookPaused() | ev.PlaybookResumed() | ev.PlaybookCompensating():
                 state.paused = isinstance(event, ev.PlaybookPaused)
-            case ev.ExecutionRequested(parent=parent) if parent is not None:
-                state.depth, state.root = parent.depth, parent.root or parent.execution_id
-            case ev.PlaybookStarted(priority=priority, limit=limit):
-                state.priority, state.gate, state.began = priority, limit, record.ts
             case ev.PlaybookProcessed():
                 state.finished, state.granted = True, {}
                 state.runs, state.loops, state.waits, state.stopping = {}, {}, {}, {}
@@ -264,16 +270,14 @@ def known(state: Schedule, lease: Lease) -> Known | None:
     loop = loop_of(state, lease.run_id)
     if loop is None:
         return None
-    asked, size = (loop.claims.asked, loop.claims.size) if loop.claims is not None else (0, 0)
-    local, part = loop.is_local, RUN if loop.is_local else lease.index
-    if is_frame(lease.index):
-        part = FIRST_FRAME if frame_of(lease.index) == asked - 1 else RUN
+    index, claims, local = lease.index, loop.claims, loop.is_local
+    asked, size = (claims.asked, claims.size) if claims is not None else (0, 0)
+    part = RUN if local else index
+    if is_frame(index):
+        part = FIRST_FRAME if frame_of(index) == asked - 1 else RUN
     begun = loop.total if local and loop.stopped else loop.next
     since = max(loop.cause, loop.sent.get(part, 0))
-    return Known(
-        step=loop.event.step, pool=loop.event.pool, loop=True, since=since, local=local, begun=begun, frames=asked,
-        rows=size,
-    )
+    return Known(loop.event.step, loop.event.pool, True, since, local, begun, asked, size)
 
 
 def unfit(state: Schedule, record: Record, seq: int) -> str:
@@ -286,35 +290,30 @@ def unfit(state: Schedule, record: Record, seq: int) -> str:
     return misfit(seq, record, found)
 
 
-def _fold_lease(state: Schedule, record: Record, lease: Lease, seq: int) -> None:
-    if record.writer == "waiting":
-        waiting.fold_report(state, record, lease)
-    else:
-        _fold_report(state, record, lease, seq)
-
-
 def _fold_report(state: Schedule, record: Record, lease: Lease, seq: int) -> None:
-    loop = loop_of(state, lease.run_id)
+    loop, index = loop_of(state, lease.run_id), lease.index
     if loop is None or loop.outranks(lease):
         return
-    if not is_iteration(lease.index):
+    if not is_iteration(index):
         _fold_part(loop, record, lease)
         return
-    if loop.is_local and lease.index < loop.next and not _has_ended(loop, lease.index):
-        loop.live.setdefault(lease.index, NOBODY)
-    if lease.index not in loop.live:
+    local = loop.is_local
+    if local and index < loop.next and not _has_ended(loop, index):
+        loop.live.setdefault(index, NOBODY)
+    if index not in loop.live:
         return
-    loop.live[lease.index] = lease.epoch
-    for event in record.events:
-        match event:
-            case ev.IterationDone(result=result, ctx=ctx):
-                settle(loop, lease.index, ctx, result, None)
-            case ev.IterationFailed(error=error, ctx=ctx):
-                settle(loop, lease.index, ctx, Result(), error)
-    if lease.index not in loop.live:
-        if not loop.is_local and (loop.has_more or loop.next < loop.total):
-            loop.recent = (*loop.recent, (seq, lease.index))
-        at = waiting.run_key(lease.run_id, lease.index)
+    match record.events[-1]:
+        case ev.IterationDone(result=result, ctx=ctx):
+            settle(loop, index, ctx, result, None)
+        case ev.IterationFailed(error=error, ctx=ctx):
+            settle(loop, index, ctx, Result(), error)
+        case _:
+            loop.live[index] = lease.epoch
+            return
+    if not local and (loop.next < loop.total or loop.has_more):
+        loop.recent = (*loop.recent, (seq, index))
+    if state.waits or state.granted:
+        at = waiting.run_key(lease.run_id, index)
         state.waits.pop(at, None)
         state.granted.pop(at, None)
 
@@ -340,8 +339,7 @@ def settle(
     loop.live.pop(index, None)
     loop.sent.pop(index, None)
     keys = frozenset().union(*(plain_keys(patch) for patch in ctx)) if ctx else frozenset()
-    clash = keys & loop.written if loop.parallel else frozenset()
-    if clash:
+    if keys and loop.parallel and (clash := keys & loop.written):
         message = f"another iteration already wrote ctx.{min(clash)}; use a reducer such as $append"
         loop.failures.put(index, Failure(CTX_CONFLICT, message, retryable=False).error())
         loop.clashes = (*loop.clashes, index)

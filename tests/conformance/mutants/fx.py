@@ -64,7 +64,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a report counts as often as it comes": Mutant(
         ("FX §9.3",), f"{FROM_LOG}::test_the_same_record_again_changes_nothing",
-        Edit(f"{STATE}:_fold_report", "if lease.index not in loop.live:\n        return", "pass"),
+        Edit(f"{STATE}:_fold_report", "if index not in loop.live:\n        return", "pass"),
     ),
     "two events have one id": Mutant(
         ("FX §9.3",), f"{FROM_LOG}::test_every_event_has_an_id_of_its_own_that_is_the_same_for_every_reader",
