@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.worker.journal import Journal
+from services.worker.journal import Journal, _has_long_text
 from shared.bus import topology
 from shared.bus.memory.bus import MemoryBroker, MemoryBus
 from shared.engine.pipeline.notes import Notes
@@ -160,6 +160,22 @@ async def test_what_is_sent_is_waited_for_by_the_next_flush_and_keeps_its_order(
     assert notes.n == 4
 
 
+async def test_a_flush_that_is_cut_short_leaves_its_record_on_the_way() -> None:
+    clock = VirtualClock()
+    bus = Gated(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)))
+    notes = Notes("e1", Lease("s:1", "s", (1, 1), "w"), 1000)
+    journal = Journal(bus, clock, notes, PARTITIONS)
+    notes.note(ev.StepStarted())
+    flushing = asyncio.ensure_future(journal.flush())
+    await asyncio.sleep(0.01)
+    flushing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await flushing
+    bus.gate.set()
+    await journal.settle()
+    assert (notes.n, bus.sent, len(await bus.read(topology.events_stream(0), [">"]))) == (1, 1, 1)
+
+
 async def test_what_was_sent_and_got_lost_is_sent_again_before_anything_else() -> None:
     clock = VirtualClock()
     bus = Lost(MemoryBroker(clock, topology.wanted(partitions=PARTITIONS)))
@@ -204,6 +220,13 @@ class Lost(MemoryBus):
         failed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         failed.set_exception(why)
         return failed
+
+
+def test_a_long_text_is_found_wherever_it_begins() -> None:
+    for before in range(600):
+        short, long = (b'"%b","%b"' % (b"a" * before, b"x" * length) for length in (512, 513))
+        assert _has_long_text(long)
+        assert _has_long_text(short) == (before > 512)
 
 
 @pytest.mark.parametrize("name", ["x" * 513, "x" * 300 + '"' + "x" * 300])
