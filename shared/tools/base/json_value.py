@@ -11,17 +11,19 @@ import msgspec
 
 INT_MIN, INT_MAX = -(2**63), 2**64 - 1
 PLACE_LIMIT = 200                        # characters of a place
-_LONG = re.compile(rb"\d{19}")
+_DIGITS = bytes(48 if 48 <= byte < 58 else 32 for byte in range(256))  # every digit is a zero, all else a blank
+_LONG = b"0" * 19
 _strict = json.JSONEncoder(check_circular=False, allow_nan=False)  # slower, but it knows
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
 def lost(value: Any, encoded: bytes) -> str:
     """The first place whose value is another in its JSON, and why; empty: there is none."""
-    if b"null" not in encoded and not _LONG.search(encoded):
+    is_long = _LONG in encoded.translate(_DIGITS)  # twenty times as fast as an expression, which counts with megabytes
+    if not is_long and b"null" not in encoded:
         return ""
     plain = msgspec.to_builtins(value)
-    if not _LONG.search(encoded) and _is_finite(plain):
+    if not is_long and _is_finite(plain):
         return ""
     for place, found in _numbers("result", plain):
         if isinstance(found, float):

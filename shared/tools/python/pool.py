@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -159,41 +159,41 @@ class Pool:
         """`printed` gets what the call printed if it has no answer: it crashed, or was cut short; `printing` knows it
         before."""
         while True:
-            with contextlib.suppress(Spent):
-                async with self._child() as child:
-                    if printing is not None:
-                        printing.so_far = child.streams
-                    try:
-                        return await child.ask(request)
-                    except (asyncio.CancelledError, Crashed):
-                        if printed is not None and (said := child.printed()):
-                            printed["stdout"] = said
-                        raise
-                    finally:
-                        if printing is not None:
-                            printing.so_far = None  # what it printed into may be closed
-
-    @contextlib.asynccontextmanager
-    async def _child(self) -> AsyncIterator[Child]:
-        """A child for one call. Whatever ends the call but an answer, and whatever the call leaves behind, ends the
-        child."""
-        async with self._slots:
-            child = self._warm() or self._start()
-            self._busy.add(child)
             try:
-                if child.fresh:
-                    await child.connect(functools.partial(self._retire, child))
-                yield child
-            except BaseException:
-                self._end(child)
-                raise
-            if child.usable:
-                self._busy.discard(child)
-                self._idle.append(child)
-            else:
-                self._end(child)
+                async with self._slots:
+                    return await self._ask(request, printed, printing)
+            except Spent:
+                continue
+
+    async def _ask(self, request: Request, printed: dict[str, Any] | None, printing: Printing | None) -> Reply:
+        """One child for one call. Whatever ends the call but an answer, and whatever the call leaves behind, ends the
+        child."""
+        child = self._warm() or self._start()
+        self._busy.add(child)
+        try:
+            if child.fresh:
+                await child.connect(functools.partial(self._retire, child))
+            if printing is not None:
+                printing.so_far = child.streams
+            reply = await child.ask(request)
+        except BaseException as error:
+            if printed is not None and isinstance(error, asyncio.CancelledError | Crashed):
+                printed.update({"stdout": said} if (said := child.printed()) else {})
+            self._end(child)
+            raise
+        finally:
+            if printing is not None:
+                printing.so_far = None  # what it printed into may be closed
+        if child.usable:
+            self._busy.discard(child)
+            self._idle.append(child)
+        else:
+            self._end(child)
+        return reply
 
     def _warm(self) -> Child | None:
+        """The one that answered last: what the system and the processor keep of it is warm, which is worth more than
+        that it is still looking at what the call left."""
         while self._idle:
             child = self._idle.pop()
             if child.usable:
