@@ -6,10 +6,10 @@ The queue is a stream in the broker's memory. Everything in it follows from the 
 (`shared/engine/scheduling/core.py`), so it may be lost at any time; what must not get lost is the knowledge that it
 was.
 
-1. *On the way out.* A command is first offered to its pool's `Fair` (`fairness.py`), which holds it back until it is
-   its turn, then handed to the publisher (`publisher.py`), which sends it until the broker has it. Other messages skip
-   the first station. Requests for children are counted on the way (`families.py`): over the bound, they carry the
-   refusal.
+1. *On the way out.* A command first comes to its pool's `Fair` (`fairness.py`), which lets it pass if nobody is held
+   back and there is room, and else holds it back until it is its turn. Then it is handed to the publisher
+   (`publisher.py`), which sends it until the broker has it. Other messages skip the first station. Requests for
+   children are counted on the way (`families.py`): over the bound, they carry the refusal.
 2. *Who waits for what.* The shell's cursor may pass a record once the messages that follow from it are with the broker
    (`Batch`). A command that is held back is the exception, and is let go at once (`let_go`): it may wait for an hour,
    and is not lost with this process, because whoever loads the execution next derives and offers it again.
