@@ -16,8 +16,8 @@
    the worker evaluates it.
 6. *End.* `loop.done` comes once, after every iteration that was started has ended (V10 §8). It never comes early: the
    router continues from it with the results of all.
-7. *Bounds.* An element, what the iterations write to ctx and the failures that are listed are all bounded, so that
-   commands and `loop.done` always fit into a message. A loop over a bound fails; it does not get stuck.
+7. *Bounds.* An element, what the iterations write to ctx, the failures that are listed and the results together are all
+   bounded, so that commands and `loop.done` can always be written. A loop over a bound fails; it does not get stuck.
 """
 
 from bisect import bisect
@@ -39,7 +39,16 @@ from shared.engine.scheduling.nesting import Grown, Unusable, iter_at, nested
 from shared.engine.scheduling.state import Loop
 from shared.engine.values.ctx_patch import MAX_CTX_BYTES, largest
 from shared.engine.values.scope import visible
-from shared.engine.values.stored_values import Values, item, manifest_item, resolve, resolve_scope, value_of
+from shared.engine.values.stored_values import (
+    MAX_RESULT_BYTES,
+    MAX_VALUE_BYTES,
+    Values,
+    item,
+    manifest_item,
+    resolve,
+    resolve_scope,
+    value_of,
+)
 from shared.errors import TemplateError
 from shared.events import model as ev
 from shared.events.failure import LIMIT, LOOP, TEMPLATE, Failure
@@ -108,7 +117,7 @@ def _proceed(step: Step, execution_id: str, loop: Loop, values: Values) -> Itera
     count = loop.next if loop.stopped else loop.total
     is_over = loop.ended == left.below(count)
     if is_over and (loop.stopped or not loop.has_more):
-        yield _none_succeeded(step, loop) if _is_lost(step, loop, count) else _done(step, loop, count, values)
+        yield _none_succeeded(step, loop) if _is_lost(step, loop, count) else _ended(step, loop, count, values)
     elif is_over and loop.claims is not None and cursor_rows.is_full(loop.claims):
         yield _failed(step, loop, LIMIT, f"the cursor gave {count} rows, and may have more: all of these are done")
     elif not loop.stopped:
@@ -335,6 +344,16 @@ def iter_of(step: Step, loop: Loop, index: int, values: Values) -> dict[str, Any
     if loop.claims is not None:
         return cursor_rows.iteration(loop.claims, step.loop.iterator, index, values)
     return iter_at(step.loop.levels, elements_of(loop, values), index)
+
+
+def _ended(step: Step, loop: Loop, count: int, values: Values) -> ev.LoopDone | ev.StepFailed:
+    """One result is at most MAX_RESULT_BYTES here, so that those of a few always fit together (rule 7)."""
+    done = _done(step, loop, count, values)
+    if count * 2 * MAX_RESULT_BYTES <= MAX_VALUE_BYTES:
+        return done
+    if (size := len(msgspec.json.encode(done.result.value))) <= MAX_VALUE_BYTES:
+        return done
+    return _failed(step, loop, LIMIT, f"{count} results are {size} bytes, over {MAX_VALUE_BYTES}: keep less in each")
 
 
 def _done(step: Step, loop: Loop, count: int, values: Values) -> ev.LoopDone:

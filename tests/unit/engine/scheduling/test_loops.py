@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from shared.engine.scheduling import loops
 from shared.engine.scheduling import state as schedule
+from shared.engine.values import stored_values
 from shared.engine.values.chunked import CHUNK, Chunked
 from shared.events import model as ev
 from shared.events.outcome import Outcome, failed, ok
@@ -120,6 +122,20 @@ def test_a_best_effort_of_which_nothing_succeeds_fails_the_step() -> None:
     (end,) = run.find(ev.StepFailed)
     assert (end.error["index"], end.error["failed"], run.find(ev.LoopDone)) == (0, 3, [])
     assert not checked(Driver(loop("{mode: best_effort}", count=0), failing()).run()).find(ev.StepFailed)
+
+
+@pytest.mark.parametrize("most", [1000, 4000])
+def test_a_loop_whose_results_cannot_be_stored_together_fails(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """It would wait for ever otherwise: nobody could write down that it is done."""
+    monkeypatch.setattr(loops, "MAX_VALUE_BYTES", most)
+    monkeypatch.setattr(stored_values, "MAX_VALUE_BYTES", most)
+    run = checked(Driver(loop(), lambda *_: ok("x" * 200)).run())
+    if most == 4000:
+        assert run.find(ev.LoopDone)
+        return
+    (end,) = run.find(ev.StepFailed)
+    assert (end.error["kind"], end.error["retryable"], run.find(ev.LoopDone)) == ("limit", False, [])
+    assert f"bytes, over {most}" in end.error["message"]
 
 
 def test_the_history_of_an_iteration_begins_with_the_record_that_started_it() -> None:
