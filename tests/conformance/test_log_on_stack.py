@@ -252,5 +252,5 @@ async def test_a_secret_reaches_its_tools_and_no_event_log_line_or_table(lab: La
     assert await rows(dsn, "SELECT n FROM kept") == [(1,)]
     stored = await everything_stored(lab, ran.summary.execution_id) | {"messages": str(messages)}
     assert len(stored) > 15
-    assert all(ran.summary.execution_id in stored[where] for where in ("record", "messages"))
+    assert all(ran.summary.execution_id in stored[where] for where in ("record_group", "messages"))
     assert [where for where, text in stored.items() if SECRET in text] == []

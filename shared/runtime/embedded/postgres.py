@@ -141,11 +141,11 @@ def _started(programs: Programs, server: Server, wal_mb: int) -> Server:
 
 
 def _wal_options(wal_mb: int) -> str:
-    """Nobody copies this server, so its log says what a crash needs and no more, and files beyond the limit go with the
-    next checkpoint, which comes before the limit is reached."""
+    """Files beyond the limit go with the next checkpoint, which comes before the limit is reached. The level of the log
+    stays what it is by default: a server that recovers from a log of `minimal` does not start."""
     wanted = {
         "max_wal_size": f"{wal_mb}MB", "min_wal_size": f"{LEAST_WAL_MB // 2}MB", "wal_keep_size": "0",
-        "wal_level": "minimal", "max_wal_senders": "0", "wal_compression": "on",
+        "wal_compression": "on",
     }
     return " ".join(f"-c {name}={value}" for name, value in wanted.items())
 
