@@ -3,6 +3,7 @@ that goes with it: what wrote an archive reads it, and a command that reads a lo
 Nothing of it is decided further, since no service runs there."""
 
 import asyncio
+import errno
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from shared.runtime.backup.archive import Manifest
     from shared.runtime.service.settings import Settings
 
+MAX_PARTITIONS = 4096
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 option = click.option(
     "--archive", "archive_place", metavar="FILE|FOLDER", type=click.Path(path_type=Path, exists=True),
     help="Read from a backup instead of a stack: its folder, its manifest.json, or a tar file of it.",
@@ -81,7 +84,11 @@ def _folder_of(place: Path, room: Path) -> Iterator[Path]:
                     member.name = Path(member.name).name
                     if member.isfile() and (member.name == MANIFEST or is_file_name(member.name)):
                         packed.extract(member, room, filter="data")
-        except (tarfile.TarError, EOFError, OSError) as error:
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise _no_room(str(error)) from None
+            raise Corrupt(f"{place} is not a tar file that can be read: {error}") from None
+        except (tarfile.TarError, EOFError) as error:
             raise Corrupt(f"{place} is not a tar file that can be read: {error}") from None
         if not (room / MANIFEST).is_file():
             raise Corrupt(f"{place} has no {MANIFEST}: it is not a backup")
@@ -92,9 +99,14 @@ def _check_log(folder: Path, manifest: "Manifest") -> None:
     from shared.bus import topology
     from shared.errors import Corrupt
 
-    for partition in range(manifest.partitions):
-        if manifest.part(topology.events_stream(partition)) is None:
-            raise Corrupt(f"{folder} is no whole log: its manifest has no {topology.events_stream(partition)}")
+    said = range(min(manifest.partitions, MAX_PARTITIONS))
+    wanted = [topology.events_stream(partition) for partition in said]
+    there = {part.stream for part in manifest.parts}
+    if missing := [stream for stream in wanted if stream not in there]:
+        raise Corrupt(f"{folder} is no whole log: its manifest has no {missing[0]}")
+    events = sorted(stream for stream in there if stream.startswith(topology.events_stream(0)[:-1]))
+    if not wanted or events != sorted(wanted):
+        raise Corrupt(f"{folder} is no whole log: its manifest says {manifest.partitions} partitions, and has {events}")
 
 
 @asynccontextmanager
@@ -106,7 +118,7 @@ async def _served(
     from shared.runtime.embedded.nats_server import NatsServer
     from shared.runtime.service.settings import Settings
 
-    server = NatsServer(room, partitions=manifest.partitions, own_session=True, limited=True)
+    server = NatsServer(room, partitions=manifest.partitions, own_session=True, with_owner=True, limited=True)
     await asyncio.to_thread(server.start)
     try:
         bus = await jetstream.connect(server.url_for("admin"), name="noetl-archive")
@@ -122,13 +134,26 @@ async def _served(
         await asyncio.to_thread(server.stop)
 
 
+def _no_room(why: str) -> CliError:
+    return CliError(f"no room in {tempfile.gettempdir()} to open the archive, which needs its own size there: {why} "
+                    "(TMPDIR says where)", exits.ERROR)
+
+
 async def _bring(bus: "JetStreamBus", folder: Path, manifest: "Manifest") -> None:
-    """The log and what it names; requests, schedules and the like are not read here."""
+    """The log and what it names; requests, schedules and the like are not read here. What the broker does not take is
+    not what it once gave."""
     from shared.bus import topology
     from shared.bus.kv import stream_of
+    from shared.errors import Corrupt, NoetlError
     from shared.runtime.backup import restore
 
     wanted = {*map(topology.events_stream, range(manifest.partitions)), topology.RESULTS, stream_of(topology.PLAYBOOKS)}
     for part in manifest.parts:
-        if part.stream in wanted:
+        if part.stream not in wanted:
+            continue
+        try:
             await restore.bring(bus, folder, part, 1)
+        except NoetlError as error:
+            if any(word in str(error) for word in ("no space left", "insufficient storage")):
+                raise _no_room(str(error)) from None
+            raise Corrupt(f"{part.file} cannot be opened: {error}") from None

@@ -125,7 +125,7 @@ def read(folder: Path) -> Manifest:
     try:
         raw = msgspec.json.decode(path.read_bytes())
         manifest = msgspec.convert(raw, Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Corrupt(f"{path} cannot be read: {error}") from None
     if manifest.format != FORMAT:
         raise Corrupt(f"{path} has format {manifest.format}; this build reads {FORMAT}")

@@ -57,7 +57,7 @@ class Child:
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
-                preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+                preexec_fn=end_with_parent if sys.platform == "linux" else None,
             )
         self.pid = process.pid
         _pids.add(process.pid)
@@ -90,7 +90,7 @@ async def _end(process: asyncio.subprocess.Process, grace_s: float) -> None:
             await process.wait()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Asks the kernel for SIGTERM when the parent is gone: a killed `up` leaves nobody behind."""
     import ctypes
 

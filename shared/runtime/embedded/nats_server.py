@@ -20,6 +20,7 @@ from shared.bus.topology import PARTITIONS
 from shared.errors import Unavailable
 from shared.runtime.broker_auth.server_config import Cluster, Server, server_config
 from shared.runtime.embedded import store_limit
+from shared.runtime.embedded.child import end_with_parent
 from shared.runtime.service.privacy import plain_environment, write_private
 
 HOST = "127.0.0.1"
@@ -72,6 +73,7 @@ class NatsServer:
         monitor_port: int = 0,
         limited: bool = False,  # to what its disk has room for, looked at whenever it starts
         own_session: bool = False,  # Ctrl-C does not reach it: for an owner who stops things in order
+        with_owner: bool = False,  # it ends when the process that started it is gone, however that ended
         cluster: Cluster | None = None,
     ) -> None:
         self.folder, self.port, self.monitor_port = folder, port or free_port(), monitor_port
@@ -86,7 +88,7 @@ class NatsServer:
         self.passwords: dict[str, str] = {}
         self._pools = pools
         self.configure(pools)
-        self._own_session = own_session
+        self._own_session, self._with_owner = own_session, with_owner
         self._process: subprocess.Popen[bytes] | None = None
 
     def configure(self, pools: Sequence[str]) -> None:
@@ -132,6 +134,7 @@ class NatsServer:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=plain_environment(),
                 start_new_session=self._own_session,
+                preexec_fn=end_with_parent if self._with_owner and sys.platform == "linux" else None,
             )  # fmt: skip
         self._wait_until_ready()
         return self

@@ -2,10 +2,15 @@
 
 import asyncio
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,7 @@ from services.cli.console import exits
 from shared.runtime.backup import archive
 from tests.support.cli import Result, run
 from tests.support.running import running
+from tests.support.waiting import wait_until
 
 LARGE = """
   - step: start
@@ -144,6 +150,48 @@ def test_a_log_that_misses_a_stream_is_refused(archived: Archived, tmp_path: Pat
     archive.finish(place, replace(manifest, parts=[p for p in manifest.parts if p.stream != "NOETL_EVENTS_3"]))
     (place / "NOETL_EVENTS_3.s2").unlink()
     refused(place, "its manifest has no NOETL_EVENTS_3")
+
+
+@pytest.mark.parametrize(("partitions", "why"), [(0, "says 0 partitions"), (-1, "says -1"), (3, "says 3 partitions")])
+def test_a_log_of_other_partitions_is_refused(archived: Archived, tmp_path: Path, partitions: int, why: str) -> None:
+    place = damaged(archived, tmp_path)
+    manifest = archive.read(place)
+    (place / archive.MANIFEST).unlink()
+    archive.finish(place, replace(manifest, partitions=partitions))
+    refused(place, why)
+
+
+def test_what_the_broker_does_not_take_is_refused(archived: Archived, tmp_path: Path) -> None:
+    place = damaged(archived, tmp_path)
+    manifest, data = archive.read(place), b"not what a broker writes"
+    for file in (archive.MANIFEST, "NOETL_EVENTS_0.s2"):
+        (place / file).unlink()
+    with archive.writing(place / "NOETL_EVENTS_0.s2") as (write, written):
+        write(data)
+    parts = [part if part.stream != "NOETL_EVENTS_0" else replace(
+        part, bytes=written.bytes, sha256=written.sha256, pieces=written.pieces) for part in manifest.parts]
+    archive.finish(place, replace(manifest, parts=parts))
+    refused(place, "NOETL_EVENTS_0.s2 cannot be opened")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel to end it")
+def test_a_command_that_is_killed_leaves_no_server(archived: Archived, tmp_path: Path) -> None:
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    words = [sys.executable, "-m", "services.cli", "verify", "--all", "--archive", str(archived.folder)]
+    command = subprocess.Popen(words, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: servers_in(tmp_path), "its server runs", 20)
+    command.send_signal(signal.SIGHUP)
+    command.wait(10)
+    wait_until(lambda: servers_in(tmp_path), "it is gone", 10, so=lambda found: not found)
+
+
+def servers_in(folder: Path) -> list[str]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(folder).encode() in (line := file.read_bytes()) and b"nats-server" in line.split(b"\0")[0]:
+                found.append(file.parent.name)
+    return found
 
 
 def test_what_is_no_archive_is_refused(archived: Archived, tmp_path: Path) -> None:

@@ -99,6 +99,13 @@ def test_a_manifest_of_another_kind_is_refused(folder: Path, change: dict[str, A
         archive.read(folder)
 
 
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"parts": ' * 50_000, b"\xff", b""])
+def test_a_manifest_that_is_no_manifest_cannot_be_read(folder: Path, content: bytes) -> None:
+    (folder / archive.MANIFEST).write_bytes(content)
+    with pytest.raises(Corrupt, match="cannot be read"):
+        archive.read(folder)
+
+
 @pytest.fixture
 def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A backup of two streams, whose files have pieces of four bytes."""
