@@ -43,7 +43,6 @@ class Beating:
         self._started, self._version = around.clock.now(), own_version()
         self._key = key_of(settings.pool, settings.instance)
         self._revision: int | None = None  # of our last beat
-        self._anothers = False  # the entry: it was not as our last beat left it
 
     def took(self) -> None:
         self._taken.set()
@@ -60,16 +59,8 @@ class Beating:
 
     async def _say(self) -> bool:
         named = list(self._holds.values())
-        beat = msgspec.json.encode(self._beat())
         try:
-            self._revision = await self._bus.kv_put(topology.WORKERS, self._key, beat, expected=self._revision)
-            self._anothers = False
-        except Conflict:
-            # After an absence the entry may have expired: the next beat writes it whatever it is. Or another process
-            # has the name: then this one ends before that, and must not have written over what the other holds.
-            self._revision, self._anothers = None, True
-            log.warning("beat.lost", error="the entry has changed since our last beat")
-            return False
+            self._revision = await self._bus.kv_put(topology.WORKERS, self._key, msgspec.json.encode(self._beat()))
         except NoetlError as error:
             self._revision = None
             log.warning("beat.lost", error=str(error))
@@ -113,8 +104,6 @@ class Beating:
     async def goodbye(self) -> None:
         """A last beat, with nothing held, for those who follow beats; then the entry is deleted. If another process
         beats under this name by now, the entry is its own: deleting it would say that what it holds is lost."""
-        if self._anothers:
-            return
         try:
             last = msgspec.json.encode(self._beat())
             await self._bus.kv_put(topology.WORKERS, self._key, last, expected=self._revision)

@@ -36,6 +36,7 @@ from shared.events.run_index import is_frame
 from shared.runtime.service.background import run_until
 from shared.runtime.service.health import figures
 from shared.runtime.service.listener import listen
+from shared.runtime.service.one_name import is_anothers
 from shared.runtime.service.settings import Settings
 from shared.runtime.stores import results
 from shared.runtime.stores.plans import Plans
@@ -96,7 +97,8 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
             await minding.close()
-            await self._beating.goodbye()
+            if not is_anothers():
+                await self._beating.goodbye()
             await self._tools.close()
 
     async def _take(self, ready: Callable[[], None]) -> None:

@@ -17,6 +17,7 @@ import os
 import secrets
 import socket
 from contextlib import suppress
+from contextvars import ContextVar
 
 import msgspec
 import structlog
@@ -33,6 +34,9 @@ HELLO_S = 0.1
 SETTLE_S = 3.0  # twice as long as the pause between two beats, and more
 BEAT_S = 1.0
 log = structlog.get_logger()
+
+
+_lost: ContextVar[asyncio.Event | None] = ContextVar("lost", default=None)
 
 
 class NameTaken(NoetlError):
@@ -63,6 +67,12 @@ def ends(mine: Life, settled: bool, other: Word) -> bool:
     return (other.life > mine) if settled else (other.life < mine)
 
 
+def is_anothers() -> bool:
+    """Whether this process ends because its name is another's: what stands under it is the other's too, and stays."""
+    lost = _lost.get()
+    return lost is not None and lost.is_set()
+
+
 def user_of(service: str, pool: str) -> str:
     """Among whom a name is unique: instances of a service, or workers of a pool."""
     return worker_user(pool) if service == "worker" else service
@@ -75,6 +85,8 @@ class OneName:
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._inbox: Inbox | None = None
+        self._taken = asyncio.Event()
+        _lost.set(self._taken)
 
     async def take(self) -> None:
         """Returns when the name is ours; raises NameTaken if another process has it."""
@@ -107,6 +119,7 @@ class OneName:
             if word.life.id == self._life.id:
                 continue
             if ends(self._life, self._is_settled, word):
+                self._taken.set()
                 raise NameTaken(
                     f"another process (pid {word.pid} on {word.host}) is alive under the name {self._instance}: give "
                     "each instance a NOETL_INSTANCE of its own, or none, and it makes one")
