@@ -142,7 +142,7 @@ class Journal:
     def _wrong(self, subject: str, data: bytes, events: list[Event]) -> str:
         """Why readers would reject it. A short record without a long text that is not deeply nested is not decoded:
         nothing in it can be too long, and numbers and times are our own."""
-        if len(data) <= SHORT_BYTES and not _has_long_text(data) and not is_deep(data):
+        if len(data) <= SHORT_BYTES and not has_long_text(data) and not is_deep(data):
             return ""
         if len(data) > MAX_RECORD_BYTES:
             return unwritable(events)
@@ -207,7 +207,7 @@ class Journal:
                 await asyncio.wait({task})
 
 
-def _has_long_text(data: bytes) -> bool:
+def has_long_text(data: bytes) -> bool:
     """Whether a text in it may be longer than a name may be; of one that has quotes itself this cannot be told. A text
     that long fills a whole part of the record, which has no quote then: that is quickly seen."""
     if b'\\"' in data:

@@ -79,8 +79,8 @@ def test_alone_a_worker_leaves_what_does_not_fit_in_the_queue_and_says_so(ctl: C
     assert all(execution in reason["text"] for execution in hung)
     assert _tool(ctl, pool) == {"busy": PROCESSES, "size": PROCESSES}
     assert f"{PROCESSES}/{PROCESSES}" in ctl("pool", "list")[1]
-    assert ctl.pool(pool)["state"] == "full"
-    assert f"all {PROCESSES} python processes" in ctl.pool(pool)["message"]
+    full = wait_until(lambda: ctl.pool(pool), "it is said to be full", SOON_S, so=lambda told: told["state"] == "full")
+    assert f"all {PROCESSES} python processes" in full["message"]
     (held, *_) = ctl.json("why", hung[0])["reasons"]
     assert (held["cause"], held["values"]["call_s"]) == ("running", 3600.0)
     assert f"task hang-{pool} since" in ctl("pool", "describe", pool)[1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.worker.journal import Journal, _has_long_text
+from services.worker.journal import Journal, has_long_text
 from shared.bus import topology
 from shared.bus.memory.bus import MemoryBroker, MemoryBus
 from shared.engine.pipeline.notes import Notes
@@ -225,8 +225,8 @@ class Lost(MemoryBus):
 def test_a_long_text_is_found_wherever_it_begins() -> None:
     for before in range(600):
         short, long = (b'"%b","%b"' % (b"a" * before, b"x" * length) for length in (512, 513))
-        assert _has_long_text(long)
-        assert _has_long_text(short) == (before > 512)
+        assert has_long_text(long)
+        assert has_long_text(short) == (before > 512)
 
 
 @pytest.mark.parametrize("name", ["x" * 513, "x" * 300 + '"' + "x" * 300])
