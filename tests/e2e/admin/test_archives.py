@@ -179,10 +179,10 @@ def test_a_command_that_is_killed_leaves_no_server(archived: Archived, tmp_path:
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     words = [sys.executable, "-m", "services.cli", "verify", "--all", "--archive", str(archived.folder)]
     command = subprocess.Popen(words, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until(lambda: servers_in(tmp_path), "its server runs", 20)
+    wait_until(lambda: servers_in(tmp_path), "its server runs", every_s=0.02)
     command.send_signal(signal.SIGHUP)
     command.wait(10)
-    wait_until(lambda: servers_in(tmp_path), "it is gone", 10, so=lambda found: not found)
+    wait_until(lambda: servers_in(tmp_path), "it is gone", so=lambda found: not found)
 
 
 def servers_in(folder: Path) -> list[str]:
