@@ -13,10 +13,10 @@ from shared.bus import api, stored_messages, topology
 from shared.bus.jetstream import JetStreamBus
 from shared.bus.kv import stream_of
 from shared.events import subjects
+from shared.runtime.retention.sweep import DETAILS
 from shared.runtime.stores.execution_status import standings
 
 BATCH = 200
-DETAILS = ("record_group", "step_run", "iteration", "loop", "task_run", "ctx")
 OLD = """
 SELECT execution_id, NOT EXISTS (SELECT FROM noetl.purged p WHERE p.execution_id = e.execution_id)
     OR EXISTS (SELECT FROM noetl.record_group r WHERE r.execution_id = e.execution_id) AS there  -- of a late record
